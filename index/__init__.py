@@ -1,0 +1,1 @@
+"""Remember: points become segments, a catalog and exact search over violations."""

@@ -1,0 +1,1 @@
+"""Learn: pixels and words become points. Imports nothing of index or service."""

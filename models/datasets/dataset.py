@@ -1,0 +1,164 @@
+"""The one in-memory shape of a captioned collection, and its file.
+
+Every importer returns a `Dataset`; training, evaluation and indexing read nothing else. On disk
+a dataset is a folder with one `dataset.json` in MS-COCO annotation format: COCO's own fields,
+plus `split` and `path` on images and, where the truth is known, `meaning` on both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+FILE_NAME = "dataset.json"
+
+
+class DatasetError(Exception):
+    """A dataset that cannot be used; the message says what is wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """One sentence about one image. `meaning` is its logical form where that is known."""
+
+    id: int
+    image_id: int
+    text: str
+    meaning: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One picture and its captions. `path` is absolute; `split` is train, val, test or ''."""
+
+    id: int
+    file_name: str
+    path: Path
+    split: str = ""
+    width: int | None = None
+    height: int | None = None
+    captions: tuple[Caption, ...] = ()
+    meaning: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Images in a fixed order, each with its captions."""
+
+    name: str
+    images: tuple[Image, ...]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def captions(self) -> Iterator[Caption]:
+        """Iterate over all captions, image by image."""
+        for image in self.images:
+            yield from image.captions
+
+    def splits(self) -> dict[str, int]:
+        """Count the images of each split, in order of first appearance."""
+        counts: dict[str, int] = {}
+        for image in self.images:
+            counts[image.split] = counts.get(image.split, 0) + 1
+        return counts
+
+    def split(self, name: str) -> Dataset:
+        """Return the images of one split.
+
+        Raises:
+            DatasetError: no image is in that split; the message lists those there are.
+        """
+        images = tuple(image for image in self.images if image.split == name)
+        if not images:
+            known = ", ".join(f"{split or '(none)'}: {n}" for split, n in self.splits().items())
+            raise DatasetError(
+                f"the dataset '{self.name}' has no images in the split '{name}' ({known})"
+            )
+        return replace(self, images=images)
+
+
+def save(dataset: Dataset, folder: Path) -> Path:
+    """Write `folder/dataset.json` (whole or not at all) and return its path.
+
+    Pictures below `folder` are named relative to it, so that the folder can be moved.
+    """
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for image in dataset.images:
+        row: dict[str, Any] = {"id": image.id, "file_name": image.file_name}
+        if image.width is not None and image.height is not None:
+            row |= {"width": image.width, "height": image.height}
+        inside = image.path.is_relative_to(folder)
+        row["path"] = str(image.path.relative_to(folder) if inside else image.path)
+        row["split"] = image.split
+        if image.meaning is not None:
+            row["meaning"] = image.meaning
+        images.append(row)
+        for caption in image.captions:
+            note: dict[str, Any] = {
+                "id": caption.id,
+                "image_id": caption.image_id,
+                "caption": caption.text,
+            }
+            if caption.meaning is not None:
+                note["meaning"] = caption.meaning
+            annotations.append(note)
+    document = {
+        "info": {"description": dataset.name},
+        "images": images,
+        "annotations": annotations,
+    }
+    path = folder / FILE_NAME
+    partial = path.with_suffix(".json.partial")
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(document, file, ensure_ascii=False, separators=(",", ":"))
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    return path
+
+
+def load(folder: Path) -> Dataset:
+    """Read a dataset that `save` wrote.
+
+    Raises:
+        DatasetError: there is no such file, or it is not one of ours.
+    """
+    path = folder / FILE_NAME if folder.is_dir() else folder
+    if not path.is_file():
+        raise DatasetError(
+            f"no dataset at {folder}: make one with 'hasse data import ... --out {folder}'"
+        )
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        root = path.parent.resolve()
+        captions: dict[int, list[Caption]] = {}
+        for note in document["annotations"]:
+            caption = Caption(note["id"], note["image_id"], note["caption"], note.get("meaning"))
+            captions.setdefault(caption.image_id, []).append(caption)
+        images = tuple(
+            Image(
+                id=row["id"],
+                file_name=row["file_name"],
+                path=root / row["path"],
+                split=row["split"],
+                width=row.get("width"),
+                height=row.get("height"),
+                captions=tuple(captions.get(row["id"], ())),
+                meaning=row.get("meaning"),
+            )
+            for row in document["images"]
+        )
+        return Dataset(document["info"]["description"], images)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DatasetError(
+            f"{path} is not a dataset of ours ({type(error).__name__}: {error}): import it again"
+        ) from error

@@ -1,0 +1,1 @@
+"""Answer: HTTP, the page and the command line."""
