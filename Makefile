@@ -1,0 +1,83 @@
+# Everything Hasse needs lives in $(VENV): no target touches the system's Python.
+# Each line `target: ## text` is documented by `make help`.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+HOST ?= 127.0.0.1
+PORT ?= 8000
+VENV ?= .venv
+ARGS ?=
+PIP_FLAGS ?=
+
+# The first Python that is 3.11 or newer and able to make a virtual environment.
+# Debian's own python3 can lack the venv module, so a name alone proves nothing.
+PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11 python3.14; do \
+	"$$name" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+	>/dev/null 2>&1 && { echo "$$name"; break; }; done)
+
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+READY_DEV := $(VENV)/.ready-dev
+
+# A copied or moved checkout, or one whose Python has gone, must not pass for ready:
+# the stamp holds the path it was made for, and the interpreter has to start.
+STALE := $(shell [ "$$(cat $(READY) 2>/dev/null)" = "$(CURDIR)" ] \
+	&& $(RUN) -c 'import typer' >/dev/null 2>&1 || echo stale)
+
+.PHONY: help demo test lint types format train-scenes setup clean stale
+$(if $(STALE),$(eval $(READY): stale))
+
+help: ## Show this list
+	@echo "Hasse: search images by what is true of them."
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  Settings: HOST=$(HOST) PORT=$(PORT) VENV=$(VENV) PYTHON=$(PYTHON)"
+	@echo "            ARGS=... goes to pytest or 'hasse demo', PIP_FLAGS=... to pip"
+
+demo: $(READY) ## Set up if need be, then serve the built-in collection (HOST, PORT)
+	@$(RUN) -m service.cli demo --host $(HOST) --port $(PORT) $(ARGS)
+
+test: $(READY_DEV) ## Set up if need be, then run all tests (ARGS="-k words")
+	@$(RUN) -m pytest $(ARGS)
+
+lint: $(READY_DEV) ## Check style and formatting
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+
+types: $(READY_DEV) ## Check types, strictly
+	@$(RUN) -m mypy models index service tests
+
+format: $(READY_DEV) ## Rewrite the code in the house format
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+train-scenes: $(READY) ## Train the built-in model again, as it was made (ARGS="--device cuda")
+	@$(RUN) -m service.cli data import scenes --out data/scenes
+	@$(RUN) -m service.cli train data/scenes --preset scenes --out data/scenes-model $(ARGS)
+
+setup: $(READY_DEV) ## Only set up: the virtual environment with everything in it
+
+clean: ## Remove the virtual environment and caches; data/ stays
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+stale:
+
+$(READY): pyproject.toml constraints.txt
+	@[ -n "$(PYTHON)" ] || { echo "error: Hasse needs Python 3.11 or newer with the venv module:" \
+		"install it (on Debian: apt-get install python3 python3-venv)" \
+		"or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+		>/dev/null 2>&1 || { echo "error: $(PYTHON) is not a Python 3.11 or newer with the" \
+		"venv module: name another with make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version): PyTorch and its libraries take" \
+		"a few minutes to download the first time."
+	@$(RUN) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(RUN) -m pip install --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e .
+	@echo "$(CURDIR)" > $@
+
+$(READY_DEV): $(READY)
+	@$(RUN) -m pip install --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt -e ".[dev]"
+	@touch $@
