@@ -1,0 +1,268 @@
+"""From the bytes of a picture to the numbers a network reads.
+
+Pictures come from strangers. A format outside the allow-list, or more pixels than the limit, is
+refused before anything is decoded, so that memory is bounded by the limit and not by the file
+(a PNG of 420 kB can hold 144 megapixels). A picture that is cut short is refused, not shown grey.
+"""
+
+from __future__ import annotations
+
+import stat
+import struct
+import warnings
+import zlib
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageFile
+from PIL.GifImagePlugin import GifImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+from torch import Tensor
+
+MAX_PIXELS = 50_000_000
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+Reason = Literal["not_a_picture", "too_many_pixels", "damaged"]
+
+# Pillow only warns of a GIF whose first frame is far larger than its screen; we refuse it.
+warnings.filterwarnings("error", category=Image.DecompressionBombWarning)
+_BOMBS = (Image.DecompressionBombWarning, Image.DecompressionBombError)
+
+# What Pillow's readers raise on bytes that are not what their first ones promised.
+_READ_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    IndexError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+)
+
+# EXIF's orientation tag (0x0112), and what undoes each of its values.
+_ORIENTATION = 0x0112
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class PictureError(Exception):
+    """A picture that cannot be used; `reason` is for programs, the message for people."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+
+
+def open_picture(
+    source: Path | bytes, max_pixels: int = MAX_PIXELS, at_least: int | None = None
+) -> Image.Image:
+    """Decode a JPEG, PNG, WebP or GIF (its first frame) to upright RGB.
+
+    Transparency is laid on white; CMYK, 16-bit, grey and palette pictures are converted. With
+    `at_least`, a JPEG may come out smaller by a power of two, which is several times quicker, its
+    shortest side still at least that many pixels.
+
+    Raises:
+        PictureError: not one of the four formats, too many pixels, or damaged.
+    """
+    try:
+        with _stream(source) as file:
+            picture = _read_header(file, max_pixels)
+            if at_least is not None and isinstance(picture, JpegImageFile):
+                picture.draft(None, (at_least, at_least))
+            picture.load()
+            return _to_rgb(_upright(picture))
+    except _READ_ERRORS as error:
+        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise PictureError("damaged", f"damaged or cut short ({detail})") from error
+
+
+def picture_size(source: Path | bytes, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
+    """Return a picture's width and height as it is displayed, reading its header alone.
+
+    Raises:
+        PictureError: as `open_picture`, as far as the header shows it.
+    """
+    try:
+        with _stream(source) as file:
+            picture = _read_header(file, max_pixels)
+            width, height = picture.size
+            # A PNG's EXIF may come after its pixels; to look for it would decode them.
+            exif_first = not isinstance(picture, PngImageFile)
+            sideways = exif_first and _orientation(picture) >= 5
+            return (height, width) if sideways else (width, height)
+    except _READ_ERRORS as error:
+        raise PictureError("damaged", f"damaged or cut short ({error})") from error
+
+
+def _stream(source: Path | bytes) -> IO[bytes]:
+    if isinstance(source, bytes):
+        return BytesIO(source)
+    try:
+        # A pipe or a device would be waited for, or never end.
+        if not stat.S_ISREG(source.stat().st_mode):
+            raise PictureError("not_a_picture", "not a file")
+        return source.open("rb")
+    except FileNotFoundError as error:
+        raise PictureError("not_a_picture", "file not found") from error
+    except PermissionError as error:
+        raise PictureError("not_a_picture", "no permission to read the file") from error
+
+
+def _read_header(file: IO[bytes], max_pixels: int) -> ImageFile.ImageFile:
+    start = file.read(16)
+    file.seek(0)
+    try:
+        picture = _reader(start)(file)
+    except _BOMBS as error:
+        raise PictureError("too_many_pixels", f"more than {max_pixels:,} pixels") from error
+    width, height = picture.size
+    if width * height > max_pixels:
+        raise PictureError(
+            "too_many_pixels",
+            f"{width:,} x {height:,} pixels are more than the limit of {max_pixels:,}",
+        )
+    return picture
+
+
+def _reader(start: bytes) -> type[ImageFile.ImageFile]:
+    if start.startswith(b"\xff\xd8\xff"):
+        return JpegImageFile
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return PngImageFile
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        return WebPImageFile
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return GifImageFile
+    found = "the file is empty" if not start else "not a JPEG, PNG, WebP or GIF picture"
+    raise PictureError("not_a_picture", found)
+
+
+def _orientation(picture: Image.Image) -> int:
+    try:
+        value = picture.getexif().get(_ORIENTATION, 1)
+    except (*_READ_ERRORS, ZeroDivisionError):
+        # The pixels are worth more than a broken note about them.
+        return 1
+    return value if isinstance(value, int) else 1
+
+
+def _upright(picture: Image.Image) -> Image.Image:
+    turn = _UPRIGHT.get(_orientation(picture))
+    return picture if turn is None else picture.transpose(turn)
+
+
+def _to_rgb(picture: Image.Image) -> Image.Image:
+    if picture.mode.startswith("I"):
+        # Pillow would clip 16 bits at 255, which is nearly all white.
+        levels = np.asarray(picture).astype(np.int64) >> 8
+        return Image.fromarray(levels.clip(0, 255).astype(np.uint8)).convert("RGB")
+    if picture.mode in {"LA", "La", "PA", "RGBA", "RGBa"} or "transparency" in picture.info:
+        layered = picture.convert("RGBA")
+        page = Image.new("RGB", picture.size, "white")
+        page.paste(layered, mask=layered.getchannel("A"))
+        return page
+    return picture if picture.mode == "RGB" else picture.convert("RGB")
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """How a picture becomes a network's input: part of a model, stored with its weights.
+
+    Attributes:
+        resize: pixels the shortest side is scaled to (antialiased, bilinear).
+        crop: pixels of the square that is cut from it.
+        crops: 1 (the centre), or 10 (centre and corners, each also mirrored), as the paper has.
+        mean: subtracted from the red, green and blue channels, which lie in [0, 1].
+        std: what they are then divided by.
+    """
+
+    resize: int = 256
+    crop: int = 224
+    crops: int = 1
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+
+    def __post_init__(self) -> None:
+        """Take the lists that JSON has for tuples, and refuse what makes no sense (ValueError)."""
+        object.__setattr__(self, "mean", tuple(self.mean))
+        object.__setattr__(self, "std", tuple(self.std))
+        if not 1 <= self.crop <= self.resize:
+            raise ValueError(f"a crop of {self.crop} does not fit in a side of {self.resize}")
+        if self.crops not in {1, 10}:
+            raise ValueError(f"crops is 1 or 10, not {self.crops}")
+        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+            raise ValueError("mean and std have three numbers each, and std is positive")
+
+    def apply(self, picture: Image.Image) -> Tensor:
+        """Return an RGB picture's crops, normalised: -> (crops, 3, crop, crop) float32.
+
+        Each crop is cut out of the original and scaled by itself, which gives what scaling the
+        whole first would: a picture of 1 x 40,000 pixels then costs no more than any other.
+        """
+        width, height = picture.size
+        short = min(width, height)
+        across, down = (self.resize * side // short for side in (width, height))
+        if self.crops == 1:
+            corners = [(_half(across - self.crop), _half(down - self.crop))]
+        else:
+            right, bottom = across - self.crop, down - self.crop
+            corners = [
+                (_half(right), _half(bottom)),
+                (0, 0),
+                (right, 0),
+                (0, bottom),
+                (right, bottom),
+            ]
+        # Integers until here, and one division per edge, so that no edge leaves the picture.
+        pixels = np.stack(
+            [
+                np.asarray(
+                    picture.resize(
+                        (self.crop, self.crop),
+                        Image.Resampling.BILINEAR,
+                        box=(
+                            left * width / across,
+                            top * height / down,
+                            (left + self.crop) * width / across,
+                            (top + self.crop) * height / down,
+                        ),
+                    )
+                )
+                for left, top in corners
+            ]
+        )  # (1 or 5, crop, crop, 3)
+        if self.crops == 10:
+            pixels = np.concatenate([pixels, pixels[:, :, ::-1]])  # (10, crop, crop, 3)
+        return torch.from_numpy(self._normalise(pixels))
+
+    def _normalise(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        # In numpy, since torch would start its own threads inside each decoding thread.
+        scale = (1 / (255 * np.asarray(self.std))).astype(np.float32)
+        shift = (np.asarray(self.mean) / np.asarray(self.std)).astype(np.float32)
+        values = pixels.transpose(0, 3, 1, 2) * scale[:, None, None]  # (crops, 3, crop, crop)
+        values -= shift[:, None, None]
+        return np.ascontiguousarray(values)
+
+
+def _half(pixels: int) -> int:
+    return round(pixels / 2)
