@@ -1,0 +1,157 @@
+"""A trained model on disk: a folder of four files, none of which can run code.
+
+    model.safetensors   weights of both encoders, the backbone included
+    config.json         `ModelConfig` and the preprocessing of pictures
+    vocabulary.json     the words
+    metrics.json        how it was trained and what it measured
+
+The fingerprint of a checkpoint covers the first three: two folders with one fingerprint encode
+alike, so an index remembers it and refuses any other model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from models.files import put_in_place, write_whole
+from models.model import ModelConfig, OrderEmbedding
+from models.pictures import Preprocessing
+from models.vocabulary import Vocabulary
+
+WEIGHTS, CONFIG, VOCABULARY, METRICS = (
+    "model.safetensors",
+    "config.json",
+    "vocabulary.json",
+    "metrics.json",
+)
+FORMAT = 1
+PRETRAINED = Path(__file__).parent / "pretrained"
+
+
+class CheckpointError(Exception):
+    """A checkpoint that cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A loaded model and what is known of it."""
+
+    model: OrderEmbedding
+    name: str
+    fingerprint: str
+    metrics: Mapping[str, Any]
+    folder: Path
+
+
+def pretrained(name: str = "scenes") -> Path:
+    """Return the folder of a checkpoint that comes with Hasse.
+
+    Raises:
+        CheckpointError: there is none of that name.
+    """
+    folder = PRETRAINED / name
+    if not (folder / CONFIG).is_file():
+        known = sorted(path.parent.name for path in PRETRAINED.glob(f"*/{CONFIG}"))
+        raise CheckpointError(
+            f"no built-in model is called '{name}'; there are: {', '.join(known) or 'none'}"
+        )
+    return folder
+
+
+def save(
+    folder: Path,
+    model: OrderEmbedding,
+    name: str,
+    metrics: Mapping[str, Any],
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write a checkpoint, each file whole or not at all, the weights last.
+
+    `dtype` is for matrices; vectors (biases, batch statistics) are few and stay float32.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "format": FORMAT,
+        "name": name,
+        "model": asdict(model.config),
+        "preprocessing": asdict(model.preprocessing),
+    }
+    weights = {
+        key: (value.to(dtype) if value.is_floating_point() and value.ndim > 1 else value)
+        .detach()
+        .cpu()
+        .contiguous()
+        for key, value in model.state_dict().items()
+    }
+    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
+    write_whole(folder / METRICS, json.dumps(metrics, indent=2).encode())
+    words = json.dumps(model.vocabulary.words, ensure_ascii=False)
+    write_whole(folder / VOCABULARY, words.encode())
+    partial = folder / f"{WEIGHTS}.partial"
+    save_file(weights, partial)
+    put_in_place(partial, folder / WEIGHTS)
+
+
+def fingerprint(folder: Path) -> str:
+    """Return the SHA-256, in hexadecimal, over the files that decide how a model encodes."""
+    digest = hashlib.sha256()
+    for file_name in (WEIGHTS, CONFIG, VOCABULARY):
+        with (folder / file_name).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def load(folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
+    """Read a checkpoint, ready to encode (evaluation mode).
+
+    Raises:
+        CheckpointError: a file is missing, damaged, or of another format; it is named.
+    """
+    for file_name in (CONFIG, VOCABULARY, WEIGHTS):
+        if not (folder / file_name).is_file():
+            raise CheckpointError(
+                f"{folder} is not a checkpoint: it has no {file_name}; "
+                f"train one with 'hasse train', or name another folder with --model"
+            )
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        if config["format"] != FORMAT:
+            raise CheckpointError(
+                f"{folder / CONFIG} has format {config['format']}; this version reads {FORMAT}: "
+                f"train the model again or use the version that made it"
+            )
+        model = OrderEmbedding(
+            ModelConfig(**config["model"]),
+            Vocabulary.load(folder / VOCABULARY),
+            Preprocessing(**config["preprocessing"]),
+        )
+        name = str(config["name"])
+        metrics_file = folder / METRICS
+        metrics = json.loads(metrics_file.read_text()) if metrics_file.is_file() else {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{folder} is damaged: {CONFIG}, {VOCABULARY} or {METRICS} cannot be read ({error}); "
+            f"restore it or train the model again"
+        ) from error
+    try:
+        weights = load_file(folder / WEIGHTS)
+        model.load_state_dict(
+            {key: v.float() if v.is_floating_point() else v for key, v in weights.items()}
+        )
+    except (SafetensorError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(
+            f"{folder / WEIGHTS} does not hold the weights of {CONFIG} ({reason}); "
+            f"restore it or train the model again"
+        ) from error
+    model = model.to(device).eval()
+    return Checkpoint(model, name, fingerprint(folder), metrics, folder)

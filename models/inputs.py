@@ -1,0 +1,103 @@
+"""What training reads of an image: cached features, or pixels when the backbone learns too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.model import OrderEmbedding
+from models.pixels import PixelCache
+
+Rows = NDArray[np.int64]
+
+
+class ImageInput(Protocol):
+    """Images in a fixed order that a model can turn into points.
+
+    Attributes:
+        image_ids: (n,), the ids of the images there are.
+        learns_backbone: whether the points depend on the backbone's weights.
+    """
+
+    @property
+    def image_ids(self) -> NDArray[np.int64]: ...
+
+    @property
+    def learns_backbone(self) -> bool: ...
+
+    def points(
+        self, model: OrderEmbedding, rows: Rows, augment: np.random.Generator | None = None
+    ) -> Tensor:
+        """Return the points of some images: (B,) -> (B, N); vary them if told how."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureInput:
+    """Features of a frozen backbone: (n, F) of any float type."""
+
+    image_ids: NDArray[np.int64]
+    features: NDArray[np.floating]
+    learns_backbone: bool = False
+
+    def points(
+        self, model: OrderEmbedding, rows: Rows, augment: np.random.Generator | None = None
+    ) -> Tensor:
+        """Project features. There is nothing to vary in them."""
+        block = np.asarray(self.features[rows], dtype=np.float32)
+        return model.feature_points(torch.from_numpy(block).to(model.device))
+
+
+@dataclass(frozen=True, slots=True)
+class PixelInput:
+    """Pictures cut at random places and mirrored in training, in the centre otherwise.
+
+    Attributes:
+        mirror: whether left and right may be exchanged.
+        bfloat16: run the backbone in mixed precision.
+    """
+
+    cache: PixelCache
+    mirror: bool = True
+    bfloat16: bool = False
+    learns_backbone: bool = True
+
+    @property
+    def image_ids(self) -> NDArray[np.int64]:
+        """The images of the cache, in its order: (n,)."""
+        return self.cache.image_ids
+
+    def points(
+        self, model: OrderEmbedding, rows: Rows, augment: np.random.Generator | None = None
+    ) -> Tensor:
+        """Cut, normalise and encode pictures."""
+        looks = self.cache.preprocessing
+        pixels = self._cut(rows, looks.crop, augment)  # (B, crop, crop, 3) uint8
+        # Bytes arrive channels-last, which is how convolutions like them on the CPU.
+        batch = torch.from_numpy(pixels).to(model.device).permute(0, 3, 1, 2).float()
+        mean, std = (
+            torch.tensor(v, device=batch.device).view(3, 1, 1) for v in (looks.mean, looks.std)
+        )
+        batch = (batch / 255 - mean) / std
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=self.bfloat16):
+            features = model.images.features(batch[:, None])
+        return model.feature_points(features.float())
+
+    def _cut(self, rows: Rows, crop: int, augment: np.random.Generator | None) -> NDArray[np.uint8]:
+        spare = self.cache.preprocessing.resize - crop
+        if augment is None:
+            offsets = np.full((len(rows), 2), spare // 2)
+            mirrored = np.zeros(len(rows), dtype=np.bool_)
+        else:
+            offsets = augment.integers(0, spare + 1, size=(len(rows), 2))
+            mirrored = (augment.random(len(rows)) < 0.5) & self.mirror
+        out = np.empty((len(rows), crop, crop, 3), dtype=np.uint8)
+        for at, (row, (top, left), turn) in enumerate(zip(rows, offsets, mirrored, strict=True)):
+            cut = self.cache.pixels[row, top : top + crop, left : left + crop]
+            out[at] = cut[:, ::-1] if turn else cut
+        return out

@@ -1,0 +1,128 @@
+"""The order-embedding: one encoder for captions, one for pictures, one space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+from torch.nn.utils.rnn import pad_sequence
+
+from models.backbone import build_backbone
+from models.caption_encoder import CaptionEncoder
+from models.image_encoder import ImageEncoder
+from models.pictures import Preprocessing
+from models.score import SCORES, Score
+from models.vocabulary import PADDING, Vocabulary, words
+
+Points = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """What must be known, beside weights and words, to encode a picture or a caption.
+
+    Attributes:
+        score: how an image is compared with a caption; see `models.score`.
+        backbone: the name of a torchvision classification network.
+        dimension: N, the dimension of a point; also the width of the GRU.
+        word_dimension: the dimension of a word vector.
+        max_words: words of a caption beyond this many are not read.
+    """
+
+    score: Score = "order"
+    backbone: str = "vgg19"
+    dimension: int = 1024
+    word_dimension: int = 300
+    max_words: int = 100
+
+    def __post_init__(self) -> None:
+        if self.score not in SCORES:
+            raise ValueError(f"score is one of {', '.join(SCORES)}, not '{self.score}'")
+        if min(self.dimension, self.word_dimension, self.max_words) < 1:
+            raise ValueError("dimension, word_dimension and max_words are at least 1")
+
+
+class OrderEmbedding(nn.Module):
+    """Both encoders of a model, its words and how it looks at pictures.
+
+    Points have unit length. For the order scores their coordinates are non-negative (the
+    absolute value is taken); cosine needs the signs and keeps them.
+    """
+
+    def __init__(
+        self, config: ModelConfig, vocabulary: Vocabulary, preprocessing: Preprocessing
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary = vocabulary
+        self.preprocessing = preprocessing
+        self.captions = CaptionEncoder(len(vocabulary), config.word_dimension, config.dimension)
+        self.images = ImageEncoder(build_backbone(config.backbone), config.dimension)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.images.projection.weight.device
+
+    def to_points(self, encoded: Tensor) -> Tensor:
+        """Put raw encodings into the embedding space: (..., N) -> (..., N), unit length."""
+        unit = normalize(encoded, dim=-1)
+        return unit if self.config.score == "cosine" else unit.abs()
+
+    def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Number the words of captions: -> (B, T) padded, (B,) lengths with the end mark."""
+        rows = [torch.tensor(self.vocabulary.encode(t, self.config.max_words)) for t in texts]
+        lengths = torch.tensor([len(row) for row in rows])
+        return pad_sequence(rows, batch_first=True, padding_value=PADDING), lengths
+
+    def caption_points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Encode numbered captions: (B, T), (B,) -> (B, N)."""
+        return self.to_points(self.captions(tokens.to(self.device), lengths))
+
+    def pixel_points(self, pixels: Tensor) -> Tensor:
+        """Encode preprocessed pictures: (B, crops, 3, H, W) -> (B, N)."""
+        return self.to_points(self.images(pixels))
+
+    def feature_points(self, features: Tensor) -> Tensor:
+        """Encode backbone features: (B, F) -> (B, N)."""
+        return self.to_points(self.images.project(features))
+
+    @torch.inference_mode()
+    def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
+        """Return the points of captions, in their order: (B, N) float32.
+
+        Captions of like length are encoded together, since a batch is as slow as its longest.
+        """
+        points = np.empty((len(texts), self.config.dimension), dtype=np.float32)
+        by_length = sorted(range(len(texts)), key=lambda at: len(words(texts[at])))
+        for start in range(0, len(texts), batch_size):
+            rows = by_length[start : start + batch_size]
+            points[rows] = self.caption_points(*self.tokens([texts[at] for at in rows])).cpu()
+        return points
+
+    @torch.inference_mode()
+    def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
+        """Return the points of pictures, in their order: (B, N) float32."""
+        points = np.empty((len(pictures), self.config.dimension), dtype=np.float32)
+        for start in range(0, len(pictures), batch_size):
+            batch = pictures[start : start + batch_size]
+            pixels = torch.stack([self.preprocessing.apply(picture) for picture in batch])
+            points[start : start + batch_size] = self.pixel_points(pixels.to(self.device)).cpu()
+        return points
+
+    @torch.inference_mode()
+    def encode_features(self, features: NDArray[np.floating], batch_size: int = 4096) -> Points:
+        """Return the points of cached backbone features: (B, F) -> (B, N) float32."""
+        points = np.empty((len(features), self.config.dimension), dtype=np.float32)
+        for start in range(0, len(features), batch_size):
+            block = np.asarray(features[start : start + batch_size], dtype=np.float32)
+            points[start : start + batch_size] = self.feature_points(
+                torch.from_numpy(block).to(self.device)
+            ).cpu()
+        return points

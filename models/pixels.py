@@ -1,0 +1,153 @@
+"""Decoded pictures on disk, for training a backbone end to end.
+
+Decoding a JPEG costs more than a small network's pass over it, and every epoch would pay again.
+So each picture is decoded once, scaled to `preprocessing.resize`, cut square and kept as bytes
+in one memory-mapped file, which the system caches as far as memory goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pillow
+
+from models.datasets import Dataset, DatasetError, Image
+from models.files import put_in_place, write_whole
+from models.pictures import PictureError, Preprocessing, open_picture
+
+PIXELS, MANIFEST, UNFINISHED = "pixels.u8", "pixels.json", "pixels.partial.json"
+CHUNK = 512  # pictures decoded between two notes of how far it got
+
+
+@dataclass(frozen=True, slots=True)
+class PixelCache:
+    """Pictures of one size: `pixels` is (n, size, size, 3) uint8, `image_ids` is (n,)."""
+
+    image_ids: NDArray[np.int64]
+    pixels: NDArray[np.uint8]
+    preprocessing: Preprocessing
+
+
+def cache_pixels(
+    dataset: Dataset,
+    preprocessing: Preprocessing,
+    folder: Path,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    skipped: Callable[[str], None] | None = None,
+) -> PixelCache:
+    """Decode a dataset's pictures into `folder`, or open what an earlier call left there.
+
+    A killed run continues where it was. Pictures that cannot be read are left out, each with
+    one line to `skipped`.
+
+    Raises:
+        DatasetError: no picture could be read.
+    """
+    size = preprocessing.resize
+    identity = _identity(dataset, preprocessing)
+    manifest = folder / MANIFEST
+    if not (_read(manifest).get("identity") == identity and (folder / PIXELS).is_file()):
+        folder.mkdir(parents=True, exist_ok=True)
+        _decode(
+            dataset,
+            size=size,
+            folder=folder,
+            identity=identity,
+            workers=workers,
+            progress=progress,
+            skipped=skipped,
+        )
+    ids = np.array(_read(manifest)["image_ids"], dtype=np.int64)
+    pixels = np.memmap(folder / PIXELS, np.uint8, mode="r", shape=(len(ids), size, size, 3))
+    return PixelCache(ids, pixels, preprocessing)
+
+
+def _identity(dataset: Dataset, preprocessing: Preprocessing) -> str:
+    digest = hashlib.sha256(json.dumps(asdict(preprocessing), sort_keys=True).encode())
+    for image in dataset.images:
+        digest.update(f"{image.id}\0{image.path}\0".encode())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def _decode(
+    dataset: Dataset,
+    *,
+    size: int,
+    folder: Path,
+    identity: str,
+    workers: int | None,
+    progress: Callable[[int, int], None] | None,
+    skipped: Callable[[str], None] | None,
+) -> None:
+    note = _read(folder / UNFINISHED)
+    ids: list[int] = note["image_ids"] if note.get("identity") == identity else []
+    done: int = note["done"] if ids else 0
+    partial = folder / f"{PIXELS}.partial"
+    with partial.open("r+b" if ids and partial.is_file() else "w+b") as file:
+        file.truncate(len(ids) * size * size * 3)
+        file.seek(0, os.SEEK_END)
+        while done < len(dataset):
+            chunk = dataset.images[done : done + CHUNK]
+            for image, pixels in _squares(chunk, size, workers):
+                if isinstance(pixels, PictureError):
+                    if skipped is not None:
+                        skipped(f"image {image.id} ({image.file_name}): {pixels}: skipped")
+                    continue
+                file.write(pixels.tobytes())
+                ids.append(image.id)
+            done += len(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+            state = {"identity": identity, "done": done, "image_ids": ids}
+            write_whole(folder / UNFINISHED, json.dumps(state).encode())
+            if progress is not None:
+                progress(done, len(dataset))
+    if not ids:
+        raise DatasetError(
+            f"no picture of the dataset '{dataset.name}' could be read: "
+            f"check the paths in its dataset.json, or import it again"
+        )
+    put_in_place(partial, folder / PIXELS)
+    write_whole(folder / MANIFEST, json.dumps({"identity": identity, "image_ids": ids}).encode())
+    (folder / UNFINISHED).unlink()
+
+
+def _squares(
+    images: tuple[Image, ...], size: int, workers: int | None
+) -> Iterator[tuple[Image, NDArray[np.uint8] | PictureError]]:
+    def read(image: Image) -> NDArray[np.uint8] | PictureError:
+        try:
+            return np.asarray(_square(open_picture(image.path, at_least=size), size))
+        except PictureError as error:
+            return error
+
+    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        yield from zip(images, pool.map(read, images), strict=True)
+
+
+def _square(picture: Pillow.Image, size: int) -> Pillow.Image:
+    """Cut the largest central square and scale it, in one pass over the pixels."""
+    width, height = picture.size
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    return picture.resize(
+        (size, size), Pillow.Resampling.BILINEAR, box=(left, top, left + side, top + side)
+    )

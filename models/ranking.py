@@ -1,0 +1,84 @@
+"""Ranking metrics that are honest about ties.
+
+A query counts as answered at the rank of its best true item. With distinct penalties that is
+the published protocol (R@K is a hit rate: any of an image's captions will do). Published code
+leaves ties to the sort; here the rank is 1 + (false items strictly better) + half of the false
+items tied with it, so that a model which gives everything one penalty scores as chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class RankingMetrics:
+    """Retrieval quality over a set of queries; recalls and precision in percent.
+
+    Attributes:
+        r1, r5, r10: share of queries with a true item among the first 1, 5, 10.
+        median, mean: of the 1-based rank of the best true item.
+        mean_average_precision: over all true items of a query, averaged over queries.
+        queries: how many were asked.
+        tied: queries whose best true item ties with a false one.
+    """
+
+    r1: float
+    r5: float
+    r10: float
+    median: float
+    mean: float
+    mean_average_precision: float
+    queries: int
+    tied: int
+
+    @classmethod
+    def of(
+        cls, ranks: NDArray[np.float64], precisions: NDArray[np.float64], tied: int
+    ) -> RankingMetrics:
+        """Summarise ranks (Q,) and average precisions (Q,)."""
+        r1, r5, r10 = (100 * float(np.mean(ranks <= k)) for k in (1, 5, 10))
+        return cls(
+            r1,
+            r5,
+            r10,
+            # The reference's floor(median of 0-based ranks) + 1.
+            float(np.floor(np.median(ranks - 1)) + 1),
+            float(np.mean(ranks)),
+            100 * float(np.mean(precisions)),
+            len(ranks),
+            tied,
+        )
+
+
+def best_ranks(
+    penalty: NDArray[np.float32], true: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], int]:
+    """Rank each query's best true item: (Q, R), (Q, R) -> (Q,), and how many are tied.
+
+    Every query must have a true item.
+    """
+    best = np.where(true, penalty, np.inf).min(1, keepdims=True)
+    better = (penalty < best).sum(1)  # nothing true is better than the best true item
+    ties = ((penalty == best) & ~true).sum(1)
+    return 1 + better + ties / 2, int(np.count_nonzero(ties))
+
+
+def average_precisions(
+    penalty: NDArray[np.float32], true: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Return the average precision of each query: (Q, R), (Q, R) -> (Q,), in (0, 1].
+
+    Items of equal penalty enter together, so that their order among themselves is nothing.
+    """
+    out = np.empty(len(penalty))
+    for query, (row, good) in enumerate(zip(penalty, true, strict=True)):
+        order = np.argsort(row, kind="stable")
+        hits = np.cumsum(good[order])
+        # The last place of each run of equal penalties stands for the whole run.
+        end = np.searchsorted(row[order], row[order], side="right") - 1
+        out[query] = (hits[end] / (end + 1))[good[order]].mean()
+    return out

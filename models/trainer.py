@@ -1,0 +1,399 @@
+"""Training: batches, steps, validation, early stopping, and going on after a kill.
+
+Every random choice of a step is drawn from (seed, epoch, step) alone, and the state that is
+written down now and then holds everything else, so a training that is killed and resumed ends
+with the weights of one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models import checkpoint
+from models.datasets import Dataset, DatasetError
+from models.evaluation import Evaluation, evaluate
+from models.inputs import ImageInput
+from models.loss import ranking_loss
+from models.model import ModelConfig, OrderEmbedding, Points
+from models.pictures import Preprocessing
+from models.score import penalties
+from models.training_state import load_state, read_notes, save_state
+from models.truth import known_truth
+from models.vocabulary import END, PADDING, UNKNOWN, Vocabulary
+
+SECONDS_BETWEEN_STATES = 300.0
+
+Rows = NDArray[np.int64]
+
+
+class TrainingError(Exception):
+    """A training that cannot start or go on; the message says why and what to do."""
+
+
+class TrainingStopped(Exception):
+    """A training was asked to stop; everything done so far is on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig:
+    """How to train; the defaults are the paper's (section 4.4).
+
+    Attributes:
+        preprocessing: how pictures become pixels.
+        epochs: passes over the images, each with one random caption.
+        batch_size: pairs in a batch; all but the own one are contrastive.
+        learning_rate: Adam's, at its highest.
+        schedule: "constant", or "cosine" from the highest to zero over all epochs.
+        warm_up: steps over which the learning rate rises from zero.
+        weight_decay: decoupled, on every weight.
+        margin: of the ranking loss.
+        clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
+        patience: epochs without a better validation before stopping early.
+        min_word_count: rarer words of the training captions are unknown.
+        unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
+        saved_dtype: of the matrices in the checkpoint.
+        seed: of everything random.
+    """
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+    epochs: int = 30
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    schedule: Literal["constant", "cosine"] = "constant"
+    warm_up: int = 0
+    weight_decay: float = 0.0
+    margin: float = 0.05
+    clip_norm: float = 2.0
+    patience: int = 5
+    min_word_count: int = 1
+    unknown_rate: float = 0.0
+    saved_dtype: Literal["float32", "float16"] = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with (ValueError)."""
+        if self.epochs < 1 or self.batch_size < 2 or self.patience < 1:
+            raise ValueError("epochs and patience are at least 1, batch_size at least 2")
+        if self.learning_rate <= 0 or self.margin <= 0 or self.clip_norm <= 0:
+            raise ValueError("learning_rate, margin and clip_norm are above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a training is. `validation` is there once an epoch, after its last step."""
+
+    epoch: int
+    step: int
+    steps: int
+    loss: float
+    validation: Evaluation | None = None
+    best: bool = False
+
+
+Report = Callable[[Progress], None]
+
+
+def encode_dataset(
+    model: OrderEmbedding, dataset: Dataset, images: ImageInput, batch_size: int = 256
+) -> tuple[Points, Points]:
+    """Return the points of a dataset's images and captions: (I, N), (C, N).
+
+    Raises:
+        DatasetError: `images` lacks one of the dataset's images.
+    """
+    rows = _rows_of(dataset, images)
+    with torch.inference_mode():
+        blocks = [
+            images.points(model, rows[start : start + batch_size]).cpu()
+            for start in range(0, len(rows), batch_size)
+        ]
+    texts = [caption.text for caption in dataset.captions]
+    return torch.cat(blocks).numpy(), model.encode_captions(texts)
+
+
+def available(dataset: Dataset, images: ImageInput) -> Dataset:
+    """Leave out images that have no caption, or that `images` does not have."""
+    known = set(images.image_ids.tolist())
+    kept = tuple(image for image in dataset.images if image.captions and image.id in known)
+    if not kept:
+        raise DatasetError(f"no image of the dataset '{dataset.name}' has both captions and pixels")
+    return replace(dataset, images=kept)
+
+
+def train(
+    config: TrainingConfig,
+    name: str,
+    folder: Path,
+    training: tuple[Dataset, ImageInput],
+    validation: tuple[Dataset, ImageInput],
+    *,
+    backbone_weights: dict[str, Tensor] | None = None,
+    device: str = "cpu",
+    report: Report | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> checkpoint.Checkpoint:
+    """Train a model, or go on with the training found in `folder`, and return the best one.
+
+    The checkpoint in `folder` is that of the best validation so far, at any time.
+
+    Args:
+        config: what to train and how.
+        name: what the checkpoint is called.
+        folder: where the checkpoint and the state of the training are kept.
+        training: captioned images, and what to read of them.
+        validation: likewise, for early stopping.
+        backbone_weights: where the backbone starts, or stays when it does not learn.
+        device: what torch calls it.
+        report: told of every step and every epoch.
+        stop: asked before every step; when true, the state is written and training stops.
+
+    Raises:
+        TrainingError: the folder holds another training, or the loss is not a number.
+        TrainingStopped: `stop` said so.
+        DatasetError: there is nothing to train or validate on.
+    """
+    held_out = (available(*validation), validation[1])
+    run = _Run(
+        config,
+        name,
+        folder,
+        (available(*training), training[1]),
+        backbone_weights=backbone_weights,
+        device=device,
+    )
+    run.restore()
+    while not run.finished:
+        run.epoch_steps(report, stop)
+        run.validate(held_out, report)
+    return checkpoint.load(folder, device)
+
+
+class _Run:
+    """One training: what changes while it goes on."""
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        name: str,
+        folder: Path,
+        training: tuple[Dataset, ImageInput],
+        *,
+        backbone_weights: dict[str, Tensor] | None,
+        device: str,
+    ) -> None:
+        dataset, images = training
+        if len(dataset) < 2:
+            raise DatasetError("training needs at least two captioned images")
+        self.config, self.name, self.folder = config, name, folder
+        self.dataset, self.images = dataset, images
+        self.rows = _rows_of(dataset, images)
+        self.truth = known_truth(dataset)
+        captions = list(dataset.captions)
+        texts = [caption.text for caption in captions]
+        vocabulary = Vocabulary.build(texts, config.min_word_count)
+        self.tokens = [np.array(vocabulary.encode(text, config.model.max_words)) for text in texts]
+        counts = np.array([len(image.captions) for image in dataset.images])
+        self.first_caption = np.cumsum(counts) - counts
+        self.caption_counts = counts
+        torch.manual_seed(config.seed)
+        self.model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
+        if backbone_weights is not None:
+            self.model.images.backbone.load_state_dict(backbone_weights)
+        if not images.learns_backbone:
+            self.model.images.backbone.freeze()
+        self.model.to(memory_format=torch.channels_last).to(device)
+        self.weights = [w for w in self.model.parameters() if w.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            self.weights, config.learning_rate, weight_decay=config.weight_decay
+        )
+        self.steps = math.ceil(len(dataset) / config.batch_size)
+        self.notes: dict[str, Any] = {
+            "config": asdict(config),
+            "dataset": [dataset.name, len(dataset), len(captions)],
+            "epoch": 0,
+            "step": 0,
+            "loss": 0.0,
+            "best_epoch": -1,
+            "best": -math.inf,
+            "seconds": 0.0,
+            "history": [],
+        }
+        self.started = time.monotonic()
+
+    @property
+    def finished(self) -> bool:
+        epoch: int = self.notes["epoch"]
+        stale: int = epoch - 1 - self.notes["best_epoch"]
+        return epoch >= self.config.epochs or stale >= self.config.patience
+
+    def restore(self) -> None:
+        """Go on where an earlier call stopped, if it was this training."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        found = read_notes(self.folder)
+        if found is None:
+            return
+        for key in ("config", "dataset"):
+            if found[key] != _as_json(self.notes[key]):
+                raise TrainingError(
+                    f"{self.folder} holds a training with another {key} "
+                    f"({_difference(found[key], _as_json(self.notes[key]))}): "
+                    f"choose another folder, or delete it to start again"
+                )
+        load_state(self.folder, self.model, self.optimizer)
+        self.notes = found
+        self.started = time.monotonic() - found["seconds"]
+
+    def keep(self) -> None:
+        self.notes["seconds"] = time.monotonic() - self.started
+        save_state(self.folder, self.model, self.optimizer, self.notes)
+
+    def epoch_steps(self, report: Report | None, stop: Callable[[], bool] | None) -> None:
+        """Do the rest of the current epoch."""
+        epoch: int = self.notes["epoch"]
+        kept = time.monotonic()
+        self.model.train()
+        for step, rows, captions in self._batches(epoch, self.notes["step"]):
+            if stop is not None and stop():
+                self.keep()
+                raise TrainingStopped(
+                    f"stopped in epoch {epoch + 1} of {self.config.epochs}; the same command "
+                    f"goes on from there"
+                )
+            self.notes["loss"] += self._step(epoch, step, rows, captions)
+            self.notes["step"] = step + 1
+            if report is not None:
+                report(Progress(epoch, step + 1, self.steps, self.notes["loss"] / (step + 1)))
+            if time.monotonic() - kept > SECONDS_BETWEEN_STATES:
+                self.keep()
+                kept = time.monotonic()
+
+    def validate(self, held_out: tuple[Dataset, ImageInput], report: Report | None) -> None:
+        """Measure the model, keep it if it is the best so far, and close the epoch."""
+        dataset, images = held_out
+        self.model.eval()
+        points = encode_dataset(self.model, dataset, images)
+        measured = evaluate(dataset, *points, self.config.model.score)
+        quality = _quality(measured)
+        epoch, loss = self.notes["epoch"], self.notes["loss"] / self.steps
+        best = quality > self.notes["best"]
+        self.notes["history"].append(
+            {"epoch": epoch + 1, "loss": loss, "validation": measured.to_json()}
+        )
+        self.notes |= {"epoch": epoch + 1, "step": 0, "loss": 0.0}
+        if best:
+            self.notes |= {"best": quality, "best_epoch": epoch}
+            self._save()
+        self.keep()
+        if report is not None:
+            report(Progress(epoch, self.steps, self.steps, loss, measured, best))
+
+    def _save(self) -> None:
+        metrics = {
+            "dataset": dict(
+                zip(("name", "images", "captions"), self.notes["dataset"], strict=True)
+            ),
+            "training": self.notes["config"],
+            "seconds": round(time.monotonic() - self.started, 1),
+            "torch": str(torch.__version__),
+            "history": self.notes["history"],
+        }
+        dtype = torch.float16 if self.config.saved_dtype == "float16" else torch.float32
+        checkpoint.save(self.folder, self.model, self.name, metrics, dtype)
+
+    def _batches(self, epoch: int, first: int) -> Iterator[tuple[int, Rows, Rows]]:
+        """Yield (step, images, captions) from step `first` on; no image comes twice an epoch.
+
+        With one caption to an image, no batch holds two captions of one image, which would be
+        false contrastive terms.
+        """
+        draw = np.random.default_rng([self.config.seed, epoch])
+        order = draw.permutation(len(self.dataset))
+        captions = self.first_caption + draw.integers(0, self.caption_counts)
+        size = self.config.batch_size
+        for step in range(first, self.steps):
+            rows = order[step * size : (step + 1) * size]
+            yield step, rows, captions[rows]
+
+    def _step(self, epoch: int, step: int, rows: Rows, captions: Rows) -> float:
+        config, draw = self.config, np.random.default_rng([self.config.seed, epoch, step])
+        for group in self.optimizer.param_groups:
+            group["lr"] = _learning_rate(config, epoch * self.steps + step, self.steps)
+        tokens, lengths = self._tokens(captions, draw)
+        image_points = self.images.points(self.model, self.rows[rows], draw)
+        caption_points = self.model.caption_points(tokens, lengths)
+        true = torch.from_numpy(self.truth.holds(rows, captions)).to(image_points.device)
+        penalty = penalties(config.model.score, image_points, caption_points)
+        loss = ranking_loss(penalty, config.margin, true)
+        if not torch.isfinite(loss):
+            raise TrainingError(
+                f"the loss is {loss.item()} in epoch {epoch + 1}, step {step + 1}: look for "
+                f"features that are not numbers, or lower --learning-rate"
+            )
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for weight in self.weights:
+            torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
+        self.optimizer.step()
+        return float(loss) / len(rows)
+
+    def _tokens(self, captions: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
+        lengths = np.array([len(self.tokens[caption]) for caption in captions])
+        tokens = np.full((len(captions), lengths.max()), PADDING)
+        for at, caption in enumerate(captions):
+            tokens[at, : lengths[at]] = self.tokens[caption]
+        if self.config.unknown_rate > 0:
+            forgotten = draw.random(tokens.shape) < self.config.unknown_rate
+            tokens[forgotten & (tokens != PADDING) & (tokens != END)] = UNKNOWN
+        return torch.from_numpy(tokens), torch.from_numpy(lengths)
+
+
+def _rows_of(dataset: Dataset, images: ImageInput) -> Rows:
+    row = {image_id: at for at, image_id in enumerate(images.image_ids.tolist())}
+    missing = next((image for image in dataset.images if image.id not in row), None)
+    if missing is not None:
+        raise DatasetError(
+            f"image {missing.id} ({missing.file_name}) has no features: run 'hasse features' again"
+        )
+    return np.array([row[image.id] for image in dataset.images])
+
+
+def _learning_rate(config: TrainingConfig, step: int, steps: int) -> float:
+    rate = config.learning_rate
+    if config.schedule == "cosine":
+        rate *= 0.5 * (1 + math.cos(math.pi * step / (config.epochs * steps)))
+    return rate * min(1.0, (step + 1) / config.warm_up) if config.warm_up else rate
+
+
+def _quality(measured: Evaluation) -> float:
+    """Choose what a better epoch is: where all truth is known, all of it is to be retrieved."""
+    if measured.truth == "meaning":
+        return (
+            measured.image_retrieval.mean_average_precision
+            + measured.caption_retrieval.mean_average_precision
+        )
+    return measured.rsum
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _as_json(part) for key, part in value.items()}
+    return [_as_json(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _difference(found: Any, wanted: Any) -> str:
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in found.keys() | wanted.keys():
+            if found.get(key) != wanted.get(key):
+                return f"{key}: {_difference(found.get(key), wanted.get(key))}"
+    return f"{found} there, {wanted} now"

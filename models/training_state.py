@@ -1,0 +1,57 @@
+"""Everything a killed training needs to go on as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from models.files import put_in_place
+
+FILE_NAME = "training.safetensors"
+
+
+def save_state(
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, notes: Mapping[str, Any]
+) -> None:
+    """Write weights, optimiser moments and notes as one file, whole or not at all."""
+    tensors = {f"model.{key}": value for key, value in model.state_dict().items()}
+    for number, moments in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{key}": value for key, value in moments.items()}
+    contiguous = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+    partial = folder / f"{FILE_NAME}.partial"
+    save_file(contiguous, partial, metadata={"notes": json.dumps(notes)})
+    put_in_place(partial, folder / FILE_NAME)
+
+
+def read_notes(folder: Path) -> dict[str, Any] | None:
+    """Return the notes of a training begun in `folder`, or None if there is none."""
+    path = folder / FILE_NAME
+    if not path.is_file():
+        return None
+    with safe_open(path, "pt") as file:
+        notes: dict[str, Any] = json.loads(file.metadata()["notes"])
+    return notes
+
+
+def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put back the weights and moments that `save_state` wrote."""
+    weights: dict[str, Tensor] = {}
+    moments: dict[int, dict[str, Tensor]] = {}
+    with safe_open(folder / FILE_NAME, "pt") as file:
+        for key in file.keys():  # noqa: SIM118 (not a mapping)
+            kind, rest = key.split(".", 1)
+            if kind == "model":
+                weights[rest] = file.get_tensor(key)
+            else:
+                number, moment = rest.split(".")
+                moments.setdefault(int(number), {})[moment] = file.get_tensor(key)
+    model.load_state_dict(weights)
+    state = optimizer.state_dict()
+    optimizer.load_state_dict({"state": moments, "param_groups": state["param_groups"]})

@@ -1,0 +1,93 @@
+"""Which captions are true of which images, as far as a dataset tells.
+
+A photograph's captions are true of it; what else is true of it nobody wrote down, except where
+another image carries the very same words. Scenes know their meaning, so there the truth of
+every caption for every image is known.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.datasets import Dataset
+from models.scenes import Scene, SceneTable, Statement
+
+Rows = NDArray[np.int64]
+
+
+class Truth(Protocol):
+    """Tells truths of a dataset, whose images and captions are numbered in their order."""
+
+    def holds(self, images: Rows, captions: Rows) -> NDArray[np.bool_]:
+        """Tell which captions hold of which images: (I,), (C,) -> (I, C)."""
+        ...
+
+
+class SameWords:
+    """A caption holds of every image that has a caption of the same words."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        number: dict[str, int] = {}
+        described: list[set[int]] = []
+        self._texts: list[int] = []
+        for row, image in enumerate(dataset.images):
+            for caption in image.captions:
+                text = number.setdefault(caption.text, len(number))
+                if text == len(described):
+                    described.append(set())
+                described[text].add(row)
+                self._texts.append(text)
+        self._images = [np.array(sorted(rows)) for rows in described]
+
+    def holds(self, images: Rows, captions: Rows) -> NDArray[np.bool_]:
+        columns = [np.isin(images, self._images[self._texts[caption]]) for caption in captions]
+        return np.stack(columns, axis=1)
+
+
+class Meanings:
+    """A caption holds of every scene whose meaning makes its statement true."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._table = SceneTable([Scene.from_json(i.meaning or {}) for i in dataset.images])
+        statements: dict[str, int] = {}
+        self._statements: list[Statement] = []
+        self._numbers: list[int] = []
+        for caption in dataset.captions:
+            if caption.text not in statements:
+                statements[caption.text] = len(statements)
+                self._statements.append(Statement.from_json(caption.meaning or {}))
+            self._numbers.append(statements[caption.text])
+        # One bit for each scene and distinct statement, found when first asked for.
+        self._known: dict[int, NDArray[np.uint8]] = {}
+        self._scenes = len(dataset)
+
+    def holds(self, images: Rows, captions: Rows) -> NDArray[np.bool_]:
+        return np.stack([self._of(self._numbers[c])[images] for c in captions], axis=1)
+
+    def _of(self, statement: int) -> NDArray[np.bool_]:
+        bits = self._known.get(statement)
+        if bits is None:
+            bits = np.packbits(self._table.holds(self._statements[statement]))
+            self._known[statement] = bits
+        return np.unpackbits(bits, count=self._scenes).astype(np.bool_)
+
+
+def known_truth(dataset: Dataset) -> Truth:
+    """Return what is known of a dataset: by meaning where all of it has one, else by words."""
+    return Meanings(dataset) if has_meanings(dataset) else SameWords(dataset)
+
+
+def has_meanings(dataset: Dataset) -> bool:
+    """Tell whether every image and caption of a dataset carries its meaning."""
+    return all(image.meaning is not None for image in dataset.images) and all(
+        caption.meaning is not None for caption in dataset.captions
+    )
+
+
+def own_captions(dataset: Dataset) -> NDArray[np.int64]:
+    """Return, for each caption in order, the row of the image it was written for: (C,)."""
+    counts = [len(image.captions) for image in dataset.images]
+    return np.repeat(np.arange(len(counts)), counts)

@@ -1,0 +1,71 @@
+"""Words and their numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+PADDING, UNKNOWN, END = 0, 1, 2
+SPECIAL = ("<pad>", "<unk>", "<end>")
+
+# Letters, digits and inner apostrophes; everything else separates. "man's" stays one word.
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+def words(text: str) -> list[str]:
+    """Split a caption into lower-case words, without punctuation."""
+    return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
+
+
+class Vocabulary:
+    """A fixed list of known words; everything else is the one unknown word."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        """Number `known` words in the order given.
+
+        Raises:
+            ValueError: there are no words, or one is named twice.
+        """
+        if not known:
+            raise ValueError("a vocabulary needs at least one word")
+        self.words = tuple(known)
+        self._index = {word: at for at, word in enumerate(known, start=len(SPECIAL))}
+        if len(self._index) != len(known):
+            raise ValueError("a vocabulary names a word twice")
+
+    @classmethod
+    def build(cls, captions: Iterable[str], min_count: int = 1) -> Vocabulary:
+        """Collect the words that occur at least `min_count` times, the most frequent first.
+
+        Give it the training captions only: words of held-out captions would be a leak.
+        """
+        counts = Counter(word for text in captions for word in words(text))
+        kept = [word for word, count in counts.items() if count >= min_count]
+        return cls(sorted(kept, key=lambda word: (-counts[word], word)))
+
+    def __len__(self) -> int:
+        """Count the numbers in use, special ones included."""
+        return len(SPECIAL) + len(self.words)
+
+    def encode(self, text: str, max_words: int) -> list[int]:
+        """Return the numbers of the first `max_words` words, then `END`."""
+        return [self._index.get(word, UNKNOWN) for word in words(text)[:max_words]] + [END]
+
+    def unknown(self, text: str) -> list[str]:
+        """List the words of a caption that are not known, each once, in order."""
+        return list(dict.fromkeys(word for word in words(text) if word not in self._index))
+
+    def save(self, path: Path) -> None:
+        """Write the words as JSON."""
+        path.write_text(json.dumps(self.words, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Vocabulary:
+        """Read what `save` wrote; raises ValueError if it is anything else."""
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(known, list) or not all(isinstance(word, str) for word in known):
+            raise ValueError(f"{path} is not a list of words")
+        return cls(known)
