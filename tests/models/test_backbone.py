@@ -1,0 +1,275 @@
+"""Any torchvision network becomes features, whatever its classifier looks like."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import http.server
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from models import backbone as module
+from models.backbone import BackboneError, build_backbone, download_weights
+
+SMALL = "shufflenet_v2_x0_5"
+
+WIDTHS = {
+    "alexnet": 4096,
+    "convnext_tiny": 768,
+    "densenet121": 1024,
+    "efficientnet_b0": 1280,
+    "googlenet": 1024,
+    "inception_v3": 2048,
+    "mnasnet0_5": 1280,
+    "mobilenet_v2": 1280,
+    "mobilenet_v3_small": 1024,
+    "regnet_x_400mf": 400,
+    "resnet18": 512,
+    "resnet50": 2048,
+    "shufflenet_v2_x0_5": 1024,
+    "shufflenet_v2_x1_0": 1024,
+    "squeezenet1_1": 512,
+    "swin_t": 768,
+    "vgg19": 4096,
+    "vit_b_16": 768,
+}
+
+
+def without_initialisation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip the drawing of random weights, which is most of the time to build a large network."""
+    for name in (
+        "trunc_normal_",
+        "normal_",
+        "kaiming_normal_",
+        "kaiming_uniform_",
+        "xavier_uniform_",
+        "uniform_",
+    ):
+        monkeypatch.setattr(nn.init, name, lambda tensor, *_, **__: tensor)
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_a_network_gives_as_many_features_as_it_says(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_initialisation(monkeypatch)
+    backbone = build_backbone(name).eval()
+    assert backbone.feature_dimension == WIDTHS[name]
+    side = {"vit_b_16": 224, "swin_t": 224, "inception_v3": 96}.get(name, 64)
+    with torch.inference_mode():
+        assert backbone(torch.zeros(2, 3, side, side)).shape == (2, WIDTHS[name])
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18", "densenet121", "squeezenet1_1"])
+def test_features_are_what_the_classifier_read(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    whole = torchvision.models.get_model(name, weights=None).eval()
+    save_file(whole.state_dict(), tmp_path / "w.safetensors")
+    read: list[torch.Tensor] = []
+    head = getattr(whole, "fc", None) or whole.classifier
+    head.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+    pixels = torch.randn(2, 3, 64, 64)
+    backbone = build_backbone(name, tmp_path / "w.safetensors").eval()
+    with torch.inference_mode():
+        whole(pixels)
+        pooled = read[0].mean((2, 3)) if read[0].ndim == 4 else read[0]
+        torch.testing.assert_close(backbone(pixels), pooled, rtol=1e-4, atol=1e-5)
+
+
+def test_a_vgg_keeps_fc7_and_its_relu(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_initialisation(monkeypatch)
+    fc7, relu = list(build_backbone("vgg19").network.get_submodule("classifier").children())[-2:]
+    assert isinstance(relu, nn.ReLU)
+    assert isinstance(fc7, nn.Linear)
+    assert fc7.out_features == 4096
+
+
+@pytest.mark.parametrize("name", [SMALL, "mnasnet0_5", "convnext_tiny"])
+def test_the_state_survives_safetensors(name: str, tmp_path: Path) -> None:
+    one, other = build_backbone(name).eval(), build_backbone(name).eval()
+    assert one.fingerprint() != other.fingerprint()
+    save_file(one.state_dict(), tmp_path / "w.safetensors")
+    other.load_state_dict(load_file(tmp_path / "w.safetensors"))
+    assert one.fingerprint() == other.fingerprint()
+    pixels = torch.randn(1, 3, 64, 64)
+    with torch.inference_mode():
+        torch.testing.assert_close(one(pixels), other(pixels), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+def test_weights_come_from_torchs_file_or_from_safetensors_whole_or_cut(
+    suffix: str, tmp_path: Path
+) -> None:
+    whole = torchvision.models.get_model(SMALL, weights=None)
+    state = whole.state_dict()
+    cut = {key: value for key, value in state.items() if not key.startswith("fc.")}
+    prints = set()
+    for name, content in (("whole", state), ("cut", cut)):
+        path = tmp_path / f"{name}{suffix}"
+        if suffix == ".pth":
+            torch.save(content, path)
+        else:
+            save_file(content, path)
+        prints.add(build_backbone(SMALL, path).fingerprint())
+    assert len(prints) == 1
+
+
+def test_a_published_densenet_with_its_old_layer_names_loads(tmp_path: Path) -> None:
+    state = torchvision.models.densenet121().state_dict()
+    old = {
+        re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", key): value
+        for key, value in state.items()
+    }
+    assert old.keys() != state.keys()
+    torch.save(old, tmp_path / "old.pth")
+    torch.save(state, tmp_path / "new.pth")
+    prints = {
+        build_backbone("densenet121", tmp_path / f"{n}.pth").fingerprint() for n in ("old", "new")
+    }
+    assert len(prints) == 1
+
+
+def test_a_published_googlenet_loads_without_its_side_classifiers(tmp_path: Path) -> None:
+    whole = torchvision.models.googlenet(aux_logits=True, init_weights=False)
+    assert any(key.startswith("aux1.") for key in whole.state_dict())
+    torch.save(whole.state_dict(), tmp_path / "w.pth")
+    loaded = build_backbone("googlenet", tmp_path / "w.pth").network.state_dict()
+    torch.testing.assert_close(loaded["conv1.conv.weight"], whole.state_dict()["conv1.conv.weight"])
+
+
+def message(name: str, weights: Path | None = None) -> str:
+    with pytest.raises(BackboneError) as caught:
+        build_backbone(name, weights)
+    return str(caught.value)
+
+
+def test_an_unknown_network_is_refused_with_names_like_it() -> None:
+    assert "resnet50" in message("resnet5O")
+    assert "no classification network 'fcn_resnet50'" in message("fcn_resnet50")
+
+
+def test_weights_of_another_network_are_refused_and_a_key_is_named(tmp_path: Path) -> None:
+    save_file(build_backbone("shufflenet_v2_x1_0").network.state_dict(), tmp_path / "w.safetensors")
+    said = message(SMALL, tmp_path / "w.safetensors")
+    assert "does not hold weights of torchvision's shufflenet_v2_x0_5" in said
+    assert "not (" in said
+    save_file({"x": torch.zeros(1)}, tmp_path / "x.safetensors")
+    assert "is missing" in message(SMALL, tmp_path / "x.safetensors")
+
+
+def test_a_file_that_holds_no_weights_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "w.safetensors").write_bytes(b"nothing of the kind")
+    (tmp_path / "w.pth").write_bytes(b"nothing of the kind")
+    torch.save({"model": {}, "epoch": 3}, tmp_path / "run.pth")
+    for name in ("w.safetensors", "w.pth"):
+        assert "cannot be read as weights" in message(SMALL, tmp_path / name)
+    assert "not a state dict" in message(SMALL, tmp_path / "run.pth")
+    assert "there is no weights file" in message(SMALL, tmp_path / "nowhere.pth")
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    torch.save({"weight": Path("x")}, tmp_path / "w.pth")
+    assert "cannot be read as weights" in message(SMALL, tmp_path / "w.pth")
+
+
+def test_a_frozen_backbone_never_changes() -> None:
+    model = nn.Sequential(build_backbone(SMALL).freeze(), nn.Linear(1024, 4))
+    model.train()
+    before = copy.deepcopy(model.state_dict())
+    model(torch.randn(4, 3, 32, 32)).sum().backward()
+    torch.optim.SGD([p for p in model.parameters() if p.requires_grad], 0.1).step()
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, before[key]) != key.startswith("1."), key
+
+
+def test_an_unfrozen_backbone_learns() -> None:
+    backbone = build_backbone(SMALL).train()
+    backbone(torch.randn(4, 3, 32, 32)).sum().backward()
+    assert all(parameter.grad is not None for parameter in backbone.parameters())
+    assert backbone.get_buffer("network.conv1.1.num_batches_tracked") == 1
+
+
+def test_the_fingerprint_sees_the_name_and_every_weight_and_no_counter() -> None:
+    backbone = build_backbone(SMALL)
+    first = backbone.fingerprint()
+    backbone.get_buffer("network.conv1.1.num_batches_tracked").add_(1)
+    assert backbone.fingerprint() == first
+    backbone.get_buffer("network.conv1.1.running_mean")[0] += 1
+    assert backbone.fingerprint() != first
+    renamed = copy.deepcopy(backbone)
+    renamed.name = "another"
+    assert renamed.fingerprint() != backbone.fingerprint()
+
+
+CONTENT = b"weights" * 1000
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(CONTENT)))
+            self.end_headers()
+            self.wfile.write(CONTENT)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def test_weights_are_fetched_once_checked_and_kept_where_torchvision_looks(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    name = f"net-{hashlib.sha256(CONTENT).hexdigest()[:8]}.pth"
+    monkeypatch.setattr(module, "_published", lambda _: f"{server}/{name}")
+    seen: list[tuple[int, int]] = []
+    path = download_weights(SMALL, lambda done, total: seen.append((done, total)))
+    assert path == tmp_path / "hub" / "checkpoints" / name
+    assert path.read_bytes() == CONTENT
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    monkeypatch.setattr(module, "_published", lambda _: f"http://127.0.0.1:9/{name}")
+    assert download_weights(SMALL) == path
+
+
+def test_weights_with_another_hash_are_not_kept(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(module, "_published", lambda _: f"{server}/net-00000000.pth")
+    with pytest.raises(BackboneError, match="is not what it should be"):
+        download_weights(SMALL)
+    assert not list((tmp_path / "hub" / "checkpoints").iterdir())
+
+
+def test_without_a_network_the_message_says_which_file_to_put_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(module, "_published", lambda _: "http://127.0.0.1:9/net-0.pth")
+    with pytest.raises(BackboneError) as caught:
+        download_weights(SMALL)
+    assert "http://127.0.0.1:9/net-0.pth" in str(caught.value)
+    assert str(tmp_path / "hub" / "checkpoints" / "net-0.pth") in str(caught.value)
+
+
+def test_published_weights_are_of_torchvision_and_take_224_pixels() -> None:
+    assert module._published("vgg19").endswith("vgg19-dcbb9e9d.pth")
+    assert "_lc_" in module._published("vit_h_14")
+    with pytest.raises(BackboneError, match="publishes no weights"):
+        download_weights("nothing")

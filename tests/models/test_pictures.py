@@ -1,0 +1,323 @@
+"""Pictures of strangers: a result or a clear refusal, and never more memory than the limit."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import resource
+import struct
+import subprocess
+import sys
+import warnings
+import zlib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from torchvision.transforms import functional as reference
+
+from models.pictures import PictureError, Preprocessing, open_picture, picture_size
+
+
+def encode(picture: Image.Image, form: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, form, **options)
+    return file.getvalue()
+
+
+def noise(width: int = 48, height: int = 32) -> Image.Image:
+    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def flat(colour: tuple[int, ...], mode: str = "RGB", size: tuple[int, int] = (8, 6)) -> Image.Image:
+    return Image.new(mode, size, colour)
+
+
+def png_header(width: int, height: int) -> bytes:
+    """Return a PNG of that size whose pixels are missing."""
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+        )
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"")
+
+
+def refusal(source: bytes | Path, **options: Any) -> PictureError:
+    with pytest.raises(PictureError) as caught:
+        open_picture(source, **options)
+    return caught.value
+
+
+def close(picture: Image.Image, colour: tuple[int, int, int], tolerance: int = 6) -> bool:
+    gap = np.abs(np.asarray(picture).astype(int) - np.array(colour))
+    return picture.mode == "RGB" and bool((gap <= tolerance).all())
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "GIF"])
+def test_each_allowed_format_comes_out_as_rgb_from_bytes_and_from_a_file(
+    form: str, tmp_path: Path
+) -> None:
+    data = encode(flat((200, 30, 40)), form)
+    (tmp_path / "x").write_bytes(data)
+    for source in (data, tmp_path / "x"):
+        assert close(open_picture(source), (200, 30, 40))
+        assert open_picture(source).size == picture_size(source) == (8, 6)
+
+
+@pytest.mark.parametrize("form", ["BMP", "TIFF", "PPM", "ICO", "TGA", "JPEG2000"])
+def test_a_format_outside_the_list_is_not_a_picture(form: str) -> None:
+    assert refusal(encode(noise(), form)).reason == "not_a_picture"
+
+
+def test_text_called_jpg_an_empty_file_and_a_folder_are_not_pictures(tmp_path: Path) -> None:
+    (tmp_path / "text.jpg").write_text("this is not a picture")
+    (tmp_path / "empty.jpg").touch()
+    for name in ("text.jpg", "empty.jpg", ".", "nowhere.jpg"):
+        assert refusal(tmp_path / name).reason == "not_a_picture"
+    assert str(refusal(tmp_path / "nowhere.jpg")) == "file not found"
+    assert str(refusal(b"")) == "the file is empty"
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    assert refusal(tmp_path / "pipe.jpg").reason == "not_a_picture"
+
+
+def test_cmyk_comes_out_in_the_right_colours() -> None:
+    data = encode(flat((200, 30, 40)).convert("CMYK"), "JPEG")
+    assert close(open_picture(data), (200, 30, 40))
+
+
+def test_sixteen_bits_of_grey_keep_their_range() -> None:
+    ramp = np.tile(np.linspace(0, 65535, 64).astype(np.uint16), (4, 1))
+    out = np.asarray(open_picture(encode(Image.fromarray(ramp), "PNG")))
+    np.testing.assert_array_equal(out[..., 0], ramp >> 8)
+
+
+def test_transparency_is_laid_on_white() -> None:
+    clear_red = flat((255, 0, 0, 128), "RGBA")
+    assert close(open_picture(encode(clear_red, "PNG")), (255, 127, 127))
+    assert close(open_picture(encode(clear_red, "WEBP", lossless=True)), (255, 127, 127))
+    assert close(open_picture(encode(flat((0, 0), "LA"), "PNG")), (255, 255, 255))
+
+
+def test_a_palette_with_a_transparent_entry_is_laid_on_white() -> None:
+    picture = Image.new("P", (8, 6), 1)
+    picture.putpalette([0, 0, 255, 0, 255, 0])
+    for form in ("PNG", "GIF"):
+        assert close(open_picture(encode(picture, form)), (0, 255, 0))
+        assert close(open_picture(encode(picture, form, transparency=1)), (255, 255, 255))
+    per_entry = encode(picture, "PNG", transparency=bytes([255, 0]))
+    assert close(open_picture(per_entry), (255, 255, 255))
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
+def test_an_animation_gives_its_first_frame(form: str) -> None:
+    frames = [flat((0, 0, 255)), flat((255, 0, 0)), flat((0, 255, 0))]
+    data = encode(frames[0], form, save_all=True, append_images=frames[1:])
+    assert close(open_picture(data), (0, 0, 255), tolerance=12)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientation_is_undone(orientation: int) -> None:
+    upright = Image.new("RGB", (16, 8), "white")
+    upright.paste((255, 0, 0), (0, 0, 8, 4))  # red at the top left
+    stored = {
+        1: upright,
+        2: upright.transpose(Image.Transpose.FLIP_LEFT_RIGHT),
+        3: upright.transpose(Image.Transpose.ROTATE_180),
+        4: upright.transpose(Image.Transpose.FLIP_TOP_BOTTOM),
+        5: upright.transpose(Image.Transpose.TRANSPOSE),
+        6: upright.transpose(Image.Transpose.ROTATE_90),
+        7: upright.transpose(Image.Transpose.TRANSVERSE),
+        8: upright.transpose(Image.Transpose.ROTATE_270),
+    }[orientation]
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    for form, options in (
+        ("JPEG", {"quality": 100, "subsampling": 0}),
+        ("PNG", {}),
+        ("WEBP", {"lossless": True}),
+    ):
+        data = encode(stored, form, exif=exif, **options)
+        np.testing.assert_allclose(np.asarray(open_picture(data)), np.asarray(upright), atol=3)
+        if form != "PNG":
+            assert picture_size(data) == (16, 8)
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning:PIL")
+def test_a_broken_exif_note_does_not_cost_the_picture() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = encode(flat((9, 9, 9)), "JPEG", exif=exif)
+    at = data.index(b"Exif\0\0")
+    assert close(open_picture(data[: at + 14] + b"\xff" * 4 + data[at + 18 :]), (9, 9, 9))
+
+
+def test_one_pixel_is_a_picture() -> None:
+    picture = open_picture(encode(flat((1, 2, 3), size=(1, 1)), "PNG"))
+    assert Preprocessing().apply(picture).shape == (1, 3, 224, 224)
+
+
+@pytest.mark.parametrize(
+    ("form", "cut"), [(f, c) for f in ("JPEG", "PNG", "WEBP", "GIF") for c in (0.2, 0.6, 0.95)]
+)
+def test_a_picture_cut_short_is_refused_and_not_shown_grey(form: str, cut: float) -> None:
+    data = encode(noise(200, 150), form)
+    assert refusal(data[: int(len(data) * cut)]).reason == "damaged"
+
+
+def test_a_progressive_jpeg_cut_short_is_refused() -> None:
+    data = encode(noise(200, 150), "JPEG", progressive=True)
+    assert refusal(data[: len(data) // 2]).reason == "damaged"
+
+
+def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    # Decoded it is 432 MB and more; the limit on memory makes that fail rather than be refused.
+    bomb = encode(Image.new("1", (12_000, 12_000)).convert("L"), "PNG")
+    (tmp_path / "bomb.png").write_bytes(bomb)
+    program = (
+        "import sys, resource; from pathlib import Path\n"
+        "from models.pictures import PictureError, open_picture\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try: open_picture(Path(sys.argv[1]))\n"
+        "except PictureError as error: print(error.reason, error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", program, str(tmp_path / "bomb.png")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    message, kilobytes = done.stdout.strip().split("\n")
+    assert message == "too_many_pixels 12,000 x 12,000 pixels are more than the limit of 50,000,000"
+    assert int(kilobytes) < 20_000
+    assert done.stderr == ""  # Pillow's own warning does not leak
+
+
+def test_the_limit_is_the_callers_and_holds_for_every_size() -> None:
+    assert open_picture(encode(noise(48, 32), "PNG"), max_pixels=48 * 32).size == (48, 32)
+    assert refusal(encode(noise(48, 32), "PNG"), max_pixels=48 * 32 - 1).reason == "too_many_pixels"
+    for size in ((65_535, 65_535), (2**31 - 1, 2**31 - 1), (10_000, 9_000), (20_000, 20_000)):
+        with warnings.catch_warnings(record=True) as leaked:
+            warnings.simplefilter("always")
+            assert refusal(png_header(*size)).reason == "too_many_pixels"
+        assert leaked == []
+
+
+def test_a_gif_whose_frame_is_far_larger_than_its_screen_is_refused() -> None:
+    data = bytearray(encode(flat((1, 2, 3)), "GIF"))
+    at = data.index(b",\0\0\0\0")
+    data[at + 5 : at + 9] = struct.pack("<HH", 60_000, 60_000)
+    assert refusal(bytes(data)).reason == "too_many_pixels"
+
+
+def test_a_draft_is_smaller_but_never_below_what_was_asked() -> None:
+    picture = noise(90, 70).resize((1800, 1400))
+    data = encode(picture, "JPEG")
+    assert open_picture(data, at_least=256).size == (450, 350)
+    assert open_picture(data, at_least=700).size == (900, 700)
+    assert open_picture(data, at_least=701).size == (1800, 1400)
+    small = np.asarray(open_picture(data, at_least=256)).astype(float)
+    whole = np.asarray(open_picture(data).resize((450, 350), Image.Resampling.BOX)).astype(float)
+    assert np.abs(small - whole).mean() < 3
+
+
+SEEDS = [
+    encode(noise(), "JPEG"), encode(noise(), "JPEG", progressive=True),
+    encode(noise().convert("CMYK"), "JPEG"), encode(noise(), "PNG"),
+    encode(noise().convert("P"), "PNG", transparency=3), encode(noise(), "WEBP"),
+    encode(noise().convert("RGBA"), "WEBP", lossless=True), encode(noise(), "GIF"),
+    encode(noise(), "GIF", save_all=True, append_images=[flat((1, 2, 3), size=(48, 32))]),
+]  # fmt: skip
+
+
+@given(data=st.data())
+def test_damage_of_any_kind_is_a_picture_or_a_picture_error(data: st.DataObject) -> None:
+    content = bytearray(data.draw(st.sampled_from(SEEDS)))
+    positions = st.one_of(st.integers(0, 60), st.integers(0, len(content) - 1))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(positions) % len(content)] = data.draw(st.integers(0, 255))
+    content = content[: data.draw(st.integers(0, len(content)))]
+    for read in (open_picture, picture_size):
+        with contextlib.suppress(PictureError):
+            read(bytes(content), 4_000_000)
+
+
+@pytest.mark.parametrize("size", [(500, 375), (375, 500), (224, 224), (100, 31), (256, 1000)])
+def test_one_crop_is_what_torchvision_makes(size: tuple[int, int]) -> None:
+    picture = noise(*size)
+    resized = reference.resize(picture, [256])
+    expected = reference.normalize(
+        reference.to_tensor(reference.center_crop(resized, [224])),
+        [0.485, 0.456, 0.406], [0.229, 0.224, 0.225],
+    )  # fmt: skip
+    # One grey level is 1 / (255 x 0.224); rounding after each scaling pass may differ by that.
+    torch.testing.assert_close(Preprocessing().apply(picture)[0], expected, atol=0.019, rtol=0)
+
+
+def test_ten_crops_are_centre_and_corners_and_their_mirrors() -> None:
+    picture = noise(500, 375)
+    resized = reference.resize(picture, [256])
+    top_left, top_right, bottom_left, bottom_right, centre = reference.five_crop(resized, [224])
+    crops = Preprocessing(crops=10, mean=(0, 0, 0), std=(1, 1, 1)).apply(picture)
+    assert crops.shape == (10, 3, 224, 224)
+    for at, crop in enumerate([centre, top_left, top_right, bottom_left, bottom_right]):
+        expected = reference.to_tensor(crop)
+        torch.testing.assert_close(crops[at], expected, atol=1.01 / 255, rtol=0)
+        torch.testing.assert_close(crops[at + 5], expected.flip(-1), atol=1.01 / 255, rtol=0)
+
+
+@pytest.mark.parametrize("size", [(1, 40_000), (40_000, 1), (3, 1_000_000)])
+@pytest.mark.parametrize("crops", [1, 10])
+def test_an_extreme_shape_costs_no_more_memory_than_any_other(
+    size: tuple[int, int], crops: int
+) -> None:
+    picture = flat((255, 0, 0), size=size)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    pixels = Preprocessing(crops=crops, mean=(0, 0, 0), std=(1, 1, 1)).apply(picture)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000
+    assert pixels.shape == (crops, 3, 224, 224)
+    expected = torch.tensor([1.0, 0, 0])[None, :, None, None].expand_as(pixels)
+    torch.testing.assert_close(pixels, expected)
+
+
+@given(
+    width=st.integers(1, 3000), height=st.integers(1, 3000),
+    resize=st.integers(1, 64), share=st.floats(0, 1), crops=st.sampled_from([1, 10]),
+)  # fmt: skip
+def test_every_shape_and_setting_gives_crops(
+    width: int, height: int, resize: int, share: float, crops: int
+) -> None:
+    how = Preprocessing(resize=resize, crop=max(1, int(resize * share)), crops=crops)
+    pixels = how.apply(flat((0, 128, 255), size=(width, height)))
+    assert pixels.shape == (crops, 3, how.crop, how.crop)
+    assert pixels.dtype == torch.float32
+    assert pixels.is_contiguous()
+
+
+def test_preprocessing_survives_json_unchanged() -> None:
+    how = Preprocessing(resize=40, crop=32, crops=10, mean=(0.5, 0.5, 0.5), std=(1.0, 1.0, 1.0))
+    assert Preprocessing(**json.loads(json.dumps(asdict(how)))) == how
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"crop": 0}, {"crop": 300}, {"crops": 5}, {"std": (0.0, 1.0, 1.0)}, {"mean": (0.5, 0.5)}],
+)
+def test_preprocessing_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"crop|std"):
+        Preprocessing(**fields)
