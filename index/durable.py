@@ -1,0 +1,97 @@
+"""Files that are whole or absent: every write of an index goes through these few verbs.
+
+They are also the points at which a crash test kills the writer or fills the disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from index.errors import IndexLockedError
+
+HASH_BLOCK = 1 << 22  # bytes read at a time while hashing: large enough to keep a disk busy
+
+
+def write(file: IO[bytes], data: bytes | memoryview) -> None:
+    """Append all of `data` to an open file."""
+    file.write(data)
+
+
+def sync(file: IO[bytes]) -> None:
+    """Return when everything written to `file` is on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Return when the names in `folder` are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def rename(source: Path, target: Path) -> None:
+    """Give a finished file or folder its name, durably; an existing file is replaced."""
+    source.replace(target)
+    sync_folder(target.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder with all it holds; nothing happens if it is not there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a small file whole: under another name first, then synced and renamed."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        write(file, data)
+        sync(file)
+    rename(partial, path)
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal, read in blocks."""
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(HASH_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def locked(path: Path, patience: float) -> Iterator[None]:
+    """Hold the one writer's lock of an index, waiting at most `patience` seconds for it.
+
+    The kernel lets go of it when the process ends, however it ends.
+
+    Raises:
+        IndexLockedError: another writer kept it.
+    """
+    deadline = time.monotonic() + patience
+    with path.open("a+b") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise IndexLockedError(
+                        f"another process is writing to the index {path.parent}: wait for it to "
+                        "end, or stop it, and repeat"
+                    ) from None
+                time.sleep(0.02)
+        yield

@@ -1,0 +1,93 @@
+"""Everything an index refuses to do, one class each; every message ends with the remedy."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import OperationalError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class HasseIndexError(Exception):
+    """The base of all of them: one sentence that names the file and what to do."""
+
+
+class MissingIndexError(HasseIndexError):
+    """There is no index in that folder."""
+
+
+class NotAnIndexError(HasseIndexError):
+    """The folder holds a catalog that is not one of ours."""
+
+
+class IndexExistsError(HasseIndexError):
+    """An index would have been written over another one."""
+
+
+class FormatVersionError(HasseIndexError):
+    """The index was written in a format this version does not read."""
+
+
+class ModelMismatchError(HasseIndexError):
+    """The index was made by another model than the one asked for."""
+
+
+class DamagedIndexError(HasseIndexError):
+    """A file of the index is missing, truncated or changed, or disagrees with the catalog."""
+
+
+class ChecksumError(DamagedIndexError):
+    """A file has the right size and the wrong contents."""
+
+
+class TruncatedFileError(DamagedIndexError):
+    """A file is missing or has the wrong size."""
+
+
+class DiskFullError(HasseIndexError):
+    """The disk has no room; what was searchable before still is."""
+
+
+class IndexLockedError(HasseIndexError):
+    """Another process is writing to the index."""
+
+
+class BadPointsError(HasseIndexError):
+    """Points that cannot be stored; the message names the row and the coordinate."""
+
+
+class BadRowsError(HasseIndexError):
+    """Ids that cannot be stored or removed: duplicate, unknown, or without their image."""
+
+
+class BadQueryError(HasseIndexError):
+    """A query that cannot be answered: wrong dimension, not finite, k out of range."""
+
+
+@contextmanager
+def disk_full_named(folder: Path) -> Iterator[None]:
+    """Turn a full disk, met in a file or in the catalog, into one sentence about `folder`.
+
+    Raises:
+        DiskFullError: the block met ENOSPC, EDQUOT, EFBIG or SQLite's own "disk is full".
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise _full(folder) from error
+        raise
+    except OperationalError as error:
+        if "full" in str(error.orig):
+            raise _full(folder) from error
+        raise
+
+
+def _full(folder: Path) -> DiskFullError:
+    return DiskFullError(
+        f"no room left on the disk of {folder}: nothing was changed; free some space and repeat"
+    )

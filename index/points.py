@@ -1,0 +1,119 @@
+"""Points on disk: a `.npy` file that grows block by block, and the checks before a point enters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from index import durable
+from index.errors import BadPointsError, BadRowsError
+from index.terms import Ids, Kind, Points, Score
+
+
+def checked(kind: Kind, ids: ArrayLike, points: ArrayLike, dimension: int, score: Score) -> Points:
+    """Return `points` as float32 (R, N), or say which row cannot be stored.
+
+    Coordinates are finite and, unless the score is cosine, not negative.
+
+    Raises:
+        BadPointsError: a shape is wrong or a coordinate is not allowed.
+    """
+    rows = np.asarray(ids)
+    given = np.asarray(points)
+    if given.ndim != 2 or given.shape[1] != dimension:
+        raise BadPointsError(
+            f"the {kind} points have the shape {given.shape}, and this index holds points of "
+            f"{dimension} coordinates: encode them with the model that made the index"
+        )
+    if len(given) != len(rows):
+        raise BadPointsError(
+            f"{len(rows)} {kind} ids came with {len(given)} points: pass one point for each id"
+        )
+    with np.errstate(over="ignore"):
+        single = np.ascontiguousarray(given, dtype=np.float32)
+    lowest = -np.inf if score == "cosine" else 0.0
+    if single.size and not (np.isfinite(single).all() and single.min() >= lowest):
+        wrong = ~np.isfinite(single) | (single < lowest)
+        row, coordinate = np.argwhere(wrong)[0]
+        raise BadPointsError(
+            f"{kind} {rows[row]} (row {row}) has {given[row, coordinate]} at coordinate "
+            f"{coordinate}: points are finite"
+            + ("" if score == "cosine" else " and not negative")
+            + "; encode it again or leave it out"
+        )
+    return single
+
+
+def first_duplicate(ids: Ids) -> int | None:
+    """Return an id that occurs twice, or None."""
+    ordered = np.sort(ids)
+    again = np.flatnonzero(ordered[1:] == ordered[:-1])
+    return int(ordered[again[0]]) if len(again) else None
+
+
+def checked_ids(kind: Kind, ids: ArrayLike) -> Ids:
+    """Return ids as int64 (R,), or say which one occurs twice.
+
+    Raises:
+        BadRowsError: an id occurs twice.
+    """
+    whole = np.asarray(ids, dtype=np.int64).reshape(-1)
+    if (twice := first_duplicate(whole)) is not None:
+        raise BadRowsError(f"{kind} {twice} occurs twice: give every {kind} an id of its own")
+    return whole
+
+
+class GrowingArray:
+    """A `.npy` file that rows are appended to. The header has room for any number of them."""
+
+    def __init__(self, path: Path, dtype: DTypeLike, shape: tuple[int, ...], rows: int = 0) -> None:
+        """Start a file, or go on with one after its first `rows` rows: what follows is cut off."""
+        self.path = path
+        self.dtype = np.dtype(dtype)
+        self.shape = shape  # of one row
+        self.rows = rows
+        self._file: IO[bytes] = path.open("r+b" if rows else "w+b")
+        self._write_header()
+        if rows:
+            self._file.truncate(self._file.tell() + rows * self._row_bytes)
+            self._file.seek(0, 2)
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+
+    def append(self, block: NDArray[np.generic]) -> None:
+        """Write the rows of `block` after those that are there."""
+        plain = np.ascontiguousarray(block, dtype=self.dtype)
+        if plain.size:
+            durable.write(self._file, plain.data.cast("B"))
+        self.rows += len(plain)
+
+    def sync(self) -> None:
+        """Return when all rows are on the disk."""
+        durable.sync(self._file)
+
+    def close(self) -> None:
+        """Put the number of rows into the header, sync and close."""
+        self._write_header()
+        self.sync()
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is."""
+        self._file.close()
+
+    def _write_header(self) -> None:
+        self._file.seek(0)
+        npy.write_array_header_1_0(
+            self._file,
+            {
+                "descr": npy.dtype_to_descr(self.dtype),
+                "fortran_order": False,
+                "shape": (self.rows, *self.shape),
+            },
+        )

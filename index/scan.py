@@ -1,0 +1,115 @@
+"""Exact scoring of rows: whole segments for a batch of queries, or chosen rows for one."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index import kernels
+from index.hits import Hits, best, merge
+from index.terms import Form, Ids, Points
+
+A = TypeVar("A")
+B = TypeVar("B")
+S = TypeVar("S", bound=np.generic)
+
+# Less than this is not worth a second thread: handing over costs about 50 us, in which one core
+# reads a megabyte.
+_BYTES_PER_TASK = 4 << 20
+
+
+class Workers:
+    """The threads that kernels run on. Kernels release the GIL, so plain threads suffice."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def map(self, work: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        """Run `work` on every item and return the results in order."""
+        if len(items) < 2 or self.threads < 2:
+            return [work(item) for item in items]
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="hasse-kernel")
+        return list(self._pool.map(work, items))
+
+    def ranges(self, count: int, bytes_each: int) -> list[tuple[int, int]]:
+        """Divide `count` rows into ranges of similar size, several for each thread."""
+        parts = min(4 * self.threads, count * bytes_each // _BYTES_PER_TASK)
+        if parts < 2 or self.threads < 2:
+            return [(0, count)] if count else []
+        edges = np.linspace(0, count, parts + 1).astype(int).tolist()
+        return list(itertools.pairwise(edges))
+
+    def close(self) -> None:
+        """Let the threads end."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.shutdown()
+                self._pool = None
+
+
+def read_only(array: NDArray[S]) -> NDArray[S]:
+    """Return the same memory as a plain contiguous array that cannot be written.
+
+    Every array reaches the kernels in this one form, so that each is compiled once.
+    """
+    plain = np.ascontiguousarray(array).view(np.ndarray)
+    plain.flags.writeable = False
+    return plain
+
+
+def scan(
+    points: Points,
+    ids: Ids,
+    dead: NDArray[np.bool_],
+    queries: Points,
+    *,
+    form: Form,
+    k: int,
+    limits: NDArray[np.float64],
+    workers: Workers,
+) -> list[Hits]:
+    """Score every live row with every query and return the k best of each.
+
+    points (R, N), ids (R,), dead (R,) or (0,) when all live, queries (B, N), limits (B,): rows
+    beyond them are no hits.
+    """
+    queries = read_only(queries)
+
+    def part(edges: tuple[int, int]) -> list[Hits]:
+        room = min(k, edges[1] - edges[0])
+        violations = np.empty((len(queries), room), np.float32)
+        found = np.empty((len(queries), room), np.int64)
+        counts = np.zeros(len(queries), np.int64)
+        kernels.scan_rows(
+            points, ids, dead, queries, int(form), *edges, limits, violations, found, counts
+        )
+        return [best(found[b, :n], violations[b, :n], k) for b, n in enumerate(counts.tolist())]
+
+    ranges = workers.ranges(len(ids), 4 * points.shape[1] * len(queries))
+    parts = workers.map(part, ranges)
+    return [merge((hits[b] for hits in parts), k) for b in range(len(queries))]
+
+
+def score_rows(points: Points, rows: Ids, query: Points, form: Form, workers: Workers) -> Points:
+    """Return the violations (n,) of chosen rows (n,) with one query (N,)."""
+    violations = np.empty(len(rows), np.float32)
+    query = read_only(query[None])
+    rows = read_only(rows)
+
+    def part(edges: tuple[int, int]) -> None:
+        chosen = slice(*edges)
+        kernels.score_rows(points, rows[chosen], query, int(form), violations[chosen])
+
+    workers.map(part, workers.ranges(len(rows), 4 * points.shape[1]))
+    return violations

@@ -1,0 +1,201 @@
+"""A segment: an immutable folder of points and ids, with everything needed to search it.
+
+    manifest.json    what is here, with the size and the SHA-256 of every other file
+    points.npy       float32 (R, N), memory-mapped
+    ids.npy          int64 (R,)
+
+A segment is written under a name that nobody reads, every file and folder is synced, and it is
+renamed; then one transaction of the catalog makes it visible.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from index import durable
+from index.catalog import FileRecord, SegmentRecord
+from index.errors import BadRowsError, ChecksumError, DamagedIndexError, TruncatedFileError
+from index.points import GrowingArray, checked, checked_ids, first_duplicate
+from index.scan import read_only
+from index.terms import Form, Ids, Kind, Points, Score, form_of
+
+MANIFEST = "manifest.json"
+POINTS = "points.npy"
+IDS = "ids.npy"
+
+Verify: TypeAlias = Literal["checksums", "sizes"]
+
+_REMEDY = "restore it from a backup, or build the index again"
+
+
+class SegmentWriter:
+    """Writes the points and ids of one segment block by block, in bounded memory."""
+
+    def __init__(
+        self, folder: Path, kind: Kind, dimension: int, score: Score, rows: int = 0
+    ) -> None:
+        """Start a segment in a new folder, or go on with one after its first `rows` rows."""
+        self.folder = folder
+        self.kind: Kind = kind
+        self.dimension = dimension
+        self.score: Score = score
+        folder.mkdir(parents=True, exist_ok=True)
+        self._points = GrowingArray(folder / POINTS, "<f4", (dimension,), rows)
+        self._ids = GrowingArray(folder / IDS, "<i8", (), rows)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows so far."""
+        return self._ids.rows
+
+    def append(self, ids: ArrayLike, points: ArrayLike) -> None:
+        """Add a block of rows.
+
+        Raises:
+            BadPointsError, BadRowsError: a row cannot be stored; nothing of the block was.
+        """
+        whole = checked_ids(self.kind, ids)
+        single = checked(self.kind, whole, points, self.dimension, self.score)
+        self._points.append(single)
+        self._ids.append(whole)
+
+    def sync(self) -> None:
+        """Return when all rows so far are on the disk."""
+        self._points.sync()
+        self._ids.sync()
+
+    def abandon(self) -> None:
+        """Close the files as they are."""
+        self._points.abandon()
+        self._ids.abandon()
+
+    def seal(self) -> SegmentRecord:
+        """Finish the folder, durably, and return its record; the folder has no name yet.
+
+        Raises:
+            BadRowsError: an id occurs twice.
+        """
+        self._points.close()
+        self._ids.close()
+        ids = np.load(self.folder / IDS, mmap_mode="r", allow_pickle=False)
+        if (twice := first_duplicate(ids)) is not None:
+            raise BadRowsError(
+                f"{self.kind} {twice} occurs twice: give every {self.kind} an id of its own"
+            )
+        files = {name: file_record(self.folder / name) for name in (POINTS, IDS)}
+        facts: dict[str, Any] = {
+            "kind": self.kind,
+            "rows": self.rows,
+            "dimension": self.dimension,
+            "dtype": "float32",
+            "score": self.score,
+        }
+        manifest = {**facts, "files": {name: asdict(file) for name, file in files.items()}}
+        durable.write_file(self.folder / MANIFEST, json.dumps(manifest, indent=1).encode("utf-8"))
+        files[MANIFEST] = file_record(self.folder / MANIFEST)
+        durable.sync_folder(self.folder)
+        return SegmentRecord(name="", files=files, **facts)
+
+
+def write_segment(
+    folder: Path, kind: Kind, score: Score, ids: ArrayLike, points: ArrayLike
+) -> SegmentRecord:
+    """Write one segment folder from arrays: ids (R,), points (R, N); see `SegmentWriter`."""
+    writer = SegmentWriter(folder, kind, np.shape(points)[-1], score)
+    try:
+        writer.append(ids, points)
+    except BaseException:
+        writer.abandon()
+        raise
+    return writer.seal()
+
+
+def file_record(path: Path) -> FileRecord:
+    """Measure a finished file."""
+    return FileRecord(path.stat().st_size, durable.sha256(path))
+
+
+def check_file(path: Path, record: FileRecord, verify: Verify) -> None:
+    """Compare a file with what the catalog says of it.
+
+    Raises:
+        TruncatedFileError: it is missing or has another size.
+        ChecksumError: it has other contents.
+    """
+    if not path.is_file():
+        raise TruncatedFileError(f"{path} is missing: {_REMEDY}")
+    size = path.stat().st_size
+    if size != record.bytes:
+        raise TruncatedFileError(
+            f"{path} has {size:,} bytes and should have {record.bytes:,}: {_REMEDY}"
+        )
+    if verify == "checksums" and durable.sha256(path) != record.sha256:
+        raise ChecksumError(f"{path} was changed since it was written: {_REMEDY}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """An open segment. Its arrays are memory-mapped and cannot be written."""
+
+    folder: Path
+    record: SegmentRecord
+    points: Points
+    ids: Ids
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, dead ones included."""
+        return self.record.rows
+
+    @property
+    def form(self) -> Form:
+        """How its rows are ranked."""
+        return form_of(self.record.kind, self.record.score)
+
+    @classmethod
+    def open(cls, folder: Path, record: SegmentRecord, verify: Verify = "checksums") -> Segment:
+        """Check every file against the record, then map them.
+
+        Raises:
+            DamagedIndexError: a file is missing, truncated or changed, or the manifest and the
+                catalog disagree.
+        """
+        for name, file in record.files.items():
+            check_file(folder / name, file, verify)
+        _check_manifest(folder / MANIFEST, record)
+        points = _mapped(folder / POINTS, np.float32, (record.rows, record.dimension))
+        ids = _mapped(folder / IDS, np.int64, (record.rows,))
+        return cls(folder, record, points, ids)
+
+
+def _check_manifest(path: Path, record: SegmentRecord) -> None:
+    try:
+        manifest = json.loads(path.read_bytes())
+        said = {name: FileRecord(**file) for name, file in manifest["files"].items()}
+        agrees = said == {n: f for n, f in record.files.items() if n != MANIFEST} and all(
+            manifest[fact] == getattr(record, fact)
+            for fact in ("kind", "rows", "dimension", "dtype", "score")
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        agrees = False
+    if not agrees:
+        raise DamagedIndexError(f"{path} disagrees with the catalog: {_REMEDY}")
+
+
+def _mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        raise DamagedIndexError(f"{path} is not an array file ({error}): {_REMEDY}") from error
+    if array.shape != shape or array.dtype != dtype:
+        raise DamagedIndexError(
+            f"{path} holds {array.dtype} {array.shape} and should hold "
+            f"{np.dtype(dtype)} {shape}: {_REMEDY}"
+        )
+    return read_only(array)

@@ -1,0 +1,428 @@
+"""An index on disk: open it, search it, add to it, remove from it.
+
+INDEX/catalog.db          what there is, and which generation is visible
+INDEX/segments/<name>/    immutable points
+INDEX/lock                held by the one writer
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import sqlalchemy as sql
+from numpy.typing import ArrayLike, NDArray
+from sqlalchemy.exc import DatabaseError
+
+from index import durable
+from index.catalog import FORMAT, Catalog, SegmentRecord, State
+from index.errors import (
+    DamagedIndexError,
+    FormatVersionError,
+    IndexExistsError,
+    MissingIndexError,
+    ModelMismatchError,
+    NotAnIndexError,
+    disk_full_named,
+)
+from index.points import checked, checked_ids
+from index.scan import Workers
+from index.search import Answer, LiveSegment, Query, Snapshot, checked_queries, search
+from index.segment import Segment, Verify, write_segment
+from index.terms import CaptionRow, ImageRow, Kind, Mode, ModelIdentity
+from index.writer import LOCK, SEGMENTS, Writer, writing
+
+CATALOG = "catalog.db"
+
+_ALL_LIVE = np.zeros(0, np.bool_)
+_ALL_LIVE.flags.writeable = False
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """What `info` says of one segment."""
+
+    name: str
+    kind: Kind
+    rows: int
+    live: int
+    bytes: int
+    bounds: str
+    prefilter: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """What an index holds; `bytes` are those of the segments' files."""
+
+    folder: Path
+    model: ModelIdentity
+    format: int
+    generation: int
+    images: int
+    captions: int
+    bytes: int
+    segments: tuple[SegmentInfo, ...]
+
+
+class Index:
+    """A searchable collection. Any number of threads may search while one writes."""
+
+    def __init__(self, folder: Path, catalog: Catalog, verify: Verify, threads: int | None) -> None:
+        self.folder = folder
+        self.catalog = catalog
+        self._verify: Verify = verify
+        self._workers = Workers(threads)
+        self._refreshing = threading.Lock()
+        self._writing = threading.Lock()
+        self._patience = 10.0
+        self._snapshot = self._load(None)
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path,
+        model: ModelIdentity,
+        *,
+        catalog_url: str | None = None,
+        threads: int | None = None,
+    ) -> Index:
+        """Make an empty index in a folder that is empty or not there yet.
+
+        Raises:
+            IndexExistsError: there is an index already.
+            DiskFullError: there is no room.
+        """
+        folder = folder.resolve()
+        catalog = Catalog(catalog_url or _sqlite(folder))
+        with disk_full_named(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with durable.locked(folder / LOCK, 0.0):
+                if (catalog_url or (folder / CATALOG).exists()) and _exists(catalog):
+                    catalog.close()
+                    raise IndexExistsError(
+                        f"{folder} already holds an index: add to it with 'hasse index add', or "
+                        "choose another folder"
+                    )
+                (folder / SEGMENTS).mkdir(exist_ok=True)
+                catalog.create(model)
+                durable.sync_folder(folder)
+        return cls(folder, catalog, "checksums", threads)
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        fingerprint: str | None = None,
+        *,
+        verify: Verify = "checksums",
+        catalog_url: str | None = None,
+        threads: int | None = None,
+    ) -> Index:
+        """Open an index for searching and writing.
+
+        `fingerprint` is that of the model which will encode the queries. `verify="checksums"`
+        reads every file once (about 1 to 2 GB/s); `"sizes"` trusts contents of the right size.
+
+        Raises:
+            MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to open.
+            ModelMismatchError: another model made it.
+            DamagedIndexError: a file disagrees with the catalog.
+        """
+        folder = folder.resolve()
+        if catalog_url is None and not (folder / CATALOG).is_file():
+            raise MissingIndexError(
+                f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
+            )
+        catalog = Catalog(catalog_url or _sqlite(folder))
+        if not _exists(catalog):
+            catalog.close()
+            raise NotAnIndexError(
+                f"{folder / CATALOG} is not a catalog of ours: name the folder of an index, or "
+                "build one"
+            )
+        index = cls(folder, catalog, verify, threads)
+        model = index.model
+        if fingerprint is not None and fingerprint != model.fingerprint:
+            index.close()
+            raise ModelMismatchError(
+                f"{folder} was made by the model '{model.name}' ({model.fingerprint[:12]}), not "
+                f"by the one given ({fingerprint[:12]}): name its checkpoint"
+                + (f", {model.checkpoint}," if model.checkpoint else "")
+                + " or build the index again"
+            )
+        return index
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the catalog and of the threads."""
+        self.catalog.close()
+        self._workers.close()
+
+    @property
+    def model(self) -> ModelIdentity:
+        """The model that made the points."""
+        return self._snapshot.model
+
+    @property
+    def generation(self) -> int:
+        """The generation that the next search sees."""
+        return self._snapshot.generation
+
+    def refresh(self) -> bool:
+        """Look for a newer generation and switch to it; True when there was one.
+
+        One small query when there is none. Searches under way end on the generation they began
+        with.
+        """
+        with self._refreshing:
+            if self.catalog.generation() == self._snapshot.generation:
+                return False
+            self._snapshot = self._load(self._snapshot)
+            return True
+
+    def search(
+        self,
+        kind: Kind,
+        point: ArrayLike,
+        k: int,
+        mode: Mode = "certified",
+        *,
+        candidates: int | None = None,
+        max_violation: float | None = None,
+    ) -> Answer:
+        """Return the k stored rows of `kind` with the smallest violation; see `search_batch`."""
+        (answer,) = self.search_batch(
+            kind,
+            np.asarray(point)[None],
+            k,
+            mode,
+            candidates=candidates,
+            max_violation=max_violation,
+        )
+        return answer
+
+    def search_batch(
+        self,
+        kind: Kind,
+        points: ArrayLike,
+        k: int,
+        mode: Mode = "certified",
+        *,
+        candidates: int | None = None,
+        max_violation: float | None = None,
+    ) -> Sequence[Answer]:
+        """Answer each of `points` (B, N): bit for bit what `search` answers, one by one.
+
+        `candidates` is how many rows the prefilter proposes, `max_violation` the largest
+        violation of a hit.
+
+        Raises:
+            BadQueryError: a parameter or a point is out of range.
+        """
+        snapshot = self._snapshot
+        query = Query(kind, k, mode, candidates, max_violation)
+        return search(snapshot, checked_queries(points, snapshot.model), query, self._workers)
+
+    def image(self, image_id: int) -> ImageRow | None:
+        """Return one image, or None."""
+        return self.catalog.images([image_id]).get(image_id)
+
+    def images(self, image_ids: Sequence[int]) -> dict[int, ImageRow]:
+        """Return the images there are, by id: one query for a whole page of hits."""
+        return self.catalog.images(image_ids)
+
+    def caption(self, caption_id: int) -> CaptionRow | None:
+        """Return one caption, or None."""
+        return self.catalog.captions([caption_id]).get(caption_id)
+
+    def captions(self, caption_ids: Sequence[int]) -> dict[int, CaptionRow]:
+        """Return the captions there are, by id."""
+        return self.catalog.captions(caption_ids)
+
+    def captions_of(self, image_ids: Sequence[int]) -> dict[int, list[CaptionRow]]:
+        """Return the captions of each image, by image id."""
+        return self.catalog.captions_of(image_ids)
+
+    def path_of(self, image: ImageRow) -> Path:
+        """Return where the picture of an image is."""
+        return self.folder / image.path
+
+    def info(self) -> IndexInfo:
+        """Say what the index holds."""
+        snapshot, state = self._snapshot, self.catalog.state()
+        segments = tuple(_segment_info(live) for live in snapshot.segments)
+        return IndexInfo(
+            self.folder,
+            snapshot.model,
+            state.format,
+            snapshot.generation,
+            snapshot.live("image"),
+            snapshot.live("caption"),
+            sum(segment.bytes for segment in segments),
+            segments,
+        )
+
+    def add(
+        self,
+        images: Sequence[ImageRow],
+        image_points: ArrayLike,
+        captions: Sequence[CaptionRow] = (),
+        caption_points: ArrayLike | None = None,
+    ) -> int:
+        """Add images and captions; durable and visible to the next search when it returns.
+
+        image_points (R, N), caption_points (S, N), in the order of their rows. Returns the new
+        generation.
+
+        Raises:
+            BadRowsError: an id is taken, or a caption's image is not there.
+            BadPointsError: a point cannot be stored; the message names the row.
+            DiskFullError, IndexLockedError: nothing was changed.
+        """
+        model = self.model
+        blocks = [
+            _Block("image", [row.id for row in images], np.asarray(image_points)),
+            _Block(
+                "caption",
+                [row.id for row in captions],
+                np.empty((0, model.dimension))
+                if caption_points is None
+                else np.asarray(caption_points),
+            ),
+        ]
+        for block in blocks:
+            ids = checked_ids(block.kind, block.ids)
+            checked(block.kind, ids, block.points, model.dimension, model.score)
+        with self._write() as writer:
+            writer.check_rows(images, captions)
+            records = []
+            for block in blocks:
+                if block.ids:
+                    folder = writer.workspace()
+                    record = write_segment(folder, block.kind, model.score, block.ids, block.points)
+                    records.append(writer.publish(folder, record))
+            return writer.commit(records, images, captions)
+
+    def remove(self, image_ids: Sequence[int]) -> int:
+        """Remove images and their captions; durable and gone from the next search.
+
+        Returns the new generation.
+
+        Raises:
+            BadRowsError: there is no such image.
+            DiskFullError, IndexLockedError: nothing was changed.
+        """
+        ids: list[int] = checked_ids("image", image_ids).tolist()
+        with self._write() as writer:
+            return writer.remove(ids)
+
+    @contextmanager
+    def _write(self) -> Iterator[Writer]:
+        # Threads of this process queue here; other processes at the lock file.
+        with self._writing:
+            with writing(self.folder, self.catalog, self._patience) as writer:
+                yield writer
+            self.refresh()
+
+    def _load(self, before: Snapshot | None) -> Snapshot:
+        while True:
+            state = self.catalog.state()
+            try:
+                return self._snapshot_of(state, before)
+            except DamagedIndexError:
+                # A compaction may have replaced the segment since the state was read.
+                if self.catalog.generation() == state.generation:
+                    raise
+
+    def _snapshot_of(self, state: State, before: Snapshot | None) -> Snapshot:
+        if state.format != FORMAT:
+            raise FormatVersionError(
+                f"{self.folder} has the format {state.format}, and this version reads {FORMAT}: "
+                "build it again, or use the version that made it"
+            )
+        known = {live.segment.record.name: live for live in before.segments} if before else {}
+        since = before.generation if before else 0
+        segments = tuple(
+            _brought_up(known[record.name], state, since)
+            if record.name in known
+            else self._opened(record, state)
+            for record in state.segments
+        )
+        return Snapshot(state.generation, state.model, segments)
+
+    def _opened(self, record: SegmentRecord, state: State) -> LiveSegment:
+        if record.dimension != state.model.dimension or record.score != state.model.score:
+            raise DamagedIndexError(
+                f"the segment {record.name} of {self.folder} holds {record.score} points of "
+                f"{record.dimension} coordinates and the model makes {state.model.score} points "
+                f"of {state.model.dimension}: build the index again"
+            )
+        segment = Segment.open(self.folder / SEGMENTS / record.name, record, self._verify)
+        return _brought_up(LiveSegment(segment, _ALL_LIVE), state, record.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    kind: Kind
+    ids: list[int]
+    points: NDArray[Any]
+
+
+def _brought_up(live: LiveSegment, state: State, since: int) -> LiveSegment:
+    """Mark the rows of a segment that were deleted after the generation `since`."""
+    record = live.segment.record
+    gone = [
+        deletion.id
+        for deletion in state.deleted
+        if deletion.kind == record.kind and deletion.generation > max(since, record.generation)
+    ]
+    rows = np.flatnonzero(np.isin(live.segment.ids, gone)) if gone else ()
+    if not len(rows):
+        return live
+    dead = live.dead.copy() if len(live.dead) else np.zeros(live.segment.rows, np.bool_)
+    dead[rows] = True
+    dead.flags.writeable = False
+    return LiveSegment(live.segment, dead)
+
+
+def _sqlite(folder: Path) -> sql.URL:
+    return sql.URL.create("sqlite", database=str(folder / CATALOG))
+
+
+def _exists(catalog: Catalog) -> bool:
+    try:
+        return catalog.exists()
+    except DatabaseError:
+        return False
+
+
+def _segment_info(live: LiveSegment) -> SegmentInfo:
+    record = live.segment.record
+    return SegmentInfo(
+        record.name,
+        record.kind,
+        record.rows,
+        live.live,
+        sum(file.bytes for file in record.files.values()),
+        "none",
+        "none",
+        record.generation,
+    )

@@ -1,0 +1,78 @@
+"""The words of a search, and which way an order violation is read for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind: TypeAlias = Literal["image", "caption"]
+Score: TypeAlias = Literal["order", "order-reversed", "cosine"]
+Mode: TypeAlias = Literal["certified", "exact", "fast"]
+
+KINDS: tuple[Kind, ...] = ("image", "caption")
+SCORES: tuple[Score, ...] = ("order", "order-reversed", "cosine")
+MODES: tuple[Mode, ...] = ("certified", "exact", "fast")
+
+Points: TypeAlias = NDArray[np.float32]
+Ids: TypeAlias = NDArray[np.int64]
+
+
+class Form(IntEnum):
+    """How a stored point s and a query q make a violation; kernels branch on the number."""
+
+    QUERY_ABOVE = 0  # || max(0, q - s) ||^2: what the query asks for and the row lacks
+    STORED_ABOVE = 1  # || max(0, s - q) ||^2: what the row claims and the query lacks
+    COSINE = 2  # 1 - <s, q>
+
+
+def form_of(kind: Kind, score: Score) -> Form:
+    """Return the form in which rows of `kind` are ranked.
+
+    E(image, caption) = || max(0, caption - image) ||^2, so a caption that searches images is the
+    minuend; `order-reversed` swaps the two arguments; `cosine` has no direction.
+    """
+    if score == "cosine":
+        return Form.COSINE
+    if (kind == "image") == (score == "order"):
+        return Form.QUERY_ABOVE
+    return Form.STORED_ABOVE
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """Which model made the points of an index.
+
+    `fingerprint` is the SHA-256 of the checkpoint's files; `checkpoint` is where it was found
+    when the index was made, for messages and as the default of a later `serve`.
+    """
+
+    name: str
+    fingerprint: str
+    dimension: int
+    score: Score
+    checkpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRow:
+    """What the catalog knows of one image. `path` is absolute or relative to the index folder."""
+
+    id: int
+    file_name: str
+    path: str
+    width: int | None = None
+    height: int | None = None
+    split: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionRow:
+    """One sentence about one image of the catalog."""
+
+    id: int
+    image_id: int
+    text: str
