@@ -1,0 +1,143 @@
+"""The container files agree with the program: names, paths, signals, health."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from service.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
+ENTRYPOINT = ROOT / "docker" / "entrypoint.sh"
+# Read by the entrypoint, not by the service.
+ENTRYPOINT_SETTINGS = {"HASSE_DEMO"}
+
+
+def compose() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return document
+
+
+def settings_names() -> set[str]:
+    return {f"HASSE_{name.upper()}" for name in Settings.model_fields}
+
+
+def instructions(name: str) -> list[str]:
+    joined = re.sub(r"\\\n(\s*#.*\n)*", " ", DOCKERFILE)
+    return [
+        line[len(name) :].strip() for line in joined.splitlines() if line.startswith(name + " ")
+    ]
+
+
+@pytest.mark.parametrize("service", ["hasse", "hasse-gpu"])
+def test_compose_sets_only_settings_that_exist(service: str) -> None:
+    given = set(compose()["services"][service]["environment"])
+    assert given - ENTRYPOINT_SETTINGS <= settings_names()
+
+
+@pytest.mark.parametrize("service", ["hasse", "hasse-gpu"])
+def test_compose_keeps_the_index_checks_health_and_gives_no_more_rights_than_needed(
+    service: str,
+) -> None:
+    document = compose()
+    described = document["services"][service]
+    (volume,) = described["volumes"]
+    name, place = volume.split(":")
+    assert name in document["volumes"]
+    assert described["environment"]["HASSE_INDEX"].startswith(place + "/")
+    assert described["healthcheck"]["test"] == ["CMD", "python", "-m", "service.health"]
+    assert described["read_only"] is True
+    assert described["cap_drop"] == ["ALL"]
+    grace = int(described["stop_grace_period"].removesuffix("s"))
+    assert grace > Settings.model_fields["shutdown_seconds"].default
+    (port,) = described["ports"]
+    assert port.startswith("127.0.0.1:"), "other machines are let in on purpose only"
+
+
+def test_the_gpu_is_a_profile_with_its_own_build() -> None:
+    services = compose()["services"]
+    assert "profiles" not in services["hasse"]
+    gpu = services["hasse-gpu"]
+    assert gpu["profiles"] == ["gpu"]
+    assert gpu["build"]["args"]["VARIANT"] == "cuda"
+    assert gpu["environment"]["HASSE_DEVICE"] == "cuda"
+    (device,) = gpu["deploy"]["resources"]["reservations"]["devices"]
+    assert device["capabilities"] == ["gpu"]
+    assert services["hasse"]["build"]["args"]["VARIANT"] == "cpu"
+
+
+def test_the_image_sets_only_settings_that_exist() -> None:
+    named = set(re.findall(r"\bHASSE_[A-Z_]+(?==)", DOCKERFILE))
+    assert named
+    assert named <= settings_names() | ENTRYPOINT_SETTINGS
+
+
+def test_the_image_does_not_run_as_root_and_knows_its_health() -> None:
+    assert instructions("USER")[-1] == "hasse"
+    (health,) = instructions("HEALTHCHECK")
+    assert health.endswith('CMD ["python", "-m", "service.health"]')
+
+
+def test_everything_copied_into_the_image_exists_and_is_sent_to_the_builder() -> None:
+    sent = {
+        line[1:]
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    for copy in instructions("COPY"):
+        words = [word for word in copy.split() if not word.startswith("--")]
+        if "--from=build" not in copy:
+            for source in words[:-1]:
+                assert (ROOT / source).exists(), source
+                assert source in sent, f".dockerignore holds back {source}"
+
+
+def enter(tmp_path: Path, *arguments: str, **environment: str) -> tuple[int, list[str]]:
+    """Run the entrypoint with a `hasse` that records how it was called, and by whom."""
+    fake = tmp_path / "hasse"
+    fake.write_text(f'#!/bin/sh\necho "$$ $PPID $*" >> "{tmp_path}/calls"\nexit "${{STATUS:-0}}"\n')
+    fake.chmod(0o755)
+    process = subprocess.Popen(
+        ["sh", str(ENTRYPOINT), *arguments],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **environment},
+    )
+    status = process.wait(timeout=30)
+    lines = (tmp_path / "calls").read_text().splitlines()
+    # The last call replaces the shell, so that it receives the signals of `docker stop`.
+    if status == 0:
+        assert lines[-1].split()[0] == str(process.pid)
+    return status, [line.split(" ", 2)[2] for line in lines]
+
+
+def test_the_entrypoint_becomes_the_service(tmp_path: Path) -> None:
+    assert enter(tmp_path, "serve", HASSE_INDEX=f"{tmp_path}/index") == (0, ["serve"])
+
+
+def test_a_first_start_makes_the_demo_collection_and_a_second_does_not(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    demo = f"demo --no-serve --pictures {tmp_path}/scenes --index {index}"
+    asked = {"HASSE_DEMO": "1", "HASSE_INDEX": str(index)}
+    assert enter(tmp_path, "serve", **asked) == (0, [demo, "serve"])
+    index.mkdir()
+    (tmp_path / "calls").unlink()
+    assert enter(tmp_path, "serve", **asked) == (0, ["serve"])
+
+
+def test_a_demo_that_cannot_be_made_stops_the_start(tmp_path: Path) -> None:
+    status, calls = enter(
+        tmp_path, "serve", HASSE_DEMO="1", HASSE_INDEX=f"{tmp_path}/index", STATUS="1"
+    )
+    assert status == 1
+    assert len(calls) == 1
+
+
+def test_any_other_command_is_passed_on(tmp_path: Path) -> None:
+    asked = {"HASSE_DEMO": "1", "HASSE_INDEX": f"{tmp_path}/index"}
+    assert enter(tmp_path, "index", "info", "a b", **asked) == (0, ["index info a b"])
