@@ -61,6 +61,8 @@ class TrainingConfig:
         patience: epochs without a better validation before stopping early.
         min_word_count: rarer words of the training captions are unknown.
         unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
+        precision: "bfloat16" multiplies the GRU's matrices in that type, and runs a backbone
+            that learns in mixed precision; weights and states stay float32.
         saved_dtype: of the matrices in the checkpoint.
         seed: of everything random.
     """
@@ -78,6 +80,7 @@ class TrainingConfig:
     patience: int = 5
     min_word_count: int = 1
     unknown_rate: float = 0.0
+    precision: Literal["float32", "bfloat16"] = "float32"
     saved_dtype: Literal["float32", "float16"] = "float32"
     seed: int = 0
 
@@ -213,6 +216,7 @@ class _Run:
         if not images.learns_backbone:
             self.model.images.backbone.freeze()
         self.model.to(memory_format=torch.channels_last).to(device)
+        self.product = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         self.weights = [w for w in self.model.parameters() if w.requires_grad]
         self.optimizer = torch.optim.AdamW(
             self.weights, config.learning_rate, weight_decay=config.weight_decay
@@ -263,6 +267,7 @@ class _Run:
         epoch: int = self.notes["epoch"]
         kept = time.monotonic()
         self.model.train()
+        self.model.captions.product = self.product
         for step, rows, captions in self._batches(epoch, self.notes["step"]):
             if stop is not None and stop():
                 self.keep()
@@ -282,6 +287,7 @@ class _Run:
         """Measure the model, keep it if it is the best so far, and close the epoch."""
         dataset, images = held_out
         self.model.eval()
+        self.model.captions.product = torch.float32
         points = encode_dataset(self.model, dataset, images)
         measured = evaluate(dataset, *points, self.config.model.score)
         quality = _quality(measured)
@@ -345,7 +351,7 @@ class _Run:
         for weight in self.weights:
             torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
         self.optimizer.step()
-        return float(loss) / len(rows)
+        return float(loss.detach()) / len(rows)
 
     def _tokens(self, captions: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
         lengths = np.array([len(self.tokens[caption]) for caption in captions])

@@ -12,7 +12,7 @@ from models.pictures import Preprocessing
 from models.score import Score
 from models.vocabulary import Vocabulary
 
-WORDS = "a the dog cat child person animal red blue green runs sits walks on in park beach".split()
+WORDS = ["a", "the", "dog", "cat", "child", "person", "animal", "red", "blue", "runs", "in", "park"]
 DIMENSION = 16
 
 

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from models.gru import GRU
+
+
+def reference(gru: GRU, vectors: Tensor, lengths: Tensor) -> Tensor:
+    theirs = nn.GRU(vectors.shape[2], gru.recurrent_weight.shape[1], batch_first=True).double()
+    theirs.load_state_dict(
+        {
+            "weight_ih_l0": gru.input_weight,
+            "weight_hh_l0": gru.recurrent_weight,
+            "bias_ih_l0": gru.input_bias,
+            "bias_hh_l0": gru.recurrent_bias,
+        }
+    )
+    packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
+    last: Tensor = theirs(packed)[1][0]
+    return last
+
+
+@pytest.fixture
+def ragged() -> tuple[GRU, Tensor, Tensor]:
+    torch.manual_seed(3)
+    gru = GRU(5, 7).double()
+    nn.init.normal_(gru.input_bias)
+    nn.init.normal_(gru.recurrent_bias)
+    vectors = torch.randn(6, 9, 5, dtype=torch.double, requires_grad=True)
+    return gru, vectors, torch.tensor([4, 9, 1, 4, 2, 9])
+
+
+def test_the_states_are_those_of_torch(ragged: tuple[GRU, Tensor, Tensor]) -> None:
+    gru, vectors, lengths = ragged
+    ours = gru(vectors, lengths, torch.double)
+    torch.testing.assert_close(ours, reference(gru, vectors, lengths))
+
+
+def test_the_gradient_is_the_derivative(ragged: tuple[GRU, Tensor, Tensor]) -> None:
+    gru, vectors, lengths = ragged
+
+    def last_state(vectors: Tensor, *_: Tensor) -> Tensor:
+        state: Tensor = gru(vectors, lengths, torch.double)
+        return state
+
+    assert torch.autograd.gradcheck(last_state, (vectors, *gru.parameters()))
+
+
+def test_words_past_the_end_are_not_read(ragged: tuple[GRU, Tensor, Tensor]) -> None:
+    gru, vectors, lengths = ragged
+    spoiled = vectors.detach().clone()
+    for row, length in zip(spoiled, lengths.tolist(), strict=True):
+        row[length:] = torch.nan
+    assert gru(spoiled, lengths, torch.double).isfinite().all()
+
+
+def test_bfloat16_products_stay_close(ragged: tuple[GRU, Tensor, Tensor]) -> None:
+    gru, vectors, lengths = ragged
+    gru, vectors = gru.float(), vectors.detach().float().requires_grad_()
+    exact, rough = gru(vectors, lengths), gru(vectors, lengths, torch.bfloat16)
+    assert rough.dtype == torch.float32
+    torch.testing.assert_close(rough, exact, rtol=0.05, atol=0.05)
+    slopes = [torch.autograd.grad(out.square().sum(), vectors)[0] for out in (exact, rough)]
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=0.1, atol=0.1)

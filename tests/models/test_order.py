@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from torch import Tensor
+
+from models import order
+from models.order import join, meet, pairwise_violation, precedes, violation
+from tests import oracle
+
+coordinates = st.floats(0, 10, width=32)
+
+
+@st.composite
+def points(draw: st.DrawFn, count: int) -> list[Tensor]:
+    dimension = draw(st.integers(1, 9))
+    return [
+        torch.from_numpy(draw(arrays(np.float32, dimension, elements=coordinates))).double()
+        for _ in range(count)
+    ]
+
+
+@given(points(2))
+def test_violation_equals_the_plain_formula(xy: list[Tensor]) -> None:
+    x, y = xy
+    assert violation(x, y).item() == pytest.approx(oracle.violation(x, y).item())
+
+
+@given(points(2))
+def test_violation_is_zero_exactly_when_x_precedes_y(xy: list[Tensor]) -> None:
+    x, y = xy
+    assert (violation(x, y).item() == 0) == bool(precedes(x, y))
+
+
+@given(points(1))
+def test_everything_precedes_itself_and_the_origin(xs: list[Tensor]) -> None:
+    (x,) = xs
+    assert precedes(x, x)
+    assert precedes(x, torch.zeros_like(x))
+
+
+@given(points(2))
+def test_both_directions_add_up_to_the_squared_distance(xy: list[Tensor]) -> None:
+    x, y = xy
+    both = violation(x, y) + violation(y, x)
+    assert both.item() == pytest.approx((x - y).square().sum().item())
+
+
+@given(points(3))
+def test_precedes_is_transitive(xyz: list[Tensor]) -> None:
+    x, y, z = xyz
+    # Random triples are rarely ordered, so order them.
+    y, z = meet(x, y), meet(meet(x, y), z)
+    assert precedes(x, y)
+    assert precedes(y, z)
+    assert precedes(x, z)
+
+
+@given(points(3))
+def test_a_join_is_violated_at_least_as_much_as_each_part(xyz: list[Tensor]) -> None:
+    x, y, z = xyz
+    assert violation(x, join(y, z)) >= torch.maximum(violation(x, y), violation(x, z))
+
+
+@given(points(3))
+def test_a_more_specific_point_violates_no_more(xyw: list[Tensor]) -> None:
+    x, y, w = xyw
+    assert violation(join(x, w), y) <= torch.minimum(violation(x, y), violation(w, y))
+
+
+@given(points(2))
+def test_join_and_meet_are_the_bounds_of_the_order(xy: list[Tensor]) -> None:
+    x, y = xy
+    assert precedes(join(x, y), x)
+    assert precedes(join(x, y), y)
+    assert precedes(x, meet(x, y))
+    assert precedes(y, meet(x, y))
+
+
+def test_tolerance_overlooks_a_small_shortfall() -> None:
+    x, y = torch.tensor([0.5, 0.2]), torch.tensor([0.6, 0.0])
+    assert not precedes(x, y)
+    assert precedes(x, y, tolerance=0.11)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+@pytest.mark.parametrize(("b", "c", "n"), [(1, 1, 1), (5, 3, 4), (2, 33, 17), (0, 3, 4)])
+def test_pairwise_equals_the_plain_cube_in_blocks_of_any_size(
+    monkeypatch: pytest.MonkeyPatch, block: int, b: int, c: int, n: int
+) -> None:
+    monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.rand(rows, n, generator=generator) for rows in (b, c))
+    np.testing.assert_allclose(
+        pairwise_violation(x, y).numpy(), oracle.pairwise_violation(x, y), rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("block", [5, 1 << 20])
+def test_the_pairwise_gradient_is_that_of_the_formula(
+    monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
+    generator = torch.Generator().manual_seed(1)
+    x = torch.rand(4, 6, generator=generator, dtype=torch.double, requires_grad=True)
+    y = torch.rand(3, 6, generator=generator, dtype=torch.double, requires_grad=True)
+    weight = torch.rand(4, 3, generator=generator, dtype=torch.double)
+    plain = ((y[None] - x[:, None]).clamp(min=0).square().sum(-1) * weight).sum()
+    expected = torch.autograd.grad(plain, (x, y))
+    ours = torch.autograd.grad((pairwise_violation(x, y) * weight).sum(), (x, y))
+    for mine, theirs in zip(ours, expected, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_the_cube_never_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    largest = 0
+    subtract = torch.Tensor.__sub__
+
+    def watch(a: Tensor, b: Tensor) -> Tensor:
+        nonlocal largest
+        result = subtract(a, b)
+        largest = max(largest, result.numel())
+        return result
+
+    monkeypatch.setattr(order, "BLOCK_ELEMENTS", 4096)
+    monkeypatch.setattr(torch.Tensor, "__sub__", watch)
+    x = torch.rand(50, 64, requires_grad=True)
+    y = torch.rand(70, 64, requires_grad=True)
+    pairwise_violation(x, y).sum().backward()
+    assert 0 < largest <= 4096
+
+
+def test_points_of_different_dimensions_are_refused() -> None:
+    with pytest.raises(ValueError, match="one dimension"):
+        pairwise_violation(torch.rand(2, 3), torch.rand(2, 4))
