@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from models import checkpoint
+from models.checkpoint import CheckpointError
+from tests.tiny import tiny_checkpoint, tiny_model
+
+
+def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
+    model = tiny_model()
+    checkpoint.save(tmp_path, model, "tiny", {"seen": 3})
+    loaded = checkpoint.load(tmp_path)
+    picture = Image.linear_gradient("L").convert("RGB")
+    np.testing.assert_array_equal(
+        loaded.model.encode_captions(["a red dog"]), model.encode_captions(["a red dog"])
+    )
+    np.testing.assert_array_equal(
+        loaded.model.encode_images([picture]), model.encode_images([picture])
+    )
+    assert (loaded.name, loaded.metrics) == ("tiny", {"seen": 3})
+
+
+def test_half_precision_halves_the_file_and_keeps_points_close(tmp_path: Path) -> None:
+    model = tiny_model()
+    checkpoint.save(tmp_path / "whole", model, "tiny", {})
+    checkpoint.save(tmp_path / "half", model, "tiny", {}, dtype=torch.float16)
+    sizes = [(tmp_path / kind / checkpoint.WEIGHTS).stat().st_size for kind in ("half", "whole")]
+    assert sizes[0] < 0.6 * sizes[1]
+    half = checkpoint.load(tmp_path / "half").model
+    np.testing.assert_allclose(
+        half.encode_captions(["a dog"]), model.encode_captions(["a dog"]), atol=2e-3
+    )
+
+
+def test_the_fingerprint_follows_what_decides_the_encoding(tmp_path: Path) -> None:
+    first = checkpoint.fingerprint(tiny_checkpoint(tmp_path / "a"))
+    assert checkpoint.fingerprint(tiny_checkpoint(tmp_path / "b")) == first
+    assert checkpoint.fingerprint(tiny_checkpoint(tmp_path / "c", seed=1)) != first
+    (tmp_path / "b" / checkpoint.METRICS).write_text('{"note": 1}')
+    assert checkpoint.fingerprint(tmp_path / "b") == first
+
+
+@pytest.mark.parametrize(
+    "name", [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.VOCABULARY]
+)
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    tiny_checkpoint(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(CheckpointError, match=name):
+        checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.VOCABULARY]
+)
+def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+    tiny_checkpoint(tmp_path)
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:10])
+    with pytest.raises(CheckpointError, match=name):
+        checkpoint.load(tmp_path)
+
+
+def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path)
+    config = json.loads((tmp_path / checkpoint.CONFIG).read_text())
+    config["model"]["dimension"] = 17
+    (tmp_path / checkpoint.CONFIG).write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match="does not hold the weights"):
+        checkpoint.load(tmp_path)
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path)
+    config = json.loads((tmp_path / checkpoint.CONFIG).read_text())
+    config["format"] = 99
+    (tmp_path / checkpoint.CONFIG).write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match="format 99"):
+        checkpoint.load(tmp_path)
+
+
+def test_an_unknown_built_in_model_is_refused_with_those_there_are() -> None:
+    with pytest.raises(CheckpointError, match="no built-in model is called 'nothing'"):
+        checkpoint.pretrained("nothing")

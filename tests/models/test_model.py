@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from models.model import ModelConfig
+from models.score import SCORES, Score
+from tests.tiny import DIMENSION, tiny_model
+
+PICTURES = [Image.new("RGB", (60, 40), colour) for colour in ("red", "navy", "olive")]
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_points_have_unit_length_and_order_points_no_negative_coordinate(score: Score) -> None:
+    model = tiny_model(score)
+    for points in (
+        model.encode_captions(["a dog", "the red cat runs in the park"]),
+        model.encode_images(PICTURES),
+        model.encode_features(np.random.default_rng(0).random((4, 1024), dtype=np.float32)),
+    ):
+        assert points.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1, rtol=1e-5)
+        assert (points.min() >= 0) == (score != "cosine")
+
+
+def test_a_batch_encodes_as_its_members_alone() -> None:
+    model = tiny_model()
+    texts = ["a dog", "the red cat runs in the park", "", "a", "blue blue zeppelin"]
+    alone = np.concatenate([model.encode_captions([text]) for text in texts])
+    np.testing.assert_allclose(model.encode_captions(texts, batch_size=2), alone, atol=1e-6)
+    alone = np.concatenate([model.encode_images([picture]) for picture in PICTURES])
+    np.testing.assert_allclose(model.encode_images(PICTURES, batch_size=2), alone, atol=1e-5)
+
+
+def test_nothing_to_encode_gives_no_points() -> None:
+    model = tiny_model()
+    assert model.encode_captions([]).shape == (0, DIMENSION)
+    assert model.encode_images([]).shape == (0, DIMENSION)
+
+
+def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
+    model = tiny_model()
+    limit = model.config.max_words
+    long, cut = model.encode_captions(["dog " * 10_000, "dog " * limit])
+    np.testing.assert_array_equal(long, cut)
+
+
+def test_an_unknown_score_is_refused() -> None:
+    with pytest.raises(ValueError, match="order, order-reversed, cosine"):
+        ModelConfig(score="l2")  # type: ignore[arg-type]

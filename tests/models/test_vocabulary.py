@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.vocabulary import END, UNKNOWN, Vocabulary, words
+
+
+def test_words_are_lower_case_without_punctuation() -> None:
+    assert words("A man's DOG, running -- fast !") == ["a", "man's", "dog", "running", "fast"]
+
+
+def test_typographic_apostrophes_are_plain_ones() -> None:
+    assert words("a man’s dog") == words("a man's dog")
+
+
+def test_only_letters_and_digits_of_any_script_are_words() -> None:
+    assert words("Ein Hündchen_läuft, 犬 #7") == ["ein", "hündchen", "läuft", "犬", "7"]
+
+
+def test_frequent_words_come_first_and_rare_ones_are_left_out() -> None:
+    vocabulary = Vocabulary.build(["a dog", "a cat", "a dog runs"], min_count=2)
+    assert vocabulary.words == ("a", "dog")
+
+
+def test_a_caption_ends_with_the_end_mark_and_unknown_words_are_one_word() -> None:
+    vocabulary = Vocabulary(["a", "dog"])
+    assert vocabulary.encode("a zeppelin", max_words=9) == [3, UNKNOWN, END]
+    assert vocabulary.encode("", max_words=9) == [END]
+
+
+def test_a_long_caption_is_cut_before_the_end_mark() -> None:
+    assert Vocabulary(["a"]).encode("a " * 500, max_words=4) == [3, 3, 3, 3, END]
+
+
+def test_unknown_words_are_named_once_in_order() -> None:
+    assert Vocabulary(["a"]).unknown("A zeppelin, a blimp, a zeppelin") == ["zeppelin", "blimp"]
+
+
+def test_a_vocabulary_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one word"):
+        Vocabulary.build(["...", ""])
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, unique=True))
+def test_a_saved_vocabulary_numbers_words_alike(known: list[str]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vocabulary.json"
+        Vocabulary(known).save(path)
+        assert Vocabulary.load(path).words == tuple(known)
+
+
+@pytest.mark.parametrize("content", ["{}", "[1]", '["a", "a"]', "[", "[]"])
+def test_a_damaged_vocabulary_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "v.json").write_text(content)
+    with pytest.raises(ValueError, match=r"."):
+        Vocabulary.load(tmp_path / "v.json")
