@@ -1,0 +1,156 @@
+"""The one table of what can go wrong, and how it is said (RFC 9457).
+
+Every error leaves the service as `application/problem+json` with a reason from this table. The
+detail is a sentence for a person; nothing of the inside (paths, exceptions, input) is in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+MEDIA_TYPE = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A row of the table: the status of a reason, and its name for people."""
+
+    status: int
+    title: str
+
+
+REASONS: Mapping[str, Kind] = {
+    "malformed": Kind(400, "The request could not be read"),
+    "not_found": Kind(404, "There is no such thing here"),
+    "picture_missing": Kind(404, "The file of this image is not in its place"),
+    "method_not_allowed": Kind(405, "This address does not take that method"),
+    "body_timeout": Kind(408, "The body did not arrive in time"),
+    "body_too_large": Kind(413, "The body is too large"),
+    "too_many_pixels": Kind(413, "The picture has too many pixels"),
+    "wrong_media_type": Kind(415, "The body is of a kind that is not read here"),
+    "not_a_picture": Kind(415, "The file is not a picture of a kind that is read here"),
+    "invalid": Kind(422, "The request is not valid"),
+    "damaged_picture": Kind(422, "The picture is damaged"),
+    "busy": Kind(429, "Too many requests at one time"),
+    "client_gone": Kind(499, "The client did not wait"),
+    "encoding_failed": Kind(500, "The model could not encode this"),
+    "internal": Kind(500, "Something went wrong inside"),
+    "not_ready": Kind(503, "The service is not ready"),
+    "late": Kind(503, "The answer did not come in time"),
+}
+
+_OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
+
+
+class ServiceError(Exception):
+    """An answer that is an error: a reason of the table and a sentence for a person."""
+
+    def __init__(
+        self,
+        reason: str,
+        detail: str,
+        *,
+        errors: Sequence[tuple[str, str]] = (),
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.retry_after = retry_after
+
+    @property
+    def kind(self) -> Kind:
+        """Return the row of the table."""
+        return REASONS[self.reason]
+
+
+def invalid(field: str, reason: str) -> ServiceError:
+    """Return the error for one field at fault."""
+    return ServiceError("invalid", f"{field}: {reason}", errors=((field, reason),))
+
+
+def invalid_fields(error: ValidationError | RequestValidationError) -> ServiceError:
+    """Turn what pydantic found into an error that names each field and never echoes the input."""
+    found = [(_field(row["loc"]), _reason(row)) for row in error.errors()[:20]]
+    detail = "; ".join(f"{field}: {reason}" for field, reason in found[:5])
+    return ServiceError("invalid", detail or "the request is not valid", errors=found)
+
+
+def _field(location: Sequence[Any]) -> str:
+    parts = [str(part)[:64] for part in location if part not in ("body", "path", "query", "header")]
+    return ".".join(parts) or "body"
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    if row["type"] == "extra_forbidden":
+        return "there is no such field"
+    message = str(row["msg"])
+    return message[:1].lower() + message[1:200]
+
+
+def problem(error: ServiceError, request_id: str) -> Response:
+    """Return the response of an error."""
+    body = {
+        "type": f"/docs#{error.reason}",
+        "title": error.kind.title,
+        "status": error.kind.status,
+        "detail": error.detail,
+        "reason": error.reason,
+        "request_id": request_id,
+        "errors": [{"field": field, "reason": reason} for field, reason in error.errors],
+    }
+    headers = {"Cache-Control": "no-store"}
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(error.retry_after)
+    # ASCII escapes let anything through, a lone surrogate in a field's name included.
+    return Response(json.dumps(body), error.kind.status, headers, MEDIA_TYPE)
+
+
+def _respond(request: Request, error: ServiceError) -> Response:
+    request.scope["hasse.reason"] = error.reason
+    return problem(error, request.scope.get("hasse.request_id", ""))
+
+
+async def _on_service_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, ServiceError):
+        raise error
+    return _respond(request, error)
+
+
+async def _on_validation_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    return _respond(request, invalid_fields(error))
+
+
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    fallback = "malformed" if error.status_code < 500 else "internal"
+    reason = _OF_STATUS.get(error.status_code, fallback)
+    detail = {
+        "not_found": "there is nothing at this address; /docs lists what there is",
+        "method_not_allowed": "this address does not take that method; /docs lists what it takes",
+    }.get(reason, HTTPStatus(error.status_code).phrase)
+    response = _respond(request, ServiceError(reason, detail))
+    for name, value in (error.headers or {}).items():
+        response.headers[name] = value
+    return response
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of an application leave as a problem document."""
+    app.add_exception_handler(ServiceError, _on_service_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_exception)

@@ -1,0 +1,133 @@
+"""Every limit and choice of the service, each with one sentence that says what it is for.
+
+A setting is given on the command line, or in the environment as `HASSE_` and its name in
+capitals (`HASSE_PORT=8080`). The command line wins.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """What `hasse serve` is told. Sizes are in bytes, times in seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="HASSE_", frozen=True)
+
+    index: Path = Field(
+        default=Path("data/scenes-index"), description="Folder of the index that is searched."
+    )
+    model: Path | None = Field(
+        default=None,
+        description="Folder of the checkpoint; when empty, the one the index was built with.",
+    )
+    device: str = Field(
+        default="auto",
+        description="Where the encoders run: cpu, cuda, cuda:1, or auto for CUDA where present.",
+    )
+    host: str = Field(
+        default="127.0.0.1",
+        description="Address to listen on; 0.0.0.0 lets other machines in.",
+    )
+    port: int = Field(
+        default=8000, ge=0, le=65535, description="Port to listen on; 0 takes any free one."
+    )
+
+    json_bytes: int = Field(
+        default=64 * 1024, ge=1024, description="Largest JSON body that is read; beyond it, 413."
+    )
+    picture_bytes: int = Field(
+        default=10_000_000, ge=1024, description="Largest picture that is read; beyond it, 413."
+    )
+    picture_pixels: int = Field(
+        default=50_000_000,
+        ge=1,
+        description="Most pixels a picture may have, checked before it is decoded; beyond, 413.",
+    )
+    body_seconds: float = Field(
+        default=15.0, gt=0, description="Time a client has to send a whole body; beyond it, 408."
+    )
+    buffered_bytes: int = Field(
+        default=256_000_000,
+        ge=1024,
+        description="Most bytes of bodies held in memory at one time; beyond them, 429.",
+    )
+    caption_words: int = Field(
+        default=100, ge=1, description="Most words a caption may have; beyond them, 422."
+    )
+    caption_characters: int = Field(
+        default=2_000, ge=1, description="Most characters a caption may have; beyond them, 422."
+    )
+    k_maximum: int = Field(
+        default=1000, ge=1, le=1000, description="Most hits one answer may hold; beyond, 422."
+    )
+
+    in_flight: int = Field(default=64, ge=1, description="Searches that are worked on at one time.")
+    queued: int = Field(
+        default=256, ge=0, description="Searches that may wait for their turn; beyond them, 429."
+    )
+    deadline_seconds: float = Field(
+        default=5.0,
+        gt=0,
+        description="Time from a search's arrival within which it is answered or given up.",
+    )
+    caption_batch: int = Field(
+        default=64, ge=1, description="Most captions that are encoded together."
+    )
+    picture_batch: int = Field(
+        default=16, ge=1, description="Most pictures that are encoded together."
+    )
+    search_batch: int = Field(default=64, ge=1, description="Most points searched for together.")
+    search_workers: int = Field(
+        default=1, ge=1, description="Threads that search; each searches with all cores."
+    )
+    batch_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description=(
+            "Time a batch that is not full waits for company; at 0 a batch is what came in "
+            "while the one before it was worked on."
+        ),
+    )
+    decode_workers: int = Field(
+        default=2, ge=1, description="Threads that decode pictures and make thumbnails."
+    )
+    thumbnail_size: int = Field(
+        default=320, ge=16, le=2048, description="Longest side of a thumbnail, in pixels."
+    )
+    thumbnail_cache_bytes: int = Field(
+        default=64_000_000, ge=0, description="Memory that holds thumbnails already made."
+    )
+
+    refresh_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        description="Time between looks for a generation that another process made.",
+    )
+    ready_seconds: float = Field(
+        default=2.0, ge=0, description="Time for which the answer of a readiness probe is kept."
+    )
+    stall_seconds: float = Field(
+        default=30.0,
+        gt=0,
+        description="Time after which a batch still being worked on makes the service not ready.",
+    )
+    drain_seconds: float = Field(
+        default=0.3,
+        ge=0,
+        description="Time between failing readiness and closing the port when asked to stop.",
+    )
+    shutdown_seconds: float = Field(
+        default=10.0, gt=0, description="Time that work in flight has to finish when stopping."
+    )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="Shape of log lines: text for people, json for collectors."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least serious log line that is written."
+    )
