@@ -1,0 +1,109 @@
+"""Who is let in: so many searches at one time, so many waiting, and nobody beyond."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import perf_counter
+
+from service.errors import ServiceError
+from service.timing import Stages
+
+# How much the newest search counts in the running mean of how long one takes.
+_WEIGHT = 0.1
+
+
+class Admission:
+    """A bounded number of searches in flight, and a bounded queue before them.
+
+    A search that finds the queue full is refused at once; one that cannot be answered within
+    the deadline is given up. Belongs to one event loop.
+    """
+
+    def __init__(self, in_flight: int, queued: int, deadline: float) -> None:
+        self._capacity = in_flight
+        self._queued = queued
+        self._deadline = deadline
+        self._active = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._mean_seconds = 0.0
+
+    @property
+    def in_flight(self) -> int:
+        """Count the searches that are worked on."""
+        return self._active
+
+    @property
+    def waiting(self) -> int:
+        """Count the searches that wait for their turn."""
+        return len(self._waiting)
+
+    @asynccontextmanager
+    async def enter(self, stages: Stages) -> AsyncIterator[None]:
+        """Hold a place while the block runs.
+
+        Raises:
+            ServiceError: `busy` when the queue is full or the turn did not come before the
+                deadline, `late` when the deadline passed during the work.
+        """
+        admitted = False
+        try:
+            async with asyncio.timeout(self._deadline):
+                with stages.measure("queue"):
+                    await self._acquire()
+                admitted = True
+                start = perf_counter()
+                try:
+                    yield
+                finally:
+                    self._mean_seconds += _WEIGHT * (perf_counter() - start - self._mean_seconds)
+                    self._release()
+        except TimeoutError:
+            if admitted:
+                raise ServiceError(
+                    "late",
+                    f"the answer did not come within {self._deadline:g} seconds",
+                    retry_after=self._retry_after(),
+                ) from None
+            raise self._busy() from None
+
+    async def _acquire(self) -> None:
+        if self._active < self._capacity and not self._waiting:
+            self._active += 1
+            return
+        if len(self._waiting) >= self._queued or self._expected_wait() > self._deadline:
+            raise self._busy()
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._release()  # the turn came in the same instant: hand it on
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
+            raise
+
+    def _release(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)  # the place goes over, so `_active` stays
+                return
+        self._active -= 1
+
+    def _expected_wait(self) -> float:
+        return self._mean_seconds * (len(self._waiting) + 1) / self._capacity
+
+    def _retry_after(self) -> int:
+        return max(1, math.ceil(self._expected_wait()))
+
+    def _busy(self) -> ServiceError:
+        return ServiceError(
+            "busy",
+            "the service has as many searches as it can take: try again shortly",
+            retry_after=self._retry_after(),
+        )

@@ -1,0 +1,90 @@
+"""Captions and pictures become points, in batches, by the one thread that owns the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.model import OrderEmbedding
+from service.batching import Batcher, WorkerStoppedError
+from service.errors import ServiceError
+from service.settings import Settings
+from service.timing import Stages
+
+Point: TypeAlias = NDArray[np.float32]
+Lane: TypeAlias = tuple[Literal["caption", "picture"], int]
+
+# Captions up to this many words share a lane; above it lanes double, since a batch takes as
+# long as its longest caption.
+_SHORT = 16
+
+
+class NotFiniteError(Exception):
+    """The model gave a point with coordinates that are not numbers."""
+
+
+class Encoder:
+    """Both encoders of a model, behind one queue.
+
+    Raises from both `encode` methods:
+        ServiceError: `encoding_failed` when the model raises for this item, `not_ready` when
+            the owner thread is gone.
+    """
+
+    def __init__(
+        self,
+        model: OrderEmbedding,
+        settings: Settings,
+        *,
+        on_batch: Callable[[str, int], None] = lambda kind, size: None,
+        on_death: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._model = model
+        sizes = {"caption": settings.caption_batch, "picture": settings.picture_batch}
+        self.batcher: Batcher[Lane, str | Tensor, Point] = Batcher(
+            "encoder",
+            self._run,
+            size=lambda lane: sizes[lane[0]],
+            delay=settings.batch_seconds,
+            on_batch=lambda lane, size: on_batch(lane[0], size),
+            on_death=on_death,
+        )
+
+    async def caption(self, text: str, stages: Stages) -> Point:
+        """Return the point of a caption: (N,) float32."""
+        count = text.count(" ") + 1
+        length = _SHORT if count <= _SHORT else 1 << (count - 1).bit_length()
+        return await self._encode(("caption", length), text, stages)
+
+    async def picture(self, pixels: Tensor, stages: Stages) -> Point:
+        """Return the point of a preprocessed picture: (crops, 3, H, W) -> (N,) float32."""
+        return await self._encode(("picture", 0), pixels, stages)
+
+    async def _encode(self, lane: Lane, item: str | Tensor, stages: Stages) -> Point:
+        try:
+            done = await self.batcher.submit(lane, item)
+        except WorkerStoppedError:
+            raise ServiceError("not_ready", "the encoders have stopped") from None
+        except Exception as error:
+            raise ServiceError(
+                "encoding_failed", f"the model could not encode this {lane[0]}"
+            ) from error
+        stages.add("queue", done.waited)
+        stages.add("encode", done.ran)
+        return done.result
+
+    def _run(self, lane: Lane, items: list[str | Tensor]) -> list[Point]:
+        if lane[0] == "caption":
+            points = self._model.encode_captions([item for item in items if isinstance(item, str)])
+        else:
+            with torch.inference_mode():
+                pixels = torch.stack([item for item in items if isinstance(item, Tensor)])
+                points = self._model.pixel_points(pixels.to(self._model.device)).cpu().numpy()
+        if not np.isfinite(points).all():
+            raise NotFiniteError("the model gave coordinates that are not finite")
+        return list(points)

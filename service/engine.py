@@ -1,0 +1,320 @@
+"""The engine: a model and an index that answer together, for the API and for the page."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from index.errors import ModelMismatchError
+from index.store import Index, IndexInfo
+from index.terms import CaptionRow, ImageRow
+from models import checkpoint
+from models.checkpoint import Checkpoint, CheckpointError
+from service.admission import Admission
+from service.device import pick_device
+from service.encoding import Encoder, Point
+from service.errors import ServiceError, invalid
+from service.logs import event
+from service.metrics import Metrics
+from service.pictures import Pictures
+from service.schemas import (
+    CaptionAnswer,
+    CaptionHit,
+    CaptionRecord,
+    ImageAnswer,
+    ImageHit,
+    ImageRecord,
+    SearchOptions,
+    image_url,
+    thumbnail_url,
+)
+from service.searching import Found, Searcher
+from service.settings import Settings
+from service.timing import Stages
+
+Result = TypeVar("Result")
+
+
+class Engine:
+    """Answers searches. Its coroutines belong to one event loop; its work runs in threads.
+
+    All searches raise `ServiceError`: `invalid` for a query out of bounds, `busy` and `late`
+    under load, `encoding_failed` and `not_ready` when something inside is broken, and what
+    `Pictures.pixels` says of a picture.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        index: Index,
+        settings: Settings,
+        metrics: Metrics | None = None,
+        on_death: Callable[[], None] = lambda: None,
+    ) -> None:
+        metrics = metrics or Metrics()
+        self.checkpoint = checkpoint
+        self.index = index
+        self.settings = settings
+        self.admission = Admission(settings.in_flight, settings.queued, settings.deadline_seconds)
+        self.pictures = Pictures(settings, checkpoint.model.preprocessing)
+        self.encoder = Encoder(
+            checkpoint.model, settings, on_batch=metrics.batch, on_death=on_death
+        )
+        self.searcher = Searcher(index, settings, on_batch=metrics.batch, on_death=on_death)
+        self._metrics = metrics
+        self._info = index.info()
+        self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
+        self._watch()
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings,
+        metrics: Metrics | None = None,
+        on_death: Callable[[], None] = lambda: None,
+    ) -> Engine:
+        """Load the checkpoint, open the index it made, and encode once to be warm.
+
+        Raises:
+            models.checkpoint.CheckpointError: the checkpoint cannot be used.
+            index.errors.HasseIndexError: the index cannot be used, or another model made it.
+            service.device.DeviceError: this machine has no such device.
+        """
+        device = pick_device(settings.device)
+        if settings.model is not None:
+            loaded = checkpoint.load(settings.model, device)
+            index = Index.open(settings.index, loaded.fingerprint)
+        else:
+            index = Index.open(settings.index)
+            try:
+                loaded = _its_own_model(index, device)
+            except BaseException:
+                index.close()
+                raise
+        loaded.model.encode_captions(["warm up"])
+        return cls(loaded, index, settings, metrics, on_death)
+
+    @property
+    def info(self) -> IndexInfo:
+        """What the index held when it was last looked at."""
+        return self._info
+
+    async def keep_fresh(self) -> None:
+        """Follow the generations that other processes make, until cancelled."""
+        while True:
+            await asyncio.sleep(self.settings.refresh_seconds)
+            try:
+                await self.in_catalog(self._refresh)
+            except Exception as error:
+                event("refresh failed", logging.ERROR, error=str(error))
+
+    def _refresh(self) -> None:
+        self.index.refresh()
+        if self.index.generation != self._info.generation:
+            self._info = self.index.info()
+
+    async def images_by_caption(
+        self, caption: str, options: SearchOptions, *, stages: Stages | None = None
+    ) -> ImageAnswer:
+        """Return the images a caption is true of, the best first."""
+        stages = stages or Stages()
+        self._check_options(options)
+        self._check_caption(caption)
+        async with self.admission.enter(stages):
+            point = await self.encoder.caption(caption, stages)
+            found = await self.searcher.search("image", point, options, stages)
+        hits = _image_hits(found)
+        self._finish(stages)
+        return ImageAnswer.model_construct(
+            hits=hits,
+            mode=found.answer.mode,
+            certified=found.answer.certified,
+            searched=found.answer.searched,
+            rescored=found.answer.rescored,
+            unknown_words=self.checkpoint.model.vocabulary.unknown(caption),
+            model=self.checkpoint.name,
+            generation=found.answer.generation,
+        )
+
+    async def captions_by_picture(
+        self, data: bytes, options: SearchOptions, *, stages: Stages | None = None
+    ) -> CaptionAnswer:
+        """Return the captions that are true of a picture, the best first."""
+        stages = stages or Stages()
+        self._check_options(options)
+        async with self.admission.enter(stages):
+            return await self._captions(data, options, stages)
+
+    async def captions_by_image_id(
+        self, image_id: int, options: SearchOptions, *, stages: Stages | None = None
+    ) -> CaptionAnswer:
+        """Return the captions that are true of an image of the collection, the best first.
+
+        Raises:
+            ServiceError: also `not_found` and `picture_missing`.
+        """
+        stages = stages or Stages()
+        self._check_options(options)
+        async with self.admission.enter(stages):
+            path = await self.picture_path(image_id)
+            return await self._captions(path, options, stages)
+
+    async def image(self, image_id: int) -> ImageRecord:
+        """Return what the catalog knows of an image; raises ServiceError `not_found`."""
+        row, captions = await self.in_catalog(
+            lambda: (self._image_row(image_id), self.index.captions_of([image_id])[image_id])
+        )
+        return ImageRecord(
+            image_id=row.id,
+            file_name=row.file_name,
+            width=row.width,
+            height=row.height,
+            split=row.split,
+            captions=[_caption_record(caption) for caption in captions],
+            image_url=image_url(row.id),
+            thumbnail_url=thumbnail_url(row.id),
+        )
+
+    async def caption(self, caption_id: int) -> CaptionRecord:
+        """Return what the catalog knows of a caption; raises ServiceError `not_found`."""
+        rows = await self.in_catalog(lambda: self.index.captions([caption_id]))
+        if caption_id not in rows:
+            raise ServiceError("not_found", f"there is no caption with the id {caption_id}")
+        return _caption_record(rows[caption_id])
+
+    async def picture_path(self, image_id: int) -> Path:
+        """Return where the picture of an image lies; raises ServiceError `not_found`."""
+        row = await self.in_catalog(lambda: self._image_row(image_id))
+        return self.index.path_of(row)
+
+    async def in_catalog(self, read: Callable[[], Result]) -> Result:
+        """Run a read of the catalog outside the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, read)
+
+    def close(self) -> None:
+        """End all threads and let go of the index."""
+        self.encoder.batcher.close()
+        self.searcher.batcher.close()
+        self.pictures.close()
+        self._catalog_pool.shutdown(wait=True, cancel_futures=True)
+        self.index.close()
+
+    async def _captions(
+        self, source: bytes | Path, options: SearchOptions, stages: Stages
+    ) -> CaptionAnswer:
+        pixels = await self.pictures.pixels(source, stages)
+        point = await self.encoder.picture(pixels, stages)
+        found = await self.searcher.search("caption", point, options, stages)
+        hits = _caption_hits(found)
+        self._finish(stages)
+        return CaptionAnswer.model_construct(
+            hits=hits,
+            mode=found.answer.mode,
+            certified=found.answer.certified,
+            searched=found.answer.searched,
+            rescored=found.answer.rescored,
+            model=self.checkpoint.name,
+            generation=found.answer.generation,
+        )
+
+    def _check_options(self, options: SearchOptions) -> None:
+        if options.k > self.settings.k_maximum:
+            raise invalid("k", f"this service gives at most {self.settings.k_maximum} hits")
+
+    def _check_caption(self, caption: str) -> None:
+        if len(caption) > self.settings.caption_characters:
+            raise invalid("caption", f"more than {self.settings.caption_characters:,} characters")
+        if len(caption.split()) > self.settings.caption_words:
+            raise invalid("caption", f"more than {self.settings.caption_words:,} words")
+        if not caption.strip():
+            raise invalid("caption", "the caption is blank: say what the images show")
+
+    def _image_row(self, image_id: int) -> ImageRow:
+        rows = self.index.images([image_id])
+        if image_id not in rows:
+            raise ServiceError("not_found", f"there is no image with the id {image_id}")
+        return rows[image_id]
+
+    def _finish(self, stages: Stages) -> None:
+        stages.finish()
+        self._metrics.searched(stages)
+
+    def _watch(self) -> None:
+        self._metrics.watch("hasse_in_flight", lambda: self.admission.in_flight)
+        self._metrics.watch("hasse_queue_length", lambda: self.admission.waiting)
+        self._metrics.watch("hasse_generation", lambda: self.index.generation)
+        self._metrics.watch_rows("image", lambda: self._info.images)
+        self._metrics.watch_rows("caption", lambda: self._info.captions)
+        self._metrics.watch("hasse_device_memory_bytes", self._device_memory)
+
+    def _device_memory(self) -> float:
+        device = self.checkpoint.model.device
+        return float(torch.cuda.memory_allocated(device)) if device.type == "cuda" else 0.0
+
+
+def _its_own_model(index: Index, device: str) -> Checkpoint:
+    """Load the checkpoint that an index says it was built with."""
+    named = index.model.checkpoint
+    if not named:
+        raise CheckpointError(
+            f"{index.folder} does not say where its model '{index.model.name}' lies: "
+            "name the checkpoint with --model"
+        )
+    loaded = checkpoint.load(Path(named), device)
+    if loaded.fingerprint != index.model.fingerprint:
+        raise ModelMismatchError(
+            f"the checkpoint {named} has changed since {index.folder} was built with it: "
+            "name the former one with --model, or build the index again"
+        )
+    return loaded
+
+
+def _image_hits(found: Found) -> list[ImageHit]:
+    hits: list[ImageHit] = []
+    for image_id, violation in zip(found.answer.ids, found.answer.violations, strict=True):
+        row = found.images.get(int(image_id))
+        if row is not None:
+            hits.append(
+                ImageHit.model_construct(
+                    rank=len(hits) + 1,
+                    image_id=row.id,
+                    file_name=row.file_name,
+                    violation=_plain(violation),
+                    captions=[caption.text for caption in found.captions_of[row.id]],
+                    image_url=image_url(row.id),
+                    thumbnail_url=thumbnail_url(row.id),
+                )
+            )
+    return hits
+
+
+def _caption_hits(found: Found) -> list[CaptionHit]:
+    hits: list[CaptionHit] = []
+    for caption_id, violation in zip(found.answer.ids, found.answer.violations, strict=True):
+        row = found.captions.get(int(caption_id))
+        if row is not None:
+            hits.append(
+                CaptionHit.model_construct(
+                    rank=len(hits) + 1,
+                    caption_id=row.id,
+                    image_id=row.image_id,
+                    caption=row.text,
+                    violation=_plain(violation),
+                )
+            )
+    return hits
+
+
+def _plain(violation: Point) -> float:
+    # The shortest decimal that names the float32: 0.0123, not 0.012299999594688416.
+    return float(str(violation))
+
+
+def _caption_record(row: CaptionRow) -> CaptionRecord:
+    return CaptionRecord(caption_id=row.id, image_id=row.image_id, caption=row.text)

@@ -1,0 +1,40 @@
+"""How long each stage of a request took: the `Server-Timing` header and the histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+STAGES = ("decode", "queue", "encode", "prefilter", "rerank", "metadata", "total")
+
+
+class Stages:
+    """A stopwatch with one hand for each stage."""
+
+    __slots__ = ("seconds", "started")
+
+    def __init__(self) -> None:
+        self.started = perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def add(self, stage: str, seconds: float) -> None:
+        """Add time to a stage; one that happens twice is the sum of both."""
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+    @contextmanager
+    def measure(self, stage: str) -> Iterator[None]:
+        """Add the time that a block takes, also when it raises."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.add(stage, perf_counter() - start)
+
+    def finish(self) -> None:
+        """Set the total, from the making of this stopwatch until now."""
+        self.seconds["total"] = perf_counter() - self.started
+
+    def header(self) -> str:
+        """Return the value of a `Server-Timing` header, in milliseconds."""
+        return ", ".join(f"{stage};dur={s * 1e3:.2f}" for stage, s in self.seconds.items())
