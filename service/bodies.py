@@ -1,0 +1,231 @@
+"""What clients send: read within limits of size, time and memory, and parsed strictly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from python_multipart.exceptions import FormParserError
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect
+
+from service.errors import ServiceError, invalid, invalid_fields
+from service.schemas import SearchOptions
+from service.settings import Settings
+
+Model = TypeVar("Model", bound=BaseModel)
+
+# What a form has around its file: names, options, boundaries.
+FORM_ROOM = 16 * 1024
+_PART_BYTES = 1024
+_DIGITS = re.compile(r"[0-9]{1,19}")
+_NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
+# A body that is too large is read a little further, because a client that is still sending
+# would see a broken connection instead of the answer.
+_LINGER_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class PictureForm:
+    """A picture and how to search with it."""
+
+    picture: bytes
+    options: SearchOptions
+
+
+class _PictureParser(MultiPartParser):
+    """Keeps files in memory: their size is bounded, and the disk may be read-only."""
+
+    spool_max_size = 1 << 31
+
+
+class Bodies:
+    """Reads bodies, and knows how many bytes of them are held at this moment."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._held = 0
+
+    async def json(self, request: Request, model: type[Model]) -> Model:
+        """Read a JSON object as `model`.
+
+        Raises:
+            ServiceError: `wrong_media_type`, `body_too_large`, `body_timeout`, `busy`, or
+                `invalid` with the fields at fault.
+        """
+        if _media_type(request) != "application/json":
+            raise ServiceError("wrong_media_type", "send JSON as 'Content-Type: application/json'")
+        received = bytearray()
+        async with aclosing(self._receive(request, self._settings.json_bytes)) as chunks:
+            async for chunk in chunks:
+                received += chunk
+        try:
+            return model.model_validate(_parse(bytes(received)))
+        except ValidationError as error:
+            raise invalid_fields(error) from None
+
+    async def picture_form(self, request: Request) -> PictureForm:
+        """Read a multipart form: the file field `image` and the options of a search.
+
+        Raises:
+            ServiceError: as `json`.
+        """
+        if _media_type(request) != "multipart/form-data":
+            raise ServiceError(
+                "wrong_media_type", "send a form as 'Content-Type: multipart/form-data'"
+            )
+        limit = self._settings.picture_bytes + FORM_ROOM
+        picture: bytes | None = None
+        options: dict[str, str] = {}
+        async with aclosing(self._receive(request, limit)) as chunks:
+            parser = _PictureParser(
+                request.headers, chunks, max_files=1, max_fields=16, max_part_size=_PART_BYTES
+            )
+            try:
+                form = await parser.parse()
+            except (MultiPartException, FormParserError, ValueError, LookupError):
+                raise invalid("body", "this is not a form that can be read") from None
+            for name, value in form.multi_items():
+                if isinstance(value, UploadFile):
+                    content = await value.read()
+                    await value.close()
+                    if name != "image":
+                        raise invalid(_shown(name), "there is no such file field")
+                    picture = content
+                elif name == "image":
+                    raise invalid("image", "send a file, with a file name")
+                elif name in options:
+                    raise invalid(_shown(name), "this field is given twice")
+                else:
+                    options[name] = value
+        if picture is None:
+            raise invalid("image", "this file field is required")
+        if len(picture) > self._settings.picture_bytes:
+            raise self._too_large(self._settings.picture_bytes)
+        return PictureForm(picture, form_options(options))
+
+    async def _receive(self, request: Request, limit: int) -> AsyncGenerator[bytes, None]:
+        """Yield the chunks of a body; all of them count as held until the generator ends."""
+        declared = request.headers.get("content-length", "")
+        stream = request.stream()
+        held = 0
+        try:
+            async with asyncio.timeout(self._settings.body_seconds):
+                if declared.isdecimal() and int(declared[:20]) > limit:
+                    raise await self._refuse(stream, limit)
+                async for chunk in stream:
+                    held += len(chunk)
+                    self._held += len(chunk)
+                    if held > limit:
+                        raise await self._refuse(stream, limit)
+                    if self._held > self._settings.buffered_bytes:
+                        raise ServiceError(
+                            "busy",
+                            "the service holds as many bodies as it can: try again shortly",
+                            retry_after=1,
+                        )
+                    yield chunk
+        except TimeoutError:
+            raise ServiceError(
+                "body_timeout",
+                f"the body did not arrive within {self._settings.body_seconds:g} seconds",
+            ) from None
+        except ClientDisconnect:
+            raise asyncio.CancelledError from None
+        finally:
+            self._held -= held
+
+    async def _refuse(self, stream: AsyncGenerator[bytes, None], limit: int) -> ServiceError:
+        discarded = 0
+        try:
+            async with asyncio.timeout(_LINGER_SECONDS):
+                async for chunk in stream:
+                    discarded += len(chunk)
+                    if discarded > 4 * limit:
+                        break
+        except (TimeoutError, ClientDisconnect):
+            pass
+        return self._too_large(limit)
+
+    def _too_large(self, limit: int) -> ServiceError:
+        return ServiceError("body_too_large", f"the body has more than {limit:,} bytes")
+
+
+def form_options(fields: Mapping[str, str]) -> SearchOptions:
+    """Read the options of a search from the texts of a form; an empty text is a default.
+
+    Raises:
+        ServiceError: `invalid`, with the fields at fault.
+    """
+    values: dict[str, Any] = {}
+    for name, text in fields.items():
+        if name not in SearchOptions.model_fields:
+            raise invalid(_shown(name), "there is no such field")
+        if text != "":
+            values[name] = _value(name, text)
+    try:
+        return SearchOptions.model_validate(values)
+    except ValidationError as error:
+        raise invalid_fields(error) from None
+
+
+def _value(name: str, text: str) -> int | float | str:
+    if name in ("k", "candidates"):
+        if not _DIGITS.fullmatch(text):
+            raise invalid(name, "this is not a whole number")
+        return int(text)
+    if name == "max_violation":
+        if not _NUMBER.fullmatch(text):
+            raise invalid(name, "this is not a number of 0 or more")
+        return float(text)
+    return text
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return json.loads(
+            body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_not_a_number
+        )
+    except (ValueError, RecursionError):
+        raise invalid("body", "this is not JSON in UTF-8") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise invalid(_shown(twice), "this field is given twice")
+    for name in found:
+        # Half of a surrogate pair is no text, and would be refused deep inside and less clearly.
+        if not _encodable(name):
+            raise invalid("body", "the name of a field is not Unicode text")
+    return found
+
+
+def _not_a_number(name: str) -> Any:
+    raise invalid("body", f"{name} is not JSON")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(name: str) -> str:
+    return name[:64]

@@ -1,0 +1,120 @@
+"""Images and captions of the collection, by id."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path
+from starlette.responses import Response
+
+from service.pictures import MEDIA_TYPES, THUMBNAIL_MEDIA_TYPE, read_picture, version_of
+from service.routes.context import EngineHere, SettingsHere, problems
+from service.schemas import ID_MAXIMUM, CaptionRecord, ImageRecord
+
+router = APIRouter(tags=["collection"])
+
+Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
+KnownVersion = Annotated[
+    str | None,
+    Header(alias="If-None-Match", description="The ETag of the version the client has."),
+]
+_PICTURE = {"schema": {"type": "string", "format": "binary"}}
+_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "The client has this version"}}
+
+# An id may come to mean another picture (a rebuilt collection, a deleted image), so a client
+# may keep what it got but asks, and is told 304 without the bytes.
+_CACHE_CONTROL = "public, no-cache"
+
+
+@router.get(
+    "/images/{image_id}",
+    summary="Describe an image",
+    response_model=ImageRecord,
+    responses=problems("not_found", "invalid", "not_ready"),
+)
+async def image(image_id: Id, engine: EngineHere) -> Response:
+    """Return the catalog's facts about an image, and its captions."""
+    record = await engine.image(image_id)
+    return Response(record.model_dump_json(), media_type="application/json")
+
+
+@router.get(
+    "/images/{image_id}/file",
+    summary="Fetch the stored picture of an image",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The picture as it is stored",
+            "content": dict.fromkeys(sorted(MEDIA_TYPES.values()), _PICTURE),
+        },
+        **_UNCHANGED,
+        **problems("not_found", "picture_missing", "invalid", "not_ready"),
+    },
+)
+async def image_file(
+    image_id: Id, engine: EngineHere, if_none_match: KnownVersion = None
+) -> Response:
+    """Return the bytes of the picture; files are served by id only."""
+    path = await engine.picture_path(image_id)
+    version = version_of(path)
+    if _has(if_none_match, version):
+        return _unchanged(version)
+    content, media_type = await engine.in_catalog(lambda: read_picture(path))
+    return Response(content, headers=_headers(version), media_type=media_type)
+
+
+@router.get(
+    "/images/{image_id}/thumbnail",
+    summary="Fetch a small version of an image",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "A JPEG no longer than `thumbnail_size` on either side",
+            "content": {THUMBNAIL_MEDIA_TYPE: _PICTURE},
+        },
+        **_UNCHANGED,
+        **problems("not_found", "picture_missing", "invalid", "busy", "not_ready"),
+    },
+)
+async def image_thumbnail(
+    image_id: Id,
+    engine: EngineHere,
+    settings: SettingsHere,
+    if_none_match: KnownVersion = None,
+) -> Response:
+    """Return the thumbnail, made at the first request and remembered."""
+    path = await engine.picture_path(image_id)
+    version = version_of(path, settings.thumbnail_size)
+    if _has(if_none_match, version):
+        return _unchanged(version)
+    content = await engine.pictures.thumbnail(path, version)
+    return Response(content, headers=_headers(version), media_type=THUMBNAIL_MEDIA_TYPE)
+
+
+@router.get(
+    "/captions/{caption_id}",
+    summary="Describe a caption",
+    response_model=CaptionRecord,
+    responses=problems("not_found", "invalid", "not_ready"),
+)
+async def caption(
+    caption_id: Annotated[int, Path(ge=0, le=ID_MAXIMUM)], engine: EngineHere
+) -> Response:
+    """Return a caption and the image it was written for."""
+    record = await engine.caption(caption_id)
+    return Response(record.model_dump_json(), media_type="application/json")
+
+
+def _headers(version: str) -> dict[str, str]:
+    return {"ETag": f'"{version}"', "Cache-Control": _CACHE_CONTROL}
+
+
+def _has(if_none_match: str | None, version: str) -> bool:
+    if if_none_match is None:
+        return False
+    known = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
+    return f'"{version}"' in known or "*" in known
+
+
+def _unchanged(version: str) -> Response:
+    return Response(status_code=304, headers=_headers(version))

@@ -1,0 +1,72 @@
+"""What a route finds in its application."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from service.bodies import Bodies
+from service.engine import Engine
+from service.errors import MEDIA_TYPE, REASONS
+from service.metrics import Metrics
+from service.readiness import Readiness
+from service.schemas import Problem
+from service.settings import Settings
+
+
+async def _engine(request: Request) -> Engine:
+    readiness: Readiness = request.app.state.readiness
+    return readiness.require_engine()
+
+
+async def _readiness(request: Request) -> Readiness:
+    found: Readiness = request.app.state.readiness
+    return found
+
+
+async def _bodies(request: Request) -> Bodies:
+    found: Bodies = request.app.state.bodies
+    return found
+
+
+async def _metrics(request: Request) -> Metrics:
+    found: Metrics = request.app.state.metrics
+    return found
+
+
+async def _settings(request: Request) -> Settings:
+    found: Settings = request.app.state.settings
+    return found
+
+
+EngineHere = Annotated[Engine, Depends(_engine)]
+ReadinessHere = Annotated[Readiness, Depends(_readiness)]
+BodiesHere = Annotated[Bodies, Depends(_bodies)]
+MetricsHere = Annotated[Metrics, Depends(_metrics)]
+SettingsHere = Annotated[Settings, Depends(_settings)]
+
+
+def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
+    """Return the part of an OpenAPI operation that lists its errors, from the one table."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for reason in (*reasons, "internal"):
+        kind = REASONS[reason]
+        words = f"{kind.title} (`{reason}`)"
+        if kind.status in found:
+            found[kind.status]["description"] += f"; {words}"
+            continue
+        found[kind.status] = {
+            "description": words,
+            "content": {
+                MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}
+            },
+        }
+        if kind.status in (429, 503):
+            found[kind.status]["headers"] = {
+                "Retry-After": {
+                    "description": "Seconds to wait before trying again.",
+                    "schema": {"type": "integer"},
+                }
+            }
+    return found

@@ -1,0 +1,59 @@
+"""For those who run the service: is it alive, is it ready, how does it do, what is it?"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from service import introduction
+from service.metrics import MEDIA_TYPE
+from service.routes.context import MetricsHere, ReadinessHere, problems
+from service.schemas import Alive, Ready, Version
+
+router = APIRouter(tags=["operations"])
+
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+@router.get("/livez", summary="Is the process alive?", response_model=Alive, responses=problems())
+async def livez() -> Response:
+    """Answer at once, also while the model is being loaded."""
+    return _json(Alive(status="alive"))
+
+
+@router.get(
+    "/readyz",
+    summary="Would a search be answered?",
+    response_model=Ready,
+    responses=problems("not_ready"),
+)
+async def readyz(readiness: ReadinessHere) -> Response:
+    """Probe both encoders and the index; the answer is kept for a moment."""
+    return _json(await readiness.probe())
+
+
+@router.get(
+    "/metrics",
+    summary="Measure the service",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Prometheus' text format",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        },
+        **problems(),
+    },
+)
+async def metrics(metrics: MetricsHere) -> Response:
+    """Return counters, gauges and histograms for Prometheus."""
+    return Response(metrics.text(), headers=_NO_STORE | {"Content-Type": MEDIA_TYPE})
+
+
+@router.get("/version", summary="What is running?", response_model=Version, responses=problems())
+async def version(readiness: ReadinessHere) -> Response:
+    """Name the release, the model and the collection."""
+    return _json(introduction.version(readiness.engine))
+
+
+def _json(answer: Alive | Ready | Version) -> Response:
+    return Response(answer.model_dump_json(), 200, _NO_STORE, "application/json")

@@ -1,0 +1,86 @@
+"""The two questions: which images is this caption true of, which captions are true of this?"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.departure import until_client_leaves
+from service.routes.context import BodiesHere, EngineHere, problems
+from service.schemas import CaptionAnswer, ImageAnswer, ImageQuery, PictureQuery, schema_of
+from service.timing import Stages
+
+router = APIRouter(tags=["search"])
+
+_LOAD = ("body_timeout", "busy", "client_gone", "encoding_failed", "not_ready", "late")
+_TIMING = {
+    "Server-Timing": {
+        "description": "Milliseconds in decode, queue, encode, prefilter, rerank, metadata, total.",
+        "schema": {"type": "string"},
+    }
+}
+
+
+@router.post(
+    "/search/images",
+    summary="Find the images a caption is true of",
+    response_model=ImageAnswer,
+    responses={
+        200: {"headers": _TIMING},
+        **problems("malformed", "body_too_large", "wrong_media_type", "invalid", *_LOAD),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": schema_of(ImageQuery)}},
+        }
+    },
+)
+async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+    """Rank the images of the collection by how far each falls short of the caption."""
+    stages = Stages()
+    query = await bodies.json(request, ImageQuery)
+    async with until_client_leaves(request):
+        answer = await engine.images_by_caption(query.caption, query.options(), stages=stages)
+    return _answer(answer, stages)
+
+
+@router.post(
+    "/search/captions",
+    summary="Find the captions that are true of a picture",
+    response_model=CaptionAnswer,
+    responses={
+        200: {"headers": _TIMING},
+        **problems(
+            "malformed",
+            "body_too_large",
+            "too_many_pixels",
+            "wrong_media_type",
+            "not_a_picture",
+            "invalid",
+            "damaged_picture",
+            *_LOAD,
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"multipart/form-data": {"schema": schema_of(PictureQuery)}},
+        }
+    },
+)
+async def search_captions(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+    """Rank the captions of the collection by how far the picture falls short of each.
+
+    The picture is a JPEG, PNG, WebP or GIF (its first frame).
+    """
+    stages = Stages()
+    form = await bodies.picture_form(request)
+    async with until_client_leaves(request):
+        answer = await engine.captions_by_picture(form.picture, form.options, stages=stages)
+    return _answer(answer, stages)
+
+
+def _answer(answer: ImageAnswer | CaptionAnswer, stages: Stages) -> Response:
+    headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
+    return Response(answer.model_dump_json(), 200, headers, "application/json")

@@ -1,0 +1,139 @@
+"""Serve: one process, one port, a clean start and a clean stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from fastapi import FastAPI
+
+from service import introduction, logs
+from service.app import create_app
+from service.readiness import Phase, Readiness
+from service.settings import Settings
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Where no time limit for headers exists in the server, at least idle connections end.
+_KEEP_ALIVE_SECONDS = 10
+_BACKLOG = 1024
+
+
+class ServeError(Exception):
+    """A service that cannot start or had to end; the message says why and what to do."""
+
+
+def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
+    """Serve until SIGTERM or Ctrl-C; return when everything in flight was answered.
+
+    Args:
+        settings: all limits and places.
+        say: gets a few lines for a person, once the service answers.
+
+    Raises:
+        ServeError: the port cannot be had, the engine cannot be opened, or a worker died.
+    """
+    logs.configure(settings.log_format, settings.log_level)
+    listener = listen(settings.host, settings.port)
+    failures: list[str] = []
+    server: _Server | None = None
+
+    def on_failure(sentence: str) -> None:
+        failures.append(sentence)
+        if server is not None:
+            server.should_exit = True
+
+    app = create_app(settings, on_failure=on_failure)
+    server = _Server(app, settings)
+    try:
+        asyncio.run(server.run_until_stopped(listener, say))
+    finally:
+        listener.close()
+    if failures:
+        raise ServeError(failures[0])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port.
+
+    Raises:
+        ServeError: it is taken, or not ours to take.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            # Two services may both bind a port; only one of them may listen.
+            listener.listen(_BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+    except OSError as error:
+        raise ServeError(
+            f"cannot listen on {host}:{port} ({error.strerror or error}): "
+            "stop what uses that port, or choose another with --port"
+        ) from error
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """Return the URL of a service that listens."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
+    return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
+
+
+class _Server(uvicorn.Server):
+    """Fails readiness before it closes the port, and ends with status 0 when asked to stop."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                lifespan="on",
+                backlog=_BACKLOG,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
+            )
+        )
+        self._settings = settings
+        self._readiness: Readiness = app.state.readiness
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def run_until_stopped(self, listener: socket.socket, say: Callable[[str], None]) -> None:
+        """Serve on a socket until a signal comes."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._on_signal)
+        announcing = asyncio.create_task(self._announce(address_of(listener), say))
+        await self._serve(sockets=[listener])
+        announcing.cancel()
+
+    def _on_signal(self) -> None:
+        if self._stopping is not None:
+            self.force_exit = True
+            return
+        self._readiness.phase = Phase.STOPPING
+        self._stopping = asyncio.get_running_loop().create_task(self._stop())
+
+    async def _stop(self) -> None:
+        # Those who still come in this moment are answered; then the port is closed.
+        if self._readiness.engine is not None:
+            await asyncio.sleep(self._settings.drain_seconds)
+        self.should_exit = True
+
+    async def _announce(self, url: str, say: Callable[[str], None]) -> None:
+        while self._readiness.phase is Phase.STARTING:
+            await asyncio.sleep(0.05)
+        if self._readiness.engine is not None:
+            for line in introduction.lines(self._readiness.engine, url):
+                say(line)

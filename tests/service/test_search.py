@@ -1,0 +1,110 @@
+"""The two questions, asked as a client asks them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import checkpoint
+from models.pictures import open_picture
+from service.schemas import CaptionAnswer, ImageAnswer
+from tests.oracle import pairwise_violation
+from tests.service.client import Client
+from tests.service.collection import CAPTIONS_EACH, IMAGES, picture
+
+
+def png(seed: int) -> bytes:
+    out = io.BytesIO()
+    picture(seed).save(out, "PNG")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["certified", "exact", "fast"])
+def test_images_come_in_the_order_of_their_true_violations(
+    client: Client, collection: Path, mode: str
+) -> None:
+    response = client.post(
+        "/search/images", json={"caption": "a dog runs", "k": 5, "mode": mode}
+    )
+    assert response.status_code == 200
+    answer = ImageAnswer.model_validate_json(response.content)
+    model = checkpoint.load(collection.parent / "model").model
+    images = model.encode_images([picture(at) for at in range(IMAGES)])
+    expected = pairwise_violation(images, model.encode_captions(["a dog runs"]))[:, 0]
+    order = np.lexsort((np.arange(IMAGES), expected.astype(np.float32)))[:5]
+    assert [hit.image_id for hit in answer.hits] == [1000 + at for at in order]
+    assert [hit.rank for hit in answer.hits] == [1, 2, 3, 4, 5]
+    assert np.allclose([hit.violation for hit in answer.hits], expected[order], atol=1e-5)
+    assert answer.mode == mode
+    assert answer.searched == IMAGES
+    assert answer.model == "tiny"
+    assert answer.unknown_words == []
+
+
+def test_hits_carry_the_captions_and_addresses_of_their_image(client: Client) -> None:
+    (hit,) = client.post("/search/images", json={"caption": "a dog", "k": 1}).json()["hits"]
+    assert len(hit["captions"]) == CAPTIONS_EACH
+    assert hit["file_name"] == f"picture-{hit['image_id'] - 1000}.png"
+    assert client.get(hit["image_url"]).headers["content-type"] == "image/png"
+    assert client.get(hit["thumbnail_url"]).headers["content-type"] == "image/jpeg"
+
+
+def test_captions_come_in_the_order_of_their_true_violations(
+    client: Client, collection: Path
+) -> None:
+    response = client.post(
+        "/search/captions",
+        files={"image": ("mine.png", png(3), "image/png")},
+        data={"k": "7", "mode": "exact"},
+    )
+    assert response.status_code == 200
+    answer = CaptionAnswer.model_validate_json(response.content)
+    model = checkpoint.load(collection.parent / "model").model
+    point = model.encode_images([open_picture(png(3))])
+    texts = [hit.caption for hit in answer.hits]
+    assert np.allclose(
+        [hit.violation for hit in answer.hits],
+        pairwise_violation(point, model.encode_captions(texts))[0],
+        atol=1e-5,
+    )
+    ranked = [(hit.violation, hit.caption_id) for hit in answer.hits]
+    assert ranked == sorted(ranked)
+    assert answer.searched == IMAGES * CAPTIONS_EACH
+
+
+def test_a_violation_limit_leaves_out_what_exceeds_it(client: Client) -> None:
+    everything = client.post("/search/images", json={"caption": "a dog", "k": 12}).json()["hits"]
+    limit = everything[4]["violation"]
+    kept = client.post(
+        "/search/images", json={"caption": "a dog", "k": 12, "max_violation": limit}
+    ).json()["hits"]
+    assert kept == [hit for hit in everything if hit["violation"] <= limit]
+
+
+def test_words_the_model_never_learned_are_named_and_do_no_harm(client: Client) -> None:
+    answer = client.post("/search/images", json={"caption": "a zorp florbles", "k": 3}).json()
+    assert answer["unknown_words"] == ["zorp", "florbles"]
+    only = client.post("/search/images", json={"caption": "zorp florbles", "k": 3}).json()
+    assert only["unknown_words"] == ["zorp", "florbles"]
+    assert len(only["hits"]) == 3
+
+
+def test_server_timing_names_the_stages_of_each_kind_of_search(client: Client) -> None:
+    words = client.post("/search/images", json={"caption": "a dog"}).headers["server-timing"]
+    stages = [part.split(";")[0] for part in words.split(", ")]
+    assert stages == ["queue", "encode", "prefilter", "rerank", "metadata", "total"]
+    seen = client.post("/search/captions", files={"image": ("a.png", png(1))})
+    assert "decode;dur=" in seen.headers["server-timing"]
+
+
+def test_an_image_of_the_collection_can_be_asked_about(client: Client) -> None:
+    from service.schemas import SearchOptions
+
+    answer = client.run(client.app.state.engine.captions_by_image_id(1003, SearchOptions(k=7)))
+    uploaded = client.post("/search/captions", files={"image": ("x", png(3))}, data={"k": "7"})
+    assert [hit.caption_id for hit in answer.hits] == [
+        hit["caption_id"] for hit in uploaded.json()["hits"]
+    ]
