@@ -143,8 +143,9 @@ class Catalog:
         self._writer.dispose()
 
     def create(self, model: ModelIdentity) -> None:
-        """Make the tables, empty, at generation 0."""
+        """Make the tables, empty, at generation 0; whatever they held is dropped."""
         with self.writing() as connection:
+            SCHEMA.drop_all(connection)
             SCHEMA.create_all(connection)
             connection.execute(META.insert(), [_meta_row(model, 0)])
 

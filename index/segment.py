@@ -11,6 +11,7 @@ renamed; then one transaction of the catalog makes it visible.
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -76,7 +77,7 @@ class SegmentWriter:
         self._ids.abandon()
 
     def seal(self) -> SegmentRecord:
-        """Finish the folder, durably, and return its record; the folder has no name yet.
+        """Finish the folder, durably, and return its record, which gives it a new name.
 
         Raises:
             BadRowsError: an id occurs twice.
@@ -100,7 +101,7 @@ class SegmentWriter:
         durable.write_file(self.folder / MANIFEST, json.dumps(manifest, indent=1).encode("utf-8"))
         files[MANIFEST] = file_record(self.folder / MANIFEST)
         durable.sync_folder(self.folder)
-        return SegmentRecord(name="", files=files, **facts)
+        return SegmentRecord(name=f"{self.kind}-{secrets.token_hex(6)}", files=files, **facts)
 
 
 def write_segment(

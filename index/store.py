@@ -35,10 +35,12 @@ from index.points import checked, checked_ids
 from index.scan import Workers
 from index.search import Answer, LiveSegment, Query, Snapshot, checked_queries, search
 from index.segment import Segment, Verify, write_segment
+from index.staging import SEGMENTS
 from index.terms import CaptionRow, ImageRow, Kind, Mode, ModelIdentity
-from index.writer import LOCK, SEGMENTS, Writer, writing
+from index.writer import LOCK, Writer, writing
 
 CATALOG = "catalog.db"
+LOCK_PATIENCE = 10.0  # seconds that an add or a remove waits for another process
 
 _ALL_LIVE = np.zeros(0, np.bool_)
 _ALL_LIVE.flags.writeable = False
@@ -82,7 +84,6 @@ class Index:
         self._workers = Workers(threads)
         self._refreshing = threading.Lock()
         self._writing = threading.Lock()
-        self._patience = 10.0
         self._snapshot = self._load(None)
 
     @classmethod
@@ -311,14 +312,16 @@ class Index:
         for block in blocks:
             ids = checked_ids(block.kind, block.ids)
             checked(block.kind, ids, block.points, model.dimension, model.score)
-        with self._write() as writer:
+        with self.writing() as writer:
             writer.check_rows(images, captions)
-            records = []
+            records: list[SegmentRecord] = []
             for block in blocks:
                 if block.ids:
                     folder = writer.workspace()
-                    record = write_segment(folder, block.kind, model.score, block.ids, block.points)
-                    records.append(writer.publish(folder, record))
+                    records.append(
+                        write_segment(folder, block.kind, model.score, block.ids, block.points)
+                    )
+                    writer.publish(folder, records[-1])
             return writer.commit(records, images, captions)
 
     def remove(self, image_ids: Sequence[int]) -> int:
@@ -331,14 +334,20 @@ class Index:
             DiskFullError, IndexLockedError: nothing was changed.
         """
         ids: list[int] = checked_ids("image", image_ids).tolist()
-        with self._write() as writer:
+        with self.writing() as writer:
             return writer.remove(ids)
 
     @contextmanager
-    def _write(self) -> Iterator[Writer]:
-        # Threads of this process queue here; other processes at the lock file.
+    def writing(self, patience: float = LOCK_PATIENCE) -> Iterator[Writer]:
+        """Be the one writer; the next search sees what was committed when the block ends.
+
+        Threads of this process take turns; another process is waited for `patience` seconds.
+
+        Raises:
+            IndexLockedError: another process kept the lock.
+        """
         with self._writing:
-            with writing(self.folder, self.catalog, self._patience) as writer:
+            with writing(self.folder, self.catalog, patience) as writer:
                 yield writer
             self.refresh()
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from index import catalog as tables
@@ -13,10 +12,10 @@ from index import durable
 from index.catalog import Catalog, SegmentRecord
 from index.errors import BadRowsError, disk_full_named
 from index.points import checked_ids
+from index.staging import SEGMENTS, STAGING, staged_names
 from index.terms import CaptionRow, ImageRow, Kind
 
 LOCK = "lock"
-SEGMENTS = "segments"
 
 _PARTIAL = ".partial-"
 
@@ -37,11 +36,9 @@ class Writer:
         """Return a new folder for a segment that nobody sees yet."""
         return self.segments / f"{_PARTIAL}{secrets.token_hex(6)}"
 
-    def publish(self, folder: Path, record: SegmentRecord) -> SegmentRecord:
-        """Give a finished segment folder its name, durably; `commit` makes it visible."""
-        name = f"{record.kind}-{secrets.token_hex(6)}"
-        durable.rename(folder, self.segments / name)
-        return replace(record, name=name)
+    def publish(self, folder: Path, record: SegmentRecord) -> None:
+        """Move a finished segment folder to its name, durably; `commit` makes it visible."""
+        durable.rename(folder, self.segments / record.name)
 
     def check_rows(self, images: Sequence[ImageRow], captions: Sequence[CaptionRow]) -> None:
         """Refuse ids that are taken and captions whose image is neither here nor given.
@@ -72,8 +69,8 @@ class Writer:
     def commit(
         self,
         records: Sequence[SegmentRecord],
-        images: Sequence[ImageRow] = (),
-        captions: Sequence[CaptionRow] = (),
+        images: Iterable[ImageRow] = (),
+        captions: Iterable[CaptionRow] = (),
     ) -> int:
         """Make published segments and their rows visible, all at once; return the generation."""
         with self.catalog.writing() as connection:
@@ -100,13 +97,16 @@ class Writer:
         return generation
 
     def sweep(self) -> list[Path]:
-        """Remove the segment folders that no generation shows; return them.
+        """Remove the segment folders that no generation shows and no build needs; return them.
 
         They are what a writer left that was killed or ran out of disk.
         """
-        if not self.segments.is_dir():
-            return []
-        known = {record.name for record in self.catalog.state().segments}
+        state = self.catalog.state()
+        known = {record.name for record in state.segments}
+        if state.generation == 0:
+            known |= staged_names(self.folder)
+        else:
+            durable.remove(self.folder / STAGING)
         orphans = [path for path in self.segments.iterdir() if path.name not in known]
         for orphan in orphans:
             durable.remove(orphan)

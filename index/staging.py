@@ -1,0 +1,237 @@
+"""What a build has finished so far: kept across kills, and shown to nobody.
+
+    INDEX/staging/journal.json    how much of each file below is valid, and the sealed segments
+    INDEX/staging/image.jsonl     catalog rows, one JSON array each
+    INDEX/staging/caption.jsonl
+    INDEX/staging/image/          the segment that is growing
+    INDEX/staging/caption/
+
+Each block is synced before the journal says that it is there, so a kill loses one block at most.
+Sealed segments already have their names under INDEX/segments, where the journal protects them
+from the sweep until the catalog does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from index import durable
+from index.catalog import FileRecord, SegmentRecord
+from index.errors import BadRowsError
+from index.points import first_duplicate
+from index.segment import IDS, SegmentWriter
+from index.terms import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity
+
+SEGMENTS = "segments"
+STAGING = "staging"
+JOURNAL = "journal.json"
+
+
+@dataclass(slots=True)
+class _Part:
+    """The progress of one kind."""
+
+    sealed: list[SegmentRecord] = field(default_factory=list)
+    rows: int = 0  # in the growing segment
+    bytes: int = 0  # of the catalog rows
+
+    @property
+    def done(self) -> int:
+        return self.rows + sum(record.rows for record in self.sealed)
+
+
+class Staging:
+    """The unfinished build of one index; the index's lock must be held."""
+
+    def __init__(
+        self,
+        folder: Path,
+        model: ModelIdentity,
+        source: str,
+        publish: Callable[[Path, SegmentRecord], None],
+        rows_per_segment: int,
+    ) -> None:
+        """Go on where the same build (model and `source`) stopped, or start anew."""
+        self.folder = folder / STAGING
+        self.model = model
+        self._identity: dict[str, Any] = {"model": asdict(model), "source": source}
+        self._publish = publish
+        self._rows_per_segment = rows_per_segment
+        self._growing: dict[Kind, SegmentWriter] = {}
+        self._rows: dict[Kind, IO[bytes]] = {}
+        parts = _journal(self.folder, self._identity)
+        if parts is None:
+            durable.remove(self.folder)
+            self.folder.mkdir(parents=True)
+            parts = {kind: _Part() for kind in KINDS}
+        self._parts = parts
+        self._write_journal()
+        for kind, part in parts.items():
+            # Killed after the journal named a sealed segment and before it moved there.
+            for record in part.sealed:
+                if not (folder / SEGMENTS / record.name).exists():
+                    publish(self.folder / kind, record)
+
+    def done(self, kind: Kind) -> int:
+        """Return how many rows of `kind` are finished, in the order they were given."""
+        return self._parts[kind].done
+
+    def add(
+        self, kind: Kind, rows: Sequence[ImageRow] | Sequence[CaptionRow], points: ArrayLike
+    ) -> None:
+        """Add a block of rows with their points (R, N); finished, durably, on return.
+
+        Raises:
+            BadPointsError, BadRowsError: a row cannot be stored; the message names it.
+        """
+        part = self._parts[kind]
+        writer = self._writer(kind)
+        writer.append([row.id for row in rows], points)
+        file = self._row_file(kind)
+        lines = "".join(json.dumps(astuple(row)) + "\n" for row in rows).encode("ascii")
+        durable.write(file, lines)
+        durable.sync(file)
+        writer.sync()
+        part.bytes += len(lines)
+        part.rows = writer.rows
+        if part.rows >= self._rows_per_segment:
+            self._seal(kind)
+        else:
+            self._write_journal()
+
+    def finish(self) -> list[SegmentRecord]:
+        """Seal what is growing and return all segments.
+
+        Raises:
+            BadRowsError: an id occurs twice, a caption has no image, or there is no image at all.
+        """
+        for kind in KINDS:
+            if self._parts[kind].rows:
+                self._writer(kind)
+                self._seal(kind)
+        if not self._parts["image"].done:
+            raise BadRowsError("there are no images to index: name a dataset with pictures")
+        self._check_ids()
+        return [record for kind in KINDS for record in self._parts[kind].sealed]
+
+    def images(self) -> Iterator[ImageRow]:
+        """Yield the catalog rows of all images."""
+        return (ImageRow(*values) for values in self._read_rows("image"))
+
+    def captions(self) -> Iterator[CaptionRow]:
+        """Yield the catalog rows of all captions."""
+        return (CaptionRow(*values) for values in self._read_rows("caption"))
+
+    def discard(self) -> None:
+        """Forget everything: the next build starts anew."""
+        self.close()
+        durable.remove(self.folder)
+
+    def close(self) -> None:
+        """Close the files; the next `Staging` of the same build goes on with them."""
+        for writer in self._growing.values():
+            writer.abandon()
+        for file in self._rows.values():
+            file.close()
+        self._growing, self._rows = {}, {}
+
+    def _writer(self, kind: Kind) -> SegmentWriter:
+        if kind not in self._growing:
+            rows = self._parts[kind].rows
+            if not rows:
+                durable.remove(self.folder / kind)
+            self._growing[kind] = SegmentWriter(
+                self.folder / kind, kind, self.model.dimension, self.model.score, rows
+            )
+        return self._growing[kind]
+
+    def _row_file(self, kind: Kind) -> IO[bytes]:
+        if kind not in self._rows:
+            file = (self.folder / f"{kind}.jsonl").open("a+b")
+            file.truncate(self._parts[kind].bytes)
+            self._rows[kind] = file
+        return self._rows[kind]
+
+    def _seal(self, kind: Kind) -> None:
+        part = self._parts[kind]
+        record = self._growing.pop(kind).seal()
+        part.sealed.append(record)
+        part.rows = 0
+        self._write_journal()
+        self._publish(self.folder / kind, record)
+
+    def _read_rows(self, kind: Kind) -> Iterator[list[Any]]:
+        if self._parts[kind].bytes:
+            with (self.folder / f"{kind}.jsonl").open("rb") as file:
+                while file.tell() < self._parts[kind].bytes:
+                    yield json.loads(file.readline())
+
+    def _ids(self, kind: Kind) -> Ids:
+        segments = self.folder.parent / SEGMENTS
+        found = [
+            np.load(segments / record.name / IDS, allow_pickle=False)
+            for record in self._parts[kind].sealed
+        ]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _check_ids(self) -> None:
+        images = self._ids("image")
+        for kind, ids in (("image", images), ("caption", self._ids("caption"))):
+            if (twice := first_duplicate(ids)) is not None:
+                raise BadRowsError(f"{kind} {twice} occurs twice: give every {kind} its own id")
+        images.sort()
+        for caption in self.captions():
+            at = int(np.searchsorted(images, caption.image_id))
+            if at == len(images) or images[at] != caption.image_id:
+                raise BadRowsError(
+                    f"caption {caption.id} is of image {caption.image_id}, which is not among "
+                    "the images: add the image or leave the caption out"
+                )
+
+    def _write_journal(self) -> None:
+        document = self._identity | {
+            kind: {
+                "sealed": [asdict(record) for record in part.sealed],
+                "rows": part.rows,
+                "bytes": part.bytes,
+            }
+            for kind, part in self._parts.items()
+        }
+        durable.write_file(self.folder / JOURNAL, json.dumps(document).encode("utf-8"))
+
+
+def staged_names(folder: Path) -> set[str]:
+    """Return the names of the sealed segments that an unfinished build still needs."""
+    parts = _journal(folder / STAGING, None)
+    if parts is None:
+        return set()
+    return {record.name for part in parts.values() for record in part.sealed}
+
+
+def _journal(folder: Path, identity: dict[str, Any] | None) -> dict[Kind, _Part] | None:
+    try:
+        document = json.loads((folder / JOURNAL).read_bytes())
+        if identity is not None and any(document[key] != identity[key] for key in identity):
+            return None
+        return {
+            kind: _Part(
+                [_record(sealed) for sealed in document[kind]["sealed"]],
+                document[kind]["rows"],
+                document[kind]["bytes"],
+            )
+            for kind in KINDS
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _record(facts: dict[str, Any]) -> SegmentRecord:
+    files = {name: FileRecord(**file) for name, file in facts.pop("files").items()}
+    return SegmentRecord(files=files, **facts)
