@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import evaluation
+from models.datasets import Caption, Dataset, Image
+from models.evaluation import evaluate
+from models.score import SCORES, Score
+
+
+def dataset(captions: list[list[str]]) -> Dataset:
+    images = []
+    number = 0
+    for row, texts in enumerate(captions):
+        own = tuple(Caption(number + at, row, text) for at, text in enumerate(texts))
+        number += len(texts)
+        images.append(Image(row, f"{row}.jpg", Path(f"{row}.jpg"), captions=own))
+    return Dataset("test", tuple(images))
+
+
+def unit(rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> np.ndarray[
+    tuple[int, int], np.dtype[np.float32]
+]:
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_a_perfect_model_scores_six_hundred(score: Score) -> None:
+    points = np.eye(12, dtype=np.float32)
+    measured = evaluate(dataset([[f"caption {i}"] for i in range(12)]), points, points, score)
+    assert measured.rsum == 600
+    assert measured.image_retrieval.mean == measured.caption_retrieval.mean == 1
+
+
+def test_a_model_that_cannot_tell_scores_as_chance() -> None:
+    images, captions = np.full((20, 4), 0.5, np.float32), np.full((20, 4), 0.5, np.float32)
+    measured = evaluate(dataset([[f"{i}"] for i in range(20)]), images, captions, "order")
+    assert measured.image_retrieval.mean == 10.5
+    assert measured.image_retrieval.r1 == 0
+    assert measured.image_retrieval.tied == 20
+
+
+def test_ranks_are_those_of_a_plain_sort_in_blocks_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(1)
+    images, captions = unit(rng.random((15, 6))), unit(rng.random((30, 6)))
+    collection = dataset([[f"{i} a", f"{i} b"] for i in range(15)])
+    gap = np.maximum(captions[None].astype(float) - images[:, None], 0)
+    penalty = np.square(gap).sum(-1)  # (15, 30)
+    image_ranks = [1 + (penalty[:, c] < penalty[c // 2, c]).sum() for c in range(30)]
+    caption_ranks = [
+        1 + (penalty[i] < penalty[i, 2 * i : 2 * i + 2].min()).sum() for i in range(15)
+    ]
+    for block in (1, 64, 1 << 23):
+        monkeypatch.setattr(evaluation, "BLOCK_ENTRIES", block)
+        measured = evaluate(collection, images, captions, "order")
+        assert measured.image_retrieval.mean == pytest.approx(np.mean(image_ranks))
+        assert measured.caption_retrieval.mean == pytest.approx(np.mean(caption_ranks))
+
+
+def test_an_image_without_captions_is_searched_but_does_not_ask() -> None:
+    points = np.eye(3, dtype=np.float32)
+    measured = evaluate(dataset([["a"], [], ["b"]]), points, points[[0, 2]], "order")
+    assert measured.images == 3
+    assert measured.caption_retrieval.queries == 2
+    assert measured.rsum == 600
+
+
+def test_points_of_another_dataset_are_refused() -> None:
+    points = np.eye(3, dtype=np.float32)
+    with pytest.raises(ValueError, match="not those of this dataset"):
+        evaluate(dataset([["a"], ["b"]]), points, points, "order")

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import checkpoint, trainer
+from models.datasets import Caption, Dataset, DatasetError, Image
+from models.inputs import FeatureInput, ImageInput, PixelInput
+from models.model import ModelConfig
+from models.pictures import Preprocessing
+from models.pixels import cache_pixels
+from models.trainer import (
+    Progress,
+    TrainingConfig,
+    TrainingError,
+    TrainingStopped,
+    available,
+    train,
+)
+
+COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
+SHAPES = ("dark", "bright")
+CONFIG = TrainingConfig(
+    model=ModelConfig(backbone="shufflenet_v2_x0_5", dimension=12, word_dimension=8),
+    preprocessing=Preprocessing(resize=36, crop=32),
+    epochs=4,
+    batch_size=4,
+    learning_rate=0.01,
+)
+
+
+def collection(count: int = 10) -> Dataset:
+    images = []
+    for row in range(count):
+        colour, shape = list(COLOURS)[row % 3], SHAPES[row % 2]
+        texts = (f"a {colour} picture", f"a {shape} {colour} picture number {row}")
+        captions = tuple(Caption(10 * row + at, row, text) for at, text in enumerate(texts))
+        path = Path(f"/nowhere/{row}.png")
+        images.append(Image(row, path.name, path, "train", 40, 40, captions))
+    return Dataset("colours", tuple(images))
+
+
+def features(dataset: Dataset) -> FeatureInput:
+    rng = np.random.default_rng(0)
+    ids = np.array([image.id for image in dataset.images])
+    return FeatureInput(ids, rng.random((len(ids), 1024), dtype=np.float32))
+
+
+def pixels(dataset: Dataset, folder: Path) -> tuple[Dataset, PixelInput]:
+    from PIL import Image as Pillow
+
+    folder.mkdir()
+    images = []
+    for image in dataset.images:
+        path = folder / image.file_name
+        Pillow.new("RGB", (40, 40), COLOURS[list(COLOURS)[image.id % 3]]).save(path)
+        images.append(replace(image, path=path))
+    dataset = replace(dataset, images=tuple(images))
+    cache = cache_pixels(dataset, CONFIG.preprocessing, folder / "pixels", workers=1)
+    return dataset, PixelInput(cache)
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / checkpoint.WEIGHTS).read_bytes()
+
+
+def run(
+    folder: Path,
+    config: TrainingConfig = CONFIG,
+    data: tuple[Dataset, ImageInput] | None = None,
+    stop: Callable[[], bool] | None = None,
+    report: Callable[[Progress], None] | None = None,
+) -> checkpoint.Checkpoint:
+    dataset = collection()
+    data = data or (dataset, features(dataset))
+    return train(config, "colours", folder, data, data, stop=stop, report=report)
+
+
+def stop_after(steps: int) -> Callable[[], bool]:
+    asked = iter(range(steps))
+    return lambda: next(asked, None) is None
+
+
+def test_the_loss_falls_and_the_model_learns(tmp_path: Path) -> None:
+    epochs: list[Progress] = []
+
+    def report(progress: Progress) -> None:
+        if progress.validation is not None:
+            epochs.append(progress)
+
+    run(tmp_path, replace(CONFIG, epochs=30, patience=30), report=report)
+    assert epochs[-1].loss < epochs[0].loss / 2
+    last, first = epochs[-1].validation, epochs[0].validation
+    assert last is not None
+    assert first is not None
+    assert last.rsum > first.rsum
+
+
+def test_one_seed_gives_one_model_and_another_seed_another(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        run(tmp_path / name, replace(CONFIG, seed=seed))
+    assert weights(tmp_path / "a") == weights(tmp_path / "b")
+    assert weights(tmp_path / "a") != weights(tmp_path / "c")
+
+
+@pytest.mark.parametrize("kind", ["features", "pixels"])
+@pytest.mark.parametrize("steps", [1, 3, 5])
+def test_a_training_stopped_anywhere_ends_with_the_same_weights(
+    tmp_path: Path, kind: str, steps: int
+) -> None:
+    data: tuple[Dataset, ImageInput] = (collection(), features(collection()))
+    if kind == "pixels":
+        data = pixels(collection(), tmp_path / "pictures")
+    config = replace(CONFIG, epochs=2, warm_up=3, schedule="cosine", unknown_rate=0.1)
+    run(tmp_path / "straight", config, data)
+    with pytest.raises(TrainingStopped, match="goes on from there"):
+        run(tmp_path / "stopped", config, data, stop=stop_after(steps))
+    run(tmp_path / "stopped", config, data)
+    assert weights(tmp_path / "straight") == weights(tmp_path / "stopped")
+
+
+def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
+    run(tmp_path)
+    before = weights(tmp_path)
+    reports: list[Progress] = []
+    run(tmp_path, report=reports.append)
+    assert reports == []
+    assert weights(tmp_path) == before
+
+
+def test_another_training_in_the_folder_is_refused_naming_the_difference(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(TrainingError, match=r"margin: 0\.05 there, 0\.2 now"):
+        run(tmp_path, replace(CONFIG, margin=0.2))
+
+
+def test_training_stops_early_and_keeps_the_best_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    qualities = iter([1.0, 5.0, 4.0, 3.0, 9.0])
+    monkeypatch.setattr(trainer, "_quality", lambda measured: next(qualities))
+    bests: list[bool] = []
+
+    def report(progress: Progress) -> None:
+        if progress.validation is not None:
+            bests.append(progress.best)
+
+    best = run(tmp_path, replace(CONFIG, epochs=9, patience=2), report=report)
+    assert bests == [True, True, False, False]
+    assert [row["epoch"] for row in best.metrics["history"]] == [1, 2]
+
+
+def test_a_frozen_backbone_is_not_changed(tmp_path: Path) -> None:
+    from models.backbone import build_backbone
+
+    start = build_backbone("shufflenet_v2_x0_5").state_dict()
+    dataset = collection()
+    data = (dataset, features(dataset))
+    trained = train(CONFIG, "frozen", tmp_path, data, data, backbone_weights=start)
+    for key, value in trained.model.images.backbone.state_dict().items():
+        assert value.equal(start[key]), key
+
+
+def test_features_that_are_not_numbers_stop_the_training(tmp_path: Path) -> None:
+    dataset = collection()
+    spoiled = features(dataset)
+    spoiled.features[3] = np.nan
+    with pytest.raises(TrainingError, match="the loss is nan in epoch 1"):
+        run(tmp_path, data=(dataset, spoiled))
+
+
+def test_images_without_captions_or_features_are_left_out() -> None:
+    dataset = collection(4)
+    bare = replace(dataset.images[0], captions=())
+    dataset = replace(dataset, images=(bare, *dataset.images[1:]))
+    known = FeatureInput(np.array([0, 1, 3]), np.zeros((3, 4), dtype=np.float32))
+    assert [image.id for image in available(dataset, known).images] == [1, 3]
+    with pytest.raises(DatasetError, match="no image"):
+        available(dataset, FeatureInput(np.array([9]), np.zeros((1, 4), dtype=np.float32)))
+
+
+def test_no_batch_holds_two_captions_of_one_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[int]] = []
+    images = features(collection())
+
+    class Watched(FeatureInput):
+        def points(self, model, rows, augment=None):  # type: ignore[no-untyped-def]
+            if augment is not None:
+                seen.append(rows.tolist())
+            return super().points(model, rows, augment)
+
+    watched = Watched(images.image_ids, images.features)
+    run(tmp_path, replace(CONFIG, epochs=1), (collection(), watched))
+    assert sorted(row for batch in seen for row in batch) == list(range(10))
