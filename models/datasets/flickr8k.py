@@ -1,0 +1,76 @@
+"""Flickr8k (and Flickr30k) as first published: a token file, and one list of names per split."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from models.datasets import source
+from models.datasets.dataset import Dataset, DatasetError
+from models.datasets.gathering import Gathering, Progress
+from models.datasets.problems import Problems
+
+_LINE = re.compile(r"(?P<name>[^\t#]+)#\d+\t(?P<caption>.*)")
+# Flickr8k's own token file calls one picture '2258277193_586949ec62.jpg.1'.
+_NUMBERED = re.compile(r"(\.jpe?g)\.\d+$", re.IGNORECASE)
+
+
+def read(
+    tokens: Path,
+    images: Path,
+    splits: Mapping[str, Path],
+    *,
+    check_pictures: bool = True,
+    progress: Progress | None = None,
+) -> tuple[Dataset, Problems]:
+    """Read `Flickr8k.token.txt` ("name.jpg#0<TAB>caption") and the names of each split.
+
+    Images are numbered from 1 in the order of the token file and captions by its lines, so that
+    an id does not depend on which pictures are there. An image in no list has the split ''.
+
+    Raises:
+        DatasetError: a file or folder is missing, no line is of this form, or nothing is usable.
+    """
+    folder = source.folder(images)
+    gathering = Gathering(folder.parent.name if folder.name.lower() == "images" else folder.name)
+    captions: list[tuple[int, str, str]] = []
+    for number, line in enumerate(source.read_text(tokens).split("\n"), start=1):
+        if not line.strip():
+            continue
+        match = _LINE.fullmatch(line.rstrip("\r"))
+        if match is None:
+            gathering.problems.add(f"{tokens.name}, line {number}", "line that is no caption")
+            continue
+        captions.append((number, _NUMBERED.sub(r"\1", match["name"].strip()), match["caption"]))
+    if not captions:
+        raise DatasetError(
+            f"{tokens} has no line like 'name.jpg#0<TAB>caption': give Flickr8k.token.txt"
+        )
+    ids: dict[str, int] = {}
+    for _, name, _ in captions:
+        ids.setdefault(name, len(ids) + 1)
+    split_of = _splits(splits, ids, gathering.problems)
+    for name, image_id in ids.items():
+        gathering.image(image_id, name, [folder], split=split_of.get(name, ""))
+    for number, name, text in captions:
+        gathering.caption(number, ids[name], text, f"{tokens.name}, line {number}")
+    dataset = gathering.finish(check_pictures=check_pictures, progress=progress)
+    return dataset, gathering.problems
+
+
+def _splits(
+    splits: Mapping[str, Path], ids: Mapping[str, int], problems: Problems
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for split, path in splits.items():
+        for number, line in enumerate(source.read_text(path).splitlines(), start=1):
+            name = line.strip()
+            if not name:
+                continue
+            subject = f"{path.name}, line {number} ({name})"
+            if name not in ids:
+                problems.add(subject, "image that has no captions in the token file")
+            elif found.setdefault(name, split) != split:
+                problems.add(subject, "image of two splits", f"stays in {found[name]}")
+    return found

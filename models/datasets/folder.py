@@ -1,0 +1,164 @@
+"""A folder of pictures; captions, where there are any, beside them or in one table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.datasets import source
+from models.datasets.dataset import Dataset, DatasetError
+from models.datasets.gathering import Gathering, Progress
+from models.datasets.problems import Problems
+
+READ = {".jpg", ".jpeg", ".png", ".webp", ".gif"}
+_OTHER_PICTURES = {
+    ".avif",
+    ".bmp",
+    ".cr2",
+    ".heic",
+    ".heif",
+    ".jxl",
+    ".nef",
+    ".svg",
+    ".tif",
+    ".tiff",
+}
+_EXPECTED = "it needs the columns 'file_name' and 'caption', and may have 'split'"
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A caption that a row gives to a picture; `subject` says where."""
+
+    subject: str
+    file_name: str
+    caption: object
+    split: str
+
+
+def read(
+    folder: Path,
+    captions: Path | None = None,
+    *,
+    check_pictures: bool = True,
+    progress: Progress | None = None,
+) -> tuple[Dataset, Problems]:
+    """Read the pictures in a folder and all folders below it, hidden ones aside.
+
+    Captions are the lines of `dog.txt` beside `dog.jpg`; or the rows of `captions`, a CSV, TSV or
+    JSON-lines file with `file_name` (relative to the folder), `caption` and, if wanted, `split`.
+    Images are numbered from 1 in the order of their names.
+
+    Raises:
+        DatasetError: a file or folder is missing, the table has not these columns, or there is no
+            usable picture.
+    """
+    root = source.folder(folder)
+    gathering = Gathering(root.name)
+    names = sorted(_pictures(root, gathering.problems))
+    if not names:
+        raise DatasetError(
+            f"no pictures in {folder}: Hasse reads {', '.join(sorted(READ))} there and below"
+        )
+    ids = {name: at for at, name in enumerate(names, start=1)}
+    problems = gathering.problems
+    said = list(_beside(root, names, problems) if captions is None else _table(captions, problems))
+    splits: dict[str, str] = {}
+    for row in said:
+        if row.split:
+            splits.setdefault(row.file_name, row.split)
+    for name, image_id in ids.items():
+        gathering.image(image_id, name, [root], split=splits.get(name, ""))
+    for number, row in enumerate(said, start=1):
+        if row.file_name in ids:
+            gathering.caption(number, ids[row.file_name], row.caption, row.subject)
+        else:
+            problems.add(f"{row.subject} ({row.file_name})", "file not found")
+    dataset = gathering.finish(check_pictures=check_pictures, progress=progress)
+    return dataset, problems
+
+
+def _pictures(root: Path, problems: Problems) -> Iterator[str]:
+    """Yield the names of all pictures, relative to `root`, with forward slashes."""
+    for at, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            path = Path(at, name)
+            relative = path.relative_to(root).as_posix()
+            if name.startswith("."):
+                continue
+            if path.suffix.lower() in READ:
+                yield relative
+            elif path.suffix.lower() in _OTHER_PICTURES:
+                problems.add(relative, "format that is not read, convert it to JPEG")
+
+
+def _beside(root: Path, names: list[str], problems: Problems) -> Iterator[_Said]:
+    for name in names:
+        path = (root / name).with_suffix(".txt")
+        if not path.is_file():
+            continue
+        subject = path.relative_to(root).as_posix()
+        try:
+            text = source.read_text(path)
+        except DatasetError as error:
+            problems.add(subject, "captions that cannot be read", detail=str(error))
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line.strip():
+                yield _Said(f"{subject}, line {number}", name, line, "")
+
+
+def _table(path: Path, problems: Problems) -> Iterator[_Said]:
+    text = source.read_text(path)
+    lines = path.suffix.lower() in {".jsonl", ".ndjson", ".json"}
+    for number, row in _json_rows(text, path, problems) if lines else _csv_rows(text, path):
+        subject = f"{path.name}, line {number}"
+        name, caption, split = (row.get(key) for key in ("file_name", "caption", "split"))
+        if not isinstance(name, str) or not name.strip():
+            problems.add(subject, "no file name")
+        else:
+            plain = name.strip().replace("\\", "/").removeprefix("./")
+            yield _Said(subject, plain, caption, split.strip() if isinstance(split, str) else "")
+
+
+def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
+    tabs = path.suffix.lower() == ".tsv"
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",")
+    found = reader.fieldnames or []
+    if not {"file_name", "caption"} <= set(found):
+        raise DatasetError(f"{path} has the columns {', '.join(found)}: {_EXPECTED}")
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise DatasetError(
+            f"{path} is broken at line {reader.line_num}: {error}; quote captions that hold "
+            f"a comma or a line break"
+        ) from error
+
+
+def _json_rows(
+    text: str, path: Path, problems: Problems
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    some = False
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            problems.add(f"{path.name}, line {number}", "line that is not JSON", detail=str(error))
+            continue
+        if not isinstance(row, dict):
+            problems.add(f"{path.name}, line {number}", "row that is no object")
+            continue
+        some = some or {"file_name", "caption"} <= row.keys()
+        yield number, row
+    if not some:
+        raise DatasetError(f"{path} has no row of the kind: {_EXPECTED}")

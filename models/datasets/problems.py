@@ -1,0 +1,51 @@
+"""What was wrong with the rows of a collection: every one counted, the first of each kind told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+LINES_PER_REASON = 20
+_WIDTH = 120
+
+
+@dataclass(slots=True)
+class Problems:
+    """Rows that were skipped or changed on import.
+
+    Memory is bounded: a collection of a million missing files keeps `LINES_PER_REASON` lines.
+
+    Attributes:
+        lines: "image 17 (dog.jpg): file not found: skipped", in the order they were met.
+        by_reason: how often each reason was met.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    by_reason: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """Count all problems, those without a line too."""
+        return sum(self.by_reason.values())
+
+    @property
+    def untold(self) -> int:
+        """Count the problems that have no line."""
+        return self.total - len(self.lines)
+
+    def add(self, subject: str, reason: str, outcome: str = "skipped", detail: str = "") -> None:
+        """Note one problem; `reason` is one of a few fixed phrases, `detail` is free."""
+        count = self.by_reason[reason] = self.by_reason.get(reason, 0) + 1
+        if count <= LINES_PER_REASON:
+            because = f"{reason} ({_one_line(detail)})" if detail else reason
+            self.lines.append(f"{_one_line(subject)}: {because}: {outcome}")
+
+    def summary(self) -> str:
+        """Return all reasons with their counts, the most frequent first, in one line."""
+        order = sorted(self.by_reason.items(), key=lambda item: -item[1])
+        return ", ".join(f"{reason}: {count:,}" for reason, count in order)
+
+
+def _one_line(text: str) -> str:
+    """Make a name from a stranger's file fit for one line of a terminal."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: _WIDTH + 1])
+    return shown if len(shown) <= _WIDTH else f"{shown[: _WIDTH - 1]}…"

@@ -1,0 +1,73 @@
+"""The files that a collection is described in, read whole or refused with the place at fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from models.datasets.dataset import DatasetError
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file.
+
+    Raises:
+        DatasetError: there is no such file, it is empty, or it is not text.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise DatasetError(f"there is no file {path}: check the path") from error
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            f"{path} is not UTF-8 text (byte {error.start:,} is not): save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
+    if not text.strip():
+        raise DatasetError(f"{path} is empty: name the file that holds the captions")
+    return text
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file.
+
+    Raises:
+        DatasetError: as `read_text`; or it is not JSON, with the line and column; or no object.
+    """
+    try:
+        document = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise DatasetError(
+            f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
+            f"a download that broke off ends like this, fetch it again"
+        ) from error
+    except (RecursionError, ValueError) as error:
+        raise DatasetError(f"{path} is not JSON that can be read: {error}") from error
+    if not isinstance(document, dict):
+        raise DatasetError(f"{path} holds no JSON object at its top: it is not an annotation file")
+    return document
+
+
+def rows(document: dict[str, Any], name: str, path: Path, expected: str) -> list[Any]:
+    """Return a list of a JSON document.
+
+    Raises:
+        DatasetError: there is no such list; `expected` says what the file should be.
+    """
+    found = document.get(name)
+    if not isinstance(found, list):
+        raise DatasetError(f"{path} has no list '{name}': {expected}")
+    return found
+
+
+def folder(path: Path) -> Path:
+    """Return a folder's absolute path.
+
+    Raises:
+        DatasetError: there is no such folder.
+    """
+    if not path.is_dir():
+        raise DatasetError(f"there is no folder {path}: name the one that holds the pictures")
+    return path.resolve()

@@ -1,0 +1,189 @@
+"""MS-COCO annotations: ids unchanged, and a bad row costs itself only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.datasets import DatasetError, coco, load, save
+from tests.models.datasets.conftest import Draw
+
+
+def annotation_file(path: Path, images: list[Any], captions: list[Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"images": images, "annotations": captions}))
+    return path
+
+
+def image(number: int, **fields: Any) -> dict[str, Any]:
+    return {"id": number, "file_name": f"{number:012d}.jpg", "width": 640, "height": 480} | fields
+
+
+def caption(number: int, image_id: Any, text: Any = "a dog") -> dict[str, Any]:
+    return {"id": number, "image_id": image_id, "caption": text}
+
+
+def test_coco_ids_survive_to_the_dataset_and_through_its_file(draw: Draw) -> None:
+    root = draw("train2017/000000391895.jpg", "train2017/000000000009.jpg")
+    path = annotation_file(
+        root / "annotations/captions_train2017.json",
+        [image(391895), image(9)],
+        [caption(770337, 391895, "A man on a moped. "), caption(2**40, 9), caption(1, 391895)],
+    )
+    dataset, problems = coco.read([path], root)
+    assert problems.total == 0
+    assert [i.id for i in dataset.images] == [391895, 9]
+    assert [(c.id, c.image_id) for c in dataset.captions] == [
+        (770337, 391895),
+        (1, 391895),
+        (2**40, 9),
+    ]
+    assert next(dataset.captions).text == "A man on a moped."
+    assert dataset.images[0].file_name == "000000391895.jpg"
+    assert dataset.images[0].path == root / "train2017/000000391895.jpg"
+    save(dataset, root / "out")
+    assert load(root / "out") == dataset
+
+
+def test_several_files_each_have_their_split_and_folder(draw: Draw) -> None:
+    root = draw("train2017/000000000001.jpg", "val2017/000000000002.jpg")
+    paths = [
+        annotation_file(root / "captions_train2017.json", [image(1)], [caption(1, 1)]),
+        annotation_file(root / "captions_val2017.json", [image(2)], [caption(2, 2)]),
+    ]
+    assert coco.read(paths, root)[0].splits() == {"train": 1, "val": 1}
+    assert coco.read(paths, root, "test")[0].splits() == {"test": 2}
+    assert coco.read(paths[:1], root / "train2017")[0].splits() == {"train": 1}
+
+
+def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
+    root = draw("000000000001.jpg", "000000000002.jpg", "000000000003.jpg")
+    (root / "000000000005.jpg").write_text("text")
+    (root / "000000000006.jpg").touch()
+    whole = (root / "000000000001.jpg").read_bytes()
+    (root / "000000000007.jpg").write_bytes(whole[:100])
+    images = [
+        *(image(number) for number in (1, 2, 3, 4, 5, 6, 7)),
+        image(1),
+        {"file_name": "x.jpg"},
+        image(True),
+        {"id": 8},
+        image(9, file_name="../../etc/passwd"),
+        image(10, file_name="/etc/passwd"),
+        image(11, file_name="a\ud800.jpg"),
+        "row",
+        None,
+    ]
+    captions = [
+        caption(1, 1, "fine"),
+        caption(2, 2, "fine too"),
+        caption(1, 1, "again"),
+        caption(3, 1, None),
+        caption(4, 1, "  \n"),
+        caption(5, 1, "half \ud800"),
+        caption(6, 99),
+        caption(7, [1]),
+        caption(8, 4, "of a missing file: said once, with the image"),
+        caption(9, 8, "of a refused image: said once, with the image"),
+        {"image_id": 1, "caption": "no id"},
+        7,
+    ]
+    dataset, problems = coco.read([annotation_file(root / "x.json", images, captions)], root)
+    assert [i.id for i in dataset.images] == [1, 2, 3]
+    assert [c.text for c in dataset.captions] == ["fine", "fine too"]
+    assert problems.by_reason == {
+        "id of an earlier image": 1,
+        "no whole number as id": 3,
+        "no file name": 1,
+        "file name that leaves its folder": 2,
+        "file name with broken characters": 1,
+        "row that is no object": 3,
+        "id of an earlier caption": 1,
+        "caption that is not text": 1,
+        "empty caption": 1,
+        "caption with broken characters": 1,
+        "caption of an unknown image": 2,
+        "file not found": 1,
+        "not a picture": 2,
+        "damaged picture": 1,
+        "no captions": 1,
+    }
+    assert "image 4 (000000000004.jpg): file not found: skipped" in problems.lines
+    assert "image 3 (000000000003.jpg): no captions: kept, can be found" in problems.lines
+    assert "caption 6 of image 99: caption of an unknown image: skipped" in problems.lines
+    assert len(problems.lines) == problems.total
+
+
+def test_sizes_come_from_the_picture_when_it_is_looked_at(draw: Draw) -> None:
+    root = draw("000000000001.jpg")
+    (root / "000000000002.jpg").write_text("text")
+    path = annotation_file(root / "x.json", [image(1), image(2), image(3)], [caption(1, 1)])
+    seen, _ = coco.read([path], root)
+    assert [(i.id, i.width, i.height) for i in seen.images] == [(1, 8, 6)]
+    believed, problems = coco.read([path], root, check_pictures=False)
+    assert [(i.id, i.width, i.height) for i in believed.images] == [(1, 640, 480), (2, 640, 480)]
+    assert problems.by_reason["file not found"] == 1
+
+
+def test_an_unknown_split_is_told_and_the_image_kept(draw: Draw) -> None:
+    root = draw("000000000001.jpg")
+    path = annotation_file(root / "x.json", [image(1, split="extra")], [caption(1, 1)])
+    dataset, problems = coco.read([path], root)
+    assert dataset.splits() == {"": 1}
+    assert problems.lines == ["image 1 (000000000001.jpg): unknown split (extra): in no split"]
+
+
+def test_progress_reaches_the_end(draw: Draw) -> None:
+    root = draw(*(f"{number:012d}.jpg" for number in range(3)))
+    path = annotation_file(root / "x.json", [image(n) for n in range(3)], [caption(1, 1)])
+    seen: list[tuple[int, int]] = []
+    coco.read([path], root, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (3, 3)
+
+
+def refusal(path: Path, root: Path) -> str:
+    with pytest.raises(DatasetError) as caught:
+        coco.read([path], root)
+    return str(caught.value)
+
+
+def test_broken_json_is_refused_with_file_and_place(tmp_path: Path) -> None:
+    path = tmp_path / "captions.json"
+    path.write_text('{"images": [],\n "annotations": [{"id": 1, ')
+    assert str(path) in refusal(path, tmp_path)
+    assert "line 2, column" in refusal(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"\xff\xfe\x00", "is not UTF-8 text"),
+        (b"[]", "holds no JSON object"),
+        (b"{}", "has no list 'images'"),
+        (b'{"images": [], "annotations": {}}', "has no list 'annotations'"),
+        (b'{"images": [], "annotations": [{"bbox": []}]}', "but no captions"),
+        (b'{"images": []}', "no image of"),
+        (b"[" * 100_000, "is not JSON"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_in_one_sentence(
+    content: bytes, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "captions.json").write_bytes(content)
+    message = refusal(tmp_path / "captions.json", tmp_path)
+    assert said in message
+    assert "\n" not in message
+
+
+def test_missing_paths_are_named(tmp_path: Path) -> None:
+    assert "there is no file" in refusal(tmp_path / "nowhere.json", tmp_path)
+    assert "there is no folder" in refusal(tmp_path / "x.json", tmp_path / "nowhere")
+
+
+def test_nothing_usable_says_why(tmp_path: Path) -> None:
+    path = annotation_file(tmp_path / "x.json", [image(1), image(2)], [caption(1, 1)])
+    assert "file not found: 2; the first: image 1 (000000000001.jpg)" in refusal(path, tmp_path)

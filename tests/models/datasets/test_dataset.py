@@ -1,0 +1,53 @@
+"""The one shape of a collection, and its file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from models.datasets import Caption, Dataset, DatasetError, Image, load, save
+
+
+def example(folder: Path) -> Dataset:
+    meaning = {"is": "dog"}
+    return Dataset(
+        "pets",
+        (
+            Image(
+                7, "dog.jpg", folder / "x/dog.jpg", "train", 8, 6,
+                (Caption(70, 7, "Ein Hund läuft 🐕"), Caption(3, 7, "An animal.", meaning)), meaning,
+            ),
+            Image(2, "cat.jpg", Path("/elsewhere/cat.jpg"), "val"),
+        ),
+    )  # fmt: skip
+
+
+def test_a_dataset_comes_back_from_its_file_unchanged(tmp_path: Path) -> None:
+    dataset = example(tmp_path)
+    assert load(save(dataset, tmp_path)) == load(tmp_path) == dataset
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset.json"]
+
+
+def test_its_folder_can_be_moved(tmp_path: Path) -> None:
+    save(example(tmp_path / "here"), tmp_path / "here")
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    assert load(tmp_path / "there") == example(tmp_path / "there")
+
+
+def test_splits_are_counted_and_taken(tmp_path: Path) -> None:
+    dataset = example(tmp_path)
+    assert dataset.splits() == {"train": 1, "val": 1}
+    assert [image.id for image in dataset.split("val").images] == [2]
+    with pytest.raises(DatasetError, match=r"no images in the split 'test' \(train: 1, val: 1\)"):
+        dataset.split("test")
+
+
+def test_what_is_no_dataset_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="make one with 'hasse data import"):
+        load(tmp_path)
+    for content in ("{", "{}", '{"info": {"description": 1}, "images": [{}], "annotations": []}'):
+        (tmp_path / "dataset.json").write_text(content)
+        with pytest.raises(DatasetError, match="import it again"):
+            load(tmp_path)

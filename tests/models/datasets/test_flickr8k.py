@@ -1,0 +1,85 @@
+"""Flickr8k's token and split files, their known faults included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.datasets import DatasetError, flickr8k
+from tests.models.datasets.conftest import Draw
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_images_are_numbered_in_token_order_and_captions_by_line(draw: Draw) -> None:
+    root = draw("b.jpg", "a.jpg", "c.jpg")
+    tokens = write(
+        root / "Flickr8k.token.txt",
+        "b.jpg#0\tA child , in a dress .",
+        "b.jpg#1\tA girl # 2 .",
+        "a.jpg#0\tA dog .",
+        "c.jpg#0\tA cat .",
+    )
+    splits = {
+        "train": write(root / "train.txt", "a.jpg", ""),
+        "val": write(root / "dev.txt", "b.jpg"),
+    }
+    dataset, problems = flickr8k.read(tokens, root, splits)
+    assert problems.total == 0
+    assert [(i.id, i.file_name, i.split) for i in dataset.images] == [
+        (1, "b.jpg", "val"),
+        (2, "a.jpg", "train"),
+        (3, "c.jpg", ""),
+    ]
+    assert [(c.id, c.image_id, c.text) for c in dataset.captions] == [
+        (1, 1, "A child , in a dress ."),
+        (2, 1, "A girl # 2 ."),
+        (3, 2, "A dog ."),
+        (4, 3, "A cat ."),
+    ]
+
+
+def test_ids_do_not_depend_on_which_pictures_are_there(draw: Draw) -> None:
+    root = draw("b.jpg")
+    tokens = write(root / "t.txt", "a.jpg#0\tA dog .", "b.jpg#0\tA cat .")
+    dataset, problems = flickr8k.read(tokens, root, {})
+    assert [(i.id, i.captions[0].id) for i in dataset.images] == [(2, 2)]
+    assert problems.lines == ["image 1 (a.jpg): file not found: skipped"]
+
+
+def test_the_picture_that_flickr8k_misnames_is_found(draw: Draw) -> None:
+    root = draw("2258277193_586949ec62.jpg")
+    tokens = write(root / "t.txt", "2258277193_586949ec62.jpg.1#0\tPeople waiting .")
+    dataset, problems = flickr8k.read(tokens, root, {})
+    assert problems.total == 0
+    assert dataset.images[0].file_name == "2258277193_586949ec62.jpg"
+
+
+def test_broken_lines_and_stray_names_cost_themselves(draw: Draw) -> None:
+    root = draw("a.jpg")
+    tokens = write(root / "t.txt", "a.jpg#0\tA dog .\r", "a.jpg A dog .", "a.jpg#1\t ", "", "#0\tx")
+    splits = {
+        "train": write(root / "train.txt", "a.jpg", "b.jpg"),
+        "test": write(root / "test.txt", "a.jpg"),
+    }
+    dataset, problems = flickr8k.read(tokens, root, splits)
+    assert [c.text for c in dataset.captions] == ["A dog ."]
+    assert dataset.splits() == {"train": 1}
+    assert problems.lines == [
+        "t.txt, line 2: line that is no caption: skipped",
+        "t.txt, line 5: line that is no caption: skipped",
+        "train.txt, line 2 (b.jpg): image that has no captions in the token file: skipped",
+        "test.txt, line 1 (a.jpg): image of two splits: stays in train",
+        "t.txt, line 3: empty caption: skipped",
+    ]
+
+
+@pytest.mark.parametrize("content", ["", "not a token file\n"])
+def test_a_file_without_captions_is_refused(content: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(content)
+    with pytest.raises(DatasetError, match=r"t\.txt (is empty|has no line like)"):
+        flickr8k.read(tmp_path / "t.txt", tmp_path, {})

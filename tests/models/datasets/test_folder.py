@@ -1,0 +1,133 @@
+"""A plain folder of pictures, with captions beside them, in a table, or none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from models.datasets import DatasetError, folder
+from tests.models.datasets.conftest import Draw
+
+
+def test_pictures_of_all_folders_are_numbered_by_name_and_need_no_captions(draw: Draw) -> None:
+    root = draw("b.JPG", "holiday/a.png", "holiday/z.webp", "a.gif", ".hidden/x.jpg", ".y.jpg")
+    (root / "notes.pdf").touch()
+    dataset, problems = folder.read(root)
+    assert problems.total == 0
+    assert [(i.id, i.file_name, i.split) for i in dataset.images] == [
+        (1, "a.gif", ""),
+        (2, "b.JPG", ""),
+        (3, "holiday/a.png", ""),
+        (4, "holiday/z.webp", ""),
+    ]
+    assert dataset.images[2].path == root / "holiday/a.png"
+    assert (dataset.images[2].width, dataset.images[2].height) == (8, 6)
+
+
+def test_captions_stand_beside_the_picture_one_on_a_line(draw: Draw) -> None:
+    root = draw("x/dog.jpg", "cat.jpg", "sun.jpg")
+    (root / "x/dog.txt").write_text("A dog runs.\n\nAn animal.\n")
+    (root / "cat.txt").touch()
+    dataset, problems = folder.read(root)
+    assert [[c.text for c in i.captions] for i in dataset.images] == [
+        [],
+        [],
+        ["A dog runs.", "An animal."],
+    ]
+    assert [(c.id, c.image_id) for c in dataset.captions] == [(1, 3), (2, 3)]
+    assert problems.by_reason == {"captions that cannot be read": 1, "no captions": 2}
+    assert problems.lines[0].startswith("cat.txt: captions that cannot be read")
+
+
+ROWS = [
+    {"file_name": "x/dog.jpg", "caption": "A dog, running.", "split": "train"},
+    {"file_name": "./cat.jpg", "caption": 'A "cat".', "split": "dev"},
+    {"file_name": "x\\dog.jpg", "caption": "An animal.", "split": "train"},
+]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
+def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
+    root = draw("x/dog.jpg", "cat.jpg", "sun.jpg")
+    path = root / f"captions.{kind}"
+    if kind == "jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in ROWS))
+    elif kind == "tsv":
+        path.write_text(
+            "\n".join("\t".join(r) for r in [list(ROWS[0]), *(list(r.values()) for r in ROWS)])
+        )
+    else:
+        path.write_text(
+            "\ufefffile_name,caption,split\n"
+            'x/dog.jpg,"A dog, running.",train\n'
+            './cat.jpg,"A ""cat"".",dev\n'
+            "x\\dog.jpg,An animal.,train\n"
+        )
+    dataset, problems = folder.read(root, path)
+    assert [(i.file_name, i.split, [c.text for c in i.captions]) for i in dataset.images] == [
+        ("cat.jpg", "val", ['A "cat".']),
+        ("sun.jpg", "", []),
+        ("x/dog.jpg", "train", ["A dog, running.", "An animal."]),
+    ]
+    assert problems.by_reason == {"no captions": 1}
+
+
+def test_bad_rows_cost_themselves(draw: Draw) -> None:
+    root = draw("dog.jpg")
+    path = root / "captions.jsonl"
+    path.write_text(
+        '{"file_name": "dog.jpg", "caption": "A dog."}\n'
+        '{"file_name": "../dog.jpg", "caption": "A dog."}\n'
+        '{"file_name": "dog.jpg", "caption": 7}\n'
+        '{"caption": "A dog."}\n'
+        "{broken\n"
+        "[]\n"
+    )
+    dataset, problems = folder.read(root, path)
+    assert [c.text for c in dataset.captions] == ["A dog."]
+    assert problems.by_reason == {
+        "no file name": 1,
+        "line that is not JSON": 1,
+        "row that is no object": 1,
+        "file not found": 1,
+        "caption that is not text": 1,
+    }
+    assert "captions.jsonl, line 2 (../dog.jpg): file not found: skipped" in problems.lines
+
+
+def test_formats_that_are_not_read_are_told(draw: Draw) -> None:
+    root = draw("dog.jpg")
+    Image.new("RGB", (4, 4)).save(root / "old.bmp")
+    _, problems = folder.read(root)
+    assert problems.lines == ["old.bmp: format that is not read, convert it to JPEG: skipped"]
+
+
+def test_a_link_to_a_folder_above_is_not_followed_for_ever(draw: Draw) -> None:
+    root = draw("x/dog.jpg")
+    (root / "x/up").symlink_to(root)
+    assert len(folder.read(root)[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("c.csv", "", "is empty"),
+        ("c.csv", "image,text\na,b\n", "has the columns image, text: it needs"),
+        ("c.csv", 'file_name,caption\na,"' + "x" * 200_000, "broken at line"),
+        ("c.jsonl", '{"image": 1}\n', "has no row of the kind"),
+    ],
+)
+def test_a_table_of_another_kind_is_refused(name: str, content: str, said: str, draw: Draw) -> None:
+    root = draw("dog.jpg")
+    (root / name).write_text(content)
+    with pytest.raises(DatasetError) as caught:
+        folder.read(root, root / name)
+    assert said in str(caught.value)
+
+
+def test_a_folder_without_pictures_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"no pictures in .*: Hasse reads \.gif, \.jpeg"):
+        folder.read(tmp_path)

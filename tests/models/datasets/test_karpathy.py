@@ -1,0 +1,101 @@
+"""Karpathy's split files of MS-COCO, Flickr8k and Flickr30k."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.datasets import DatasetError, karpathy
+from tests.models.datasets.conftest import Draw
+
+
+def split_file(path: Path, images: list[Any], dataset: str = "coco") -> Path:
+    path.write_text(json.dumps({"images": images, "dataset": dataset}))
+    return path
+
+
+def row(number: int, split: str, sentences: list[tuple[int, str]], **fields: Any) -> dict[str, Any]:
+    return {
+        "filename": f"{number}.jpg",
+        "imgid": number,
+        "split": split,
+        "sentids": [s for s, _ in sentences],
+        "sentences": [
+            {"tokens": text.split(), "raw": text, "imgid": number, "sentid": s}
+            for s, text in sentences
+        ],
+    } | fields
+
+
+def test_coco_rows_keep_coco_ids_and_restval_is_train(draw: Draw) -> None:
+    root = draw("val2014/0.jpg", "train2014/1.jpg", "val2014/2.jpg")
+    path = split_file(
+        root / "dataset_coco.json",
+        [
+            row(
+                0, "test", [(770337, "A man."), (9, "A moped.")], cocoid=391895, filepath="val2014"
+            ),
+            row(1, "train", [(3, "A dog.")], cocoid=5, filepath="train2014"),
+            row(2, "restval", [(4, "A cat.")], cocoid=6, filepath="val2014"),
+        ],
+    )
+    dataset, problems = karpathy.read(path, root)
+    assert problems.total == 0
+    assert dataset.name == "coco"
+    assert [(i.id, i.split) for i in dataset.images] == [
+        (391895, "test"),
+        (5, "train"),
+        (6, "train"),
+    ]
+    assert [(c.id, c.image_id, c.text) for c in dataset.images[0].captions] == [
+        (770337, 391895, "A man."),
+        (9, 391895, "A moped."),
+    ]
+    assert dataset.images[0].path == root / "val2014/0.jpg"
+
+
+def test_flickr_rows_have_no_coco_id_and_no_folder(draw: Draw) -> None:
+    root = draw("0.jpg", "1.jpg")
+    path = split_file(
+        root / "dataset_flickr8k.json",
+        [row(0, "train", [(0, "A child.")]), row(1, "val", [(5, "A dog.")])],
+        "flickr8k",
+    )
+    dataset, problems = karpathy.read(path, root)
+    assert problems.total == 0
+    assert [(i.id, i.split) for i in dataset.images] == [(0, "train"), (1, "val")]
+
+
+def test_bad_rows_cost_themselves(draw: Draw) -> None:
+    root = draw("0.jpg", "2.jpg")
+    path = split_file(
+        root / "x.json",
+        [
+            row(0, "train", [(0, "Fine."), (0, "again"), (1, "")]),
+            row(1, "train", [(2, "missing file")]),
+            row(2, "train", []) | {"sentences": "none", "filepath": "../.."},
+            row(3, "train", []) | {"sentences": [3], "filepath": 7},
+            "row",
+        ],
+    )
+    dataset, problems = karpathy.read(path, root)
+    assert [i.id for i in dataset.images] == [0, 2]
+    assert [c.text for c in dataset.captions] == ["Fine."]
+    assert problems.by_reason == {
+        "id of an earlier caption": 1,
+        "empty caption": 1,
+        "sentences that are no list": 1,
+        "sentence that is no object": 1,
+        "row that is no object": 1,
+        "file not found": 2,
+        "no captions": 1,
+    }
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"annotations": []}')
+    with pytest.raises(DatasetError, match=r"no list 'images': give one of Karpathy's files"):
+        karpathy.read(tmp_path / "x.json", tmp_path)

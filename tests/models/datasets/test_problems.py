@@ -1,0 +1,36 @@
+"""Problems are all counted, told in one line each, and never flood."""
+
+from __future__ import annotations
+
+from models.datasets.problems import LINES_PER_REASON, Problems
+
+
+def test_a_problem_is_one_line_that_says_what_why_and_what_follows() -> None:
+    problems = Problems()
+    problems.add("image 17 (dog.jpg)", "file not found")
+    problems.add("image 18 (cat.jpg)", "damaged picture", detail="cut short")
+    assert problems.lines == [
+        "image 17 (dog.jpg): file not found: skipped",
+        "image 18 (cat.jpg): damaged picture (cut short): skipped",
+    ]
+
+
+def test_a_flood_is_counted_and_does_not_hide_other_reasons() -> None:
+    problems = Problems()
+    for at in range(10_000):
+        problems.add(f"image {at}", "file not found")
+    problems.add("caption 3", "empty caption")
+    assert problems.total == 10_001
+    assert problems.by_reason == {"file not found": 10_000, "empty caption": 1}
+    assert len(problems.lines) == LINES_PER_REASON + 1
+    assert problems.untold == 10_001 - LINES_PER_REASON - 1
+    assert problems.summary() == "file not found: 10,000, empty caption: 1"
+
+
+def test_names_from_strangers_stay_on_one_short_line() -> None:
+    problems = Problems()
+    problems.add("image 1 (a\nb\x1b[31m\udc80" + "x" * 10_000 + ")", "file not found")
+    (line,) = problems.lines
+    assert line.startswith("image 1 (a\\nb\\x1b[31m\\udc80xxx")
+    assert line.isprintable()
+    assert len(line) < 200
