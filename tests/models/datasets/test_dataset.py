@@ -17,7 +17,8 @@ def example(folder: Path) -> Dataset:
         (
             Image(
                 7, "dog.jpg", folder / "x/dog.jpg", "train", 8, 6,
-                (Caption(70, 7, "Ein Hund läuft 🐕"), Caption(3, 7, "An animal.", meaning)), meaning,
+                (Caption(70, 7, "Ein Hund läuft 🐕"), Caption(3, 7, "An animal.", meaning)),
+                meaning,
             ),
             Image(2, "cat.jpg", Path("/elsewhere/cat.jpg"), "val"),
         ),
