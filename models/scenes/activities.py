@@ -104,7 +104,7 @@ def _somebody(rng: Random, place: str) -> Part:
 
 @_activity(EVERYWHERE, 1.6)
 def _holding(rng: Random, place: str) -> Part:
-    kinds = ("cup", "book", "balloon", "flower") if place in INSIDE else ("balloon", "flower")
+    kinds = ("cup", "balloon", "flower") if place in INSIDE else ("balloon", "flower")
     return _pair(person(rng, _moving(rng)), "holding", thing(rng, rng.choice(kinds)))
 
 

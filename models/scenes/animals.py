@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from models.scenes.palette import DARK, dye
+from models.scenes.birds import BIRDS
+from models.scenes.palette import DARK, PINK, dye
 from models.scenes.pen import Colour, Pen, Point, shade
 from models.scenes.scene import Entity
-
-PINK: Colour = (244, 158, 172)
-BEAK: Colour = (246, 168, 44)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +38,10 @@ _BEASTS = {
 def draw_animal(pen: Pen, entity: Entity, pose: str, rng: Random) -> None:
     """Draw an animal at the pen's origin in the pose of its action."""
     coat = dye(entity.colour, rng) if entity.colour else PINK
-    special = _SPECIAL.get(entity.kind)
-    if special is not None:
-        special(pen, coat, pose)
+    if entity.kind in BIRDS:
+        BIRDS[entity.kind](pen, coat, pose)
+    elif entity.kind == "rabbit":
+        _rabbit(pen, coat, pose)
     elif pose == "sleep":
         _sleeping(pen, entity.kind, coat)
     elif pose == "sit":
@@ -97,7 +95,7 @@ def _four_legged(pen: Pen, kind: str, coat: Colour, pose: str) -> None:
         ),
         coat,
     )
-    _extras(pen, kind, coat, length, back, at)
+    _extras(pen, kind, coat, back, at)
     _face(pen, kind, coat, at)
 
 
@@ -128,7 +126,8 @@ def _tail(pen: Pen, kind: str, coat: Colour, x: float, back: float) -> None:
         )
 
 
-def _extras(pen: Pen, kind: str, coat: Colour, length: float, back: float, at: Point) -> None:
+def _extras(pen: Pen, kind: str, coat: Colour, back: float, at: Point) -> None:
+    length = _BEASTS[kind].length
     if kind == "sheep":
         for step in range(5):
             x = -length + step * length / 2
@@ -157,15 +156,34 @@ def _face(pen: Pen, kind: str, coat: Colour, at: Point, *, asleep: bool = False)
     x, y = at
     rx, ry = beast.skull
     reach, drop, nose = beast.muzzle
-    ear = shade(coat, 0.74)
     skin = coat if kind != "sheep" else DARK
+    _ears(pen, kind, shade(coat, 0.74), at)
+    tone = {"pig": shade(coat, 0.9), "cow": PINK}.get(kind, skin)
+    pen.line(((x, y - 0.3), (x + reach, y + drop)), nose * 2, tone)
+    pen.oval(x, y, rx, ry, skin, rim=True)
+    _snout(pen, kind, tone, (x + reach, y + drop), nose)
+    _crown(pen, kind, coat, at)
+    light = sum(skin) < 330
+    eye: Colour = (250, 250, 250) if light else DARK
+    ex, ey = x + rx * 0.3, y + ry * 0.25
+    if asleep:
+        pen.line(((ex - 0.8, ey), (ex + 0.8, ey)), 0.5, eye)
+    else:
+        pen.disc(ex, ey, 0.75, eye)
+        if light:
+            pen.disc(ex + 0.15, ey, 0.42, (20, 20, 24))
+
+
+def _ears(pen: Pen, kind: str, ear: Colour, at: Point) -> None:
+    """Draw what stands behind the head: ears and horns."""
+    x, y = at
     if kind == "cat":
         for tip in (-0.62, 0.5):
             pen.polygon(
                 (
-                    (x + rx * tip - 1.3, y + 1.6),
-                    (x + rx * tip, y + 4.9),
-                    (x + rx * tip + 1.4, y + 1.4),
+                    (x + 3.4 * tip - 1.3, y + 1.6),
+                    (x + 3.4 * tip, y + 4.9),
+                    (x + 3.4 * tip + 1.4, y + 1.4),
                 ),
                 ear,
             )
@@ -177,36 +195,30 @@ def _face(pen: Pen, kind: str, coat: Colour, at: Point, *, asleep: bool = False)
         pen.oval(x - 4.6, y + 1.6, 2.0, 1.1, ear)
     elif kind == "pig":
         pen.polygon(((x - 2.6, y + 2.2), (x - 2.0, y + 5.6), (x + 0.4, y + 3.2)), ear)
-    tone = shade(coat, 0.9) if kind in ("pig", "cow") else skin
+
+
+def _snout(pen: Pen, kind: str, tone: Colour, at: Point, nose: float) -> None:
+    x, y = at
     if kind == "cow":
-        tone = PINK
-    pen.line(((x, y - 0.3), (x + reach, y + drop)), nose * 2, tone)
-    pen.oval(x, y, rx, ry, skin, rim=True)
-    if kind == "cow":
-        pen.oval(x + reach, y + drop, nose, nose * 0.8, tone)
+        pen.oval(x, y, nose, nose * 0.8, tone)
     elif kind == "pig":
-        pen.oval(x + reach + 0.6, y + drop, 1.3, nose, shade(coat, 0.8))
-    else:
-        snout = PINK if kind in ("cat", "sheep") else DARK
-        if kind != "horse":
-            pen.disc(x + reach + nose * 0.7, y + drop + nose * 0.4, 0.8, snout)
+        pen.oval(x + 0.6, y, 1.3, nose, shade(tone, 0.88))
+    elif kind != "horse":
+        tip = PINK if kind in ("cat", "sheep") else DARK
+        pen.disc(x + nose * 0.7, y + nose * 0.4, 0.55 if kind == "cat" else 0.8, tip)
+
+
+def _crown(pen: Pen, kind: str, coat: Colour, at: Point) -> None:
+    """Draw what hangs or curls over the head."""
+    x, y = at
     if kind == "poodle":
         pen.disc(x - 0.6, y + 2.4, 2.7, coat, rim=True)
         pen.oval(x - 2.2, y - 1.2, 1.6, 3.0, shade(coat, 0.86), rim=True)
     elif kind == "labrador":
-        pen.oval(x - 1.8, y - 0.6, 1.5, 3.2, ear)
+        pen.oval(x - 1.8, y - 0.6, 1.5, 3.2, shade(coat, 0.74))
     elif kind == "sheep":
         pen.oval(x - 0.6, y + 2.6, 3.0, 1.9, coat, rim=True)
         pen.oval(x - 3.0, y + 0.4, 1.7, 0.9, DARK)
-    light = sum(skin) < 330
-    eye: Colour = (250, 250, 250) if light else DARK
-    ex, ey = x + rx * 0.3, y + ry * 0.25
-    if asleep:
-        pen.line(((ex - 0.8, ey), (ex + 0.8, ey)), 0.5, eye)
-    else:
-        pen.disc(ex, ey, 0.75, eye)
-        if light:
-            pen.disc(ex + 0.15, ey, 0.42, (20, 20, 24))
 
 
 def _sitting(pen: Pen, kind: str, coat: Colour) -> None:
@@ -265,88 +277,3 @@ def _rabbit(pen: Pen, coat: Colour, pose: str) -> None:
     pen.disc(3.4, 8.4, 3.2, coat, rim=True)
     pen.disc(4.4, 9.0, 0.75, DARK)
     pen.disc(6.2, 8.0, 0.6, PINK)
-
-
-def _hen(pen: Pen, coat: Colour, _pose: str) -> None:
-    for x in (-0.6, 1.2):
-        pen.line(((x, 3.4), (x, 0.4), (x + 1.4, 0.2)), 0.7, BEAK)
-    pen.blob(
-        (
-            (-7.6, 11.6),
-            (-4.4, 8.6),
-            (0.6, 7.6),
-            (2.2, 12.4),
-            (5.2, 12.4),
-            (5.4, 6.4),
-            (2.4, 3.2),
-            (-3.4, 3.4),
-            (-6.6, 7.0),
-        ),
-        coat,
-    )
-    pen.oval(-1.2, 6.4, 3.2, 2.0, shade(coat, 0.86))
-    for x in (2.4, 3.8, 5.0):
-        pen.disc(x, 14.2, 1.2, (214, 44, 50))
-    pen.polygon(((5.4, 12.4), (7.8, 11.4), (5.4, 10.8)), BEAK)
-    pen.oval(5.6, 9.8, 0.8, 1.3, (214, 44, 50))
-    pen.disc(4.2, 12.2, 0.7, DARK)
-
-
-def _duck(pen: Pen, coat: Colour, pose: str) -> None:
-    down = 2.6 if pose == "swim" else 0.0
-    if pose != "swim":
-        pen.line(((0.4, 3.0), (0.4, 0.4), (2.0, 0.3)), 0.9, BEAK)
-    pen.blob(
-        (
-            (-8.0, 8.2 - down),
-            (-4.4, 6.6 - down),
-            (1.6, 7.4 - down),
-            (5.6, 6.2 - down),
-            (4.2, 2.6 - down),
-            (-4.2, 2.6 - down),
-        ),
-        coat,
-    )
-    pen.oval(-0.8, 5.0 - down, 3.2, 1.7, shade(coat, 0.84))
-    pen.line(((4.2, 6.0 - down), (4.6, 9.6 - down)), 2.6, coat)
-    pen.disc(4.8, 11.0 - down, 2.7, coat, rim=True)
-    pen.polygon(((6.8, 11.6 - down), (10.4, 10.6 - down), (6.8, 9.6 - down)), BEAK)
-    pen.disc(5.6, 11.6 - down, 0.7, DARK if sum(coat) > 330 else (250, 250, 250))
-    if pose == "swim":
-        for width, y in ((9.0, 0.0), (11.0, -1.2)):
-            pen.line(((-width, y), (width, y)), 0.7, (226, 242, 250))
-
-
-def _parrot(pen: Pen, coat: Colour, _pose: str) -> None:
-    pen.polygon(((-4, 0.6), (-11, -3.0), (-10, -5.0), (-3, -2.0)), shade(coat, 0.7), rim=True)
-    pen.blob(((-2.6, 1.4), (-7.6, 9.8), (-1.0, 8.6), (3.2, 1.6)), shade(coat, 0.8))
-    pen.blob(((-5.0, -1.8), (-1.0, 2.6), (4.0, 3.0), (6.6, 1.4), (4.0, -2.2), (-1.0, -3.2)), coat)
-    pen.blob(((-0.4, 0.8), (-2.0, 10.4), (5.2, 8.0), (4.6, 1.0)), coat)
-    pen.polygon(((-1.4, 8.8), (-1.9, 10.3), (5.0, 8.2), (5.0, 6.6)), (252, 214, 44))
-    pen.disc(6.4, 2.4, 3.0, coat, rim=True)
-    pen.disc(7.2, 2.8, 1.4, (248, 248, 246))
-    pen.disc(7.4, 2.9, 0.7, DARK)
-    pen.blob(((8.8, 3.4), (11.0, 2.2), (10.0, 0.4), (8.6, 1.4)), DARK, rim=False)
-
-
-def _penguin(pen: Pen, _coat: Colour, _pose: str) -> None:
-    body: Colour = (44, 48, 62)
-    for x in (-2.0, 2.0):
-        pen.oval(x + 0.6, 0.8, 2.2, 1.0, BEAK)
-    pen.oval(-5.4, 8.4, 1.7, 5.2, body)
-    pen.oval(5.4, 8.4, 1.7, 5.2, body)
-    pen.oval(0, 8.4, 5.8, 7.8, body)
-    pen.oval(0.6, 7.4, 4.0, 6.2, (248, 248, 248))
-    pen.disc(0.4, 16.4, 4.0, body)
-    pen.oval(1.6, 16.0, 2.4, 2.6, (248, 248, 248))
-    pen.polygon(((3.2, 16.6), (7.2, 15.4), (3.2, 14.4)), BEAK)
-    pen.disc(1.8, 17.0, 0.75, DARK)
-
-
-_SPECIAL: dict[str, Callable[[Pen, Colour, str], None]] = {
-    "rabbit": _rabbit,
-    "hen": _hen,
-    "duck": _duck,
-    "parrot": _parrot,
-    "penguin": _penguin,
-}

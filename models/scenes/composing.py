@@ -22,7 +22,8 @@ def compose(rng: Random) -> Scene:
     place = rng.choice(PLACES)
     sky = None
     if place in OUTSIDE:
-        sky = rng.choices(SKIES, [_SKY_WEIGHTS[name] for name in SKIES])[0]
+        skies = [name for name in SKIES if (place, name) != ("snow", "rainy")]
+        sky = rng.choices(skies, [_SKY_WEIGHTS[name] for name in skies])[0]
     first = _choose(rng, place)
     situation = Situation(first.entities, first.relations, place, sky)
     if rng.random() < 0.62:

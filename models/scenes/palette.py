@@ -19,6 +19,7 @@ NAMED: dict[str, Colour] = {
     "grey": (146, 150, 158),
 }
 _JITTER = 9
+_NEUTRAL = ("white", "black", "grey")
 
 SKINS: tuple[Colour, ...] = (
     (252, 216, 190),
@@ -39,11 +40,19 @@ HATS: tuple[Colour, ...] = ((222, 188, 124), (112, 76, 52), (78, 76, 88))
 WOOD: Colour = (172, 118, 72)
 METAL: Colour = (110, 116, 126)
 DARK: Colour = (48, 44, 52)
+PINK: Colour = (244, 158, 172)
+BEAK: Colour = (246, 168, 44)
 
 
 def dye(name: str, rng: Random) -> Colour:
     """Return a named colour, varied too little to be taken for another."""
-    red, green, blue = (max(0, min(255, c + rng.randint(-_JITTER, _JITTER))) for c in NAMED[name])
+    if name in _NEUTRAL:
+        shift = rng.randint(-_JITTER, _JITTER) // 2  # of all channels: no tinge of a colour
+        red, green, blue = (max(0, min(255, c + shift)) for c in NAMED[name])
+    else:
+        red, green, blue = (
+            max(0, min(255, c + rng.randint(-_JITTER, _JITTER))) for c in NAMED[name]
+        )
     return red, green, blue
 
 

@@ -113,7 +113,7 @@ class Pen:
             self.draw.rectangle(corners, fill=fill, outline=edge, width=self.rim_width)
 
     def pie(
-        self, x: float, y: float, rx: float, ry: float, start: float, end: float, fill: Colour
+        self, x: float, y: float, rx: float, ry: float, fill: Colour, *, start: float, end: float
     ) -> None:
         """Fill a sector of an ellipse, degrees clockwise from the right (not mirrored)."""
         px, py = self.at(x, y)

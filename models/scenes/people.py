@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from models.scenes.layout import Figure
 from models.scenes.palette import HAIRS, HATS, SKINS, TROUSERS, dye
 from models.scenes.pen import Colour, Pen, Point, shade
 from models.scenes.scene import Entity
-from models.scenes.staging import Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,63 +90,83 @@ _POSES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one person is painted with."""
+
+    pen: Pen
+    kind: str
+    build: _Build
+    pose: _Pose
+    skin: Colour
+    hair: Colour
+    coat: Colour
+    legs: Colour
+    hat: Colour | None
+
+
 def draw_person(pen: Pen, entity: Entity, figure: Figure, rng: Random) -> None:
     """Draw a person at the pen's origin."""
-    build = _CHILD if entity.kind in ("boy", "girl") else _ADULT
-    pose = _POSES[figure.pose]
-    skin, hair = rng.choice(SKINS), rng.choice(HAIRS)
-    coat = dye(entity.colour or "grey", rng)
-    legs = rng.choice(TROUSERS)
-    hat = rng.choice(HATS)
-    hip = pose.hip if pose.hip is not None else build.hip
+    look = _Look(
+        pen=pen,
+        kind=entity.kind,
+        build=_CHILD if entity.kind in ("boy", "girl") else _ADULT,
+        pose=_POSES[figure.pose],
+        skin=rng.choice(SKINS),
+        hair=rng.choice(HAIRS),
+        coat=dye(entity.colour or "grey", rng),
+        legs=rng.choice(TROUSERS),
+        hat=rng.choice(HATS) if entity.hat else None,
+    )
+    build, pose = look.build, look.pose
+    hip = build.hip if pose.hip is None else pose.hip
     drop = build.hip - hip
     neck = (pose.lean, build.shoulder - drop)
     head = (pose.lean * 1.35 + 0.01, build.head - drop)
-    skirt = entity.kind in ("woman", "girl")
-    bare = skirt or entity.kind == "boy"
-    front = figure.front or pose.front
-    back = figure.back or pose.back
-    _arm(pen, (neck[0] - build.half * 0.75, neck[1] - 0.03), back, build, shade(coat, 0.84), skin)
-    _leg(pen, hip, pose.far, build, skin if bare else shade(legs, 0.85), legs)
-    _leg(pen, hip, pose.near, build, skin if bare else legs, legs)
-    if entity.kind == "boy":
-        knee = pose.near[0]
-        pen.line(((0, hip), (knee[0] * 0.8, hip + (knee[1] - hip) * 0.8)), build.limb * 1.25, legs)
-    _torso(pen, entity.kind, build, hip, neck, pose, coat)
-    _head(pen, entity, build, head, skin, hair, hat)
-    _arm(pen, (neck[0] + build.half * 0.7, neck[1] - 0.03), front, build, shade(coat, 0.92), skin)
+    shoulder = (neck[0] - build.half * 0.75, neck[1] - 0.03)
+    _arm(look, shoulder, figure.back or pose.back, 0.84)
+    _leg(look, hip, pose.far, 0.85)
+    _leg(look, hip, pose.near, 1.0)
+    _torso(look, hip, neck)
+    _head(look, head)
+    shoulder = (neck[0] + build.half * 0.7, neck[1] - 0.03)
+    _arm(look, shoulder, figure.front or pose.front, 0.92)
 
 
-def _leg(
-    pen: Pen, hip: float, leg: tuple[Point, Point], build: _Build, fill: Colour, shoe: Colour
-) -> None:
+def _leg(look: _Look, hip: float, leg: tuple[Point, Point], light: float) -> None:
+    pen, width = look.pen, look.build.limb
     knee, foot = leg
-    pen.line(((knee[0] * 0.3, hip), knee, (foot[0], foot[1] + 0.03)), build.limb, fill)
-    pen.oval(foot[0] + 0.025, foot[1] + 0.025, 0.06, 0.03, shade(shoe, 0.6))
+    fill = look.legs if look.kind == "man" else look.skin
+    pen.line(((knee[0] * 0.3, hip), knee, (foot[0], foot[1] + 0.03)), width, shade(fill, light))
+    pen.oval(foot[0] + 0.025, foot[1] + 0.025, 0.06, 0.03, shade(look.legs, 0.6))
+    if look.kind == "boy":
+        hem = (knee[0] * 0.8, hip + (knee[1] - hip) * 0.8)
+        pen.line(((0, hip), hem), width * 1.25, shade(look.legs, light))
 
 
-def _arm(
-    pen: Pen, shoulder: Point, hand: Point, build: _Build, sleeve: Colour, skin: Colour
-) -> None:
+def _arm(look: _Look, shoulder: Point, hand: Point, light: float) -> None:
     bend = 0.05 if hand[1] < shoulder[1] else -0.02
     elbow = ((shoulder[0] + hand[0]) / 2, (shoulder[1] + hand[1]) / 2 - bend)
-    pen.line((shoulder, elbow, hand), build.limb * 0.88, sleeve)
-    pen.disc(hand[0], hand[1], build.limb * 0.46, skin)
+    width = look.build.limb
+    look.pen.line((shoulder, elbow, hand), width * 0.88, shade(look.coat, light))
+    look.pen.disc(hand[0], hand[1], width * 0.46, look.skin)
 
 
-def _torso(
-    pen: Pen, kind: str, build: _Build, hip: float, neck: Point, pose: _Pose, coat: Colour
-) -> None:
+def _torso(look: _Look, hip: float, neck: Point) -> None:
     x, top = neck
-    half = build.half
-    if kind in ("woman", "girl") and pose.hip is not None and pose.hip < 0.4:
-        knee = pose.near[0]
+    half = look.build.half
+    skirt = look.kind in ("woman", "girl")
+    astride = look.pose in (_POSES["cycle"], _POSES["ride"])
+    if skirt and hip < 0.3:
+        knee = look.pose.near[0]
         lap = (knee[0] + 0.03, knee[1] - 0.02)
-        pen.line(((0.0, hip + 0.02), lap), build.limb * 1.7, coat)
+        look.pen.line(((0.0, hip + 0.02), lap), look.build.limb * 1.7, look.coat)
         hem, low = half * 1.15, hip - 0.03
-    elif kind == "woman":
+    elif skirt and astride:
+        hem, low = half * 1.35, hip - 0.07
+    elif look.kind == "woman":
         hem, low = half * 1.9, hip - 0.22
-    elif kind == "girl":
+    elif look.kind == "girl":
         hem, low = half * 1.75, hip - 0.15
     else:
         hem, low = half * 1.1, hip - 0.05
@@ -163,15 +183,14 @@ def _torso(
         (x * 0.5 - half * 0.85, waist),
         (x - half, top - 0.05),
     )
-    pen.blob(outline, coat)
+    look.pen.blob(outline, look.coat)
 
 
-def _head(
-    pen: Pen, entity: Entity, build: _Build, at: Point, skin: Colour, hair: Colour, hat: Colour
-) -> None:
+def _head(look: _Look, at: Point) -> None:
+    pen, kind, skin, hair = look.pen, look.kind, look.skin, look.hair
     x, y = at
-    r = build.radius
-    if entity.kind == "woman":
+    r = look.build.radius
+    if kind == "woman":
         pen.blob(
             (
                 (x - r * 1.25, y - r * 1.7),
@@ -183,41 +202,47 @@ def _head(
             ),
             hair,
         )
-    elif entity.kind == "girl":
+    elif kind == "girl":
         pen.oval(x - r * 1.25, y - r * 0.25, r * 0.42, r * 0.62, hair, rim=True)
         pen.oval(x + r * 1.15, y - r * 0.25, r * 0.38, r * 0.6, hair, rim=True)
     pen.line(((x * 0.8, y - r * 1.4), (x, y - r * 0.6)), r * 0.7, shade(skin, 0.9))
     pen.disc(x, y, r, skin)
-    if entity.kind == "man":
-        pen.pie(x, y - r * 0.05, r * 1.02, r * 1.02, 15, 165, hair)
+    if kind == "man":
+        pen.pie(x, y - r * 0.05, r * 1.02, r * 1.02, hair, start=15, end=165)
         pen.oval(x + r * 0.15, y - r * 0.2, r * 0.62, r * 0.5, skin)
         pen.oval(x + r * 0.2, y - r * 0.3, r * 0.4, r * 0.14, hair)
-    _hair(pen, entity.kind, x, y, r, hair)
+    _hair(look, at)
     for eye in (0.02, 0.56):
         pen.oval(x + r * eye, y - r * 0.02, r * 0.1, r * 0.14, (40, 32, 36))
-    if entity.kind != "man":
+    if kind != "man":
         pen.oval(x + r * 0.3, y - r * 0.47, r * 0.26, r * 0.1, (190, 70, 70))
         pen.oval(x - r * 0.25, y - r * 0.36, r * 0.16, r * 0.11, shade(skin, 0.88))
     else:
         pen.oval(x + r * 0.25, y - r * 0.52, r * 0.22, r * 0.08, (190, 90, 80))
-    if entity.hat:
-        pen.blob(
-            (
-                (x - r * 0.85, y + r * 0.5),
-                (x - r * 0.72, y + r * 1.35),
-                (x, y + r * 1.55),
-                (x + r * 0.72, y + r * 1.35),
-                (x + r * 0.85, y + r * 0.5),
-            ),
-            hat,
-        )
-        pen.oval(x, y + r * 0.52, r * 1.55, r * 0.24, hat, rim=True)
-        pen.line(
-            ((x - r * 0.72, y + r * 0.76), (x + r * 0.72, y + r * 0.76)), r * 0.2, shade(hat, 0.6)
-        )
+    if look.hat is not None:
+        _hat(pen, at, r, look.hat)
 
 
-def _hair(pen: Pen, kind: str, x: float, y: float, r: float, hair: Colour) -> None:
+def _hat(pen: Pen, at: Point, r: float, hat: Colour) -> None:
+    x, y = at
+    pen.blob(
+        (
+            (x - r * 0.85, y + r * 0.5),
+            (x - r * 0.72, y + r * 1.35),
+            (x, y + r * 1.55),
+            (x + r * 0.72, y + r * 1.35),
+            (x + r * 0.85, y + r * 0.5),
+        ),
+        hat,
+    )
+    pen.oval(x, y + r * 0.52, r * 1.55, r * 0.24, hat, rim=True)
+    pen.line(((x - r * 0.72, y + r * 0.76), (x + r * 0.72, y + r * 0.76)), r * 0.2, shade(hat, 0.6))
+
+
+def _hair(look: _Look, at: Point) -> None:
+    pen, hair = look.pen, look.hair
+    x, y = at
+    r = look.build.radius
     pen.blob(
         (
             (x - r * 1.06, y - r * 0.15),
@@ -232,7 +257,7 @@ def _hair(pen: Pen, kind: str, x: float, y: float, r: float, hair: Colour) -> No
         hair,
         rim=False,
     )
-    if kind == "boy":
+    if look.kind == "boy":
         for tip in (-0.5, 0.05, 0.6):
             pen.polygon(
                 (

@@ -66,7 +66,7 @@ def _sled(pen: Pen, fill: Colour) -> None:
     pen.line(((-12, 0.8), (9.4, 0.8), (12.4, 2.6), (13.0, 5.0)), 1.2, METAL)
     for x in (-8.0, 6.0):
         pen.line(((x, 1.0), (x, 5.0)), 1.2, METAL)
-    pen.box(-12.6, 4.4, 11.0, 7.0, fill, radius=1.2, rim=True)
+    pen.box(-13.6, 4.4, 11.6, 8.4, fill, radius=1.4, rim=True)
 
 
 def _ball(pen: Pen, fill: Colour) -> None:
@@ -159,7 +159,7 @@ def _umbrella(pen: Pen, fill: Colour, *, held: bool) -> None:
     pen.draw.pieslice((x - rx, y - ry, x + rx, y + ry), 180, 360, fill=shade(fill, 1.3))
     for k in range(4):
         centre = -reach + reach * (k + 0.5) / 2
-        pen.pie(centre, low, reach / 4, rise * 0.16, 180, 360, shade(fill, 0.72))
+        pen.pie(centre, low, reach / 4, rise * 0.16, shade(fill, 0.72), start=180, end=360)
     pen.line(((0, top - 0.4), (0, top + 1.8)), 0.9, DARK)
 
 
