@@ -1,0 +1,1 @@
+"""The page people use: server-rendered, complete without JavaScript, quicker with it."""

@@ -1,0 +1,76 @@
+"""Errors of the service, as a visitor of the page should hear them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.errors import ServiceError
+from service.page.view import Query
+from service.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What went wrong, what to do about it, and where that leads."""
+
+    title: str
+    detail: str
+    remedy: str
+    url: str
+
+
+_TRY_AGAIN = "Try again"
+_FIRST_PAGE = "Go to the first page"
+
+_WORDS: Mapping[str, tuple[str, str, str]] = {
+    "not_found": (
+        "That picture is not here",
+        "It may have been removed from the collection since the link was made.",
+        _FIRST_PAGE,
+    ),
+    "picture_missing": (
+        "The file of that picture is gone",
+        "The collection knows it, but the file is not where it was when it was indexed.",
+        _FIRST_PAGE,
+    ),
+    "too_many_pixels": (
+        "That picture has too many pixels",
+        "A smaller copy will do just as well: fine details do not matter here.",
+        _FIRST_PAGE,
+    ),
+    "not_a_picture": (
+        "That is not a picture Hasse can read",
+        "JPEG, PNG, WebP and GIF files work.",
+        _FIRST_PAGE,
+    ),
+    "damaged_picture": (
+        "That picture is damaged",
+        "The file ends early or does not hold together. Another copy of it may be whole.",
+        _FIRST_PAGE,
+    ),
+    "busy": ("Hasse has its hands full", "Too many people ask at one time.", _TRY_AGAIN),
+    "late": (
+        "That took too long",
+        "Hasse gave this one up; the next may be quicker.",
+        _TRY_AGAIN,
+    ),
+    "body_timeout": ("The picture did not arrive", "The connection was too slow.", _FIRST_PAGE),
+}
+
+
+def trouble(error: ServiceError, query: Query, settings: Settings) -> Trouble:
+    """Put an error into words."""
+    if error.reason == "body_too_large":
+        return Trouble(
+            "That picture is too large",
+            f"At most {settings.picture_bytes / 1e6:g} MB can be sent. A smaller copy will do "
+            "just as well: fine details do not matter here.",
+            _FIRST_PAGE,
+            "/",
+        )
+    sentence = error.detail[:1].upper() + error.detail[1:] + "."
+    title, detail, remedy = _WORDS.get(error.reason, (error.kind.title, sentence, _TRY_AGAIN))
+    if error.reason == "invalid":
+        title, remedy = "That cannot be asked", _FIRST_PAGE
+    return Trouble(title, detail, remedy, query.url() if remedy is _TRY_AGAIN else "/")

@@ -1,0 +1,160 @@
+"""The routes of the page: questions in, screens out."""
+
+from __future__ import annotations
+
+import base64
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.departure import until_client_leaves
+from service.engine import Engine
+from service.errors import ServiceError
+from service.page import view, welcome
+from service.page.problems import trouble
+from service.page.screen import Screen, respond
+from service.page.view import Picture, Query
+from service.pictures import THUMBNAIL_MEDIA_TYPE
+from service.readiness import Phase, Readiness
+from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
+from service.schemas import CaptionAnswer, SearchOptions
+from service.settings import Settings
+from service.timing import Stages
+
+router = APIRouter()
+
+WIDEST_SHOWN_WHOLE = 1600  # pixels; of wider pictures the page shows the thumbnail
+
+
+@router.get("/")
+async def page(
+    request: Request,
+    *,
+    settings: SettingsHere,
+    readiness: ReadinessHere,
+    q: str = "",
+    image: str = "",
+    k: str = "",
+    mode: str = "",
+) -> Response:
+    """Show the pictures some words are true of, what is true of a picture, or the first view."""
+    query = Query.read(q, k, mode, settings)
+    try:
+        query = query.about(image)
+        engine = readiness.require_engine()
+        async with until_client_leaves(request):
+            if query.text:
+                screen = await _images(engine, query)
+            elif query.image_id is not None:
+                screen = await _captions_of_stored(engine, query, query.image_id)
+            else:
+                screen = await _welcome(request, engine, query)
+    except ServiceError as error:
+        return _problem(request, query, error)
+    return respond(request, query, screen)
+
+
+@router.get("/page/picture")
+async def picture_gone(
+    request: Request, settings: SettingsHere, k: str = "", mode: str = ""
+) -> Response:
+    """Explain why the address of an answer to a visitor's picture holds no picture."""
+    query = Query.read("", k, mode, settings)
+    screen = Screen("gone.html", spoken="That picture was not kept.", url=query.picture_url())
+    return respond(request, query, screen)
+
+
+@router.post("/page/picture")
+async def picture(
+    request: Request, settings: SettingsHere, readiness: ReadinessHere, bodies: BodiesHere
+) -> Response:
+    """Show what is true of a picture that the visitor brings."""
+    query = Query()
+    stages = Stages()
+    try:
+        engine = readiness.require_engine()
+        form = await bodies.picture_form(request)
+        query = Query(k=min(form.options.k, settings.k_maximum), mode=form.options.mode)
+        async with until_client_leaves(request):
+            answer = await engine.captions_by_picture(
+                form.picture, _folding(query, settings), stages=stages
+            )
+            preview = await engine.pictures.preview(form.picture)
+    except ServiceError as error:
+        return _problem(request, query, error)
+    data = base64.b64encode(preview).decode("ascii")
+    url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
+    shown = Picture(url=url, name="Your picture", alt="Your picture")
+    return respond(request, query, _captions(query, shown, answer, stages))
+
+
+async def _images(engine: Engine, query: Query) -> Screen:
+    stages = Stages()
+    options = SearchOptions(k=query.k, mode=query.mode)
+    answer = await engine.images_by_caption(query.text, options, stages=stages)
+    cards = view.cards(answer, query)
+    verdict = view.verdict(answer, len(cards), "picture", stages)
+    return Screen(
+        "images.html",
+        title=f"{query.text} · Hasse",
+        spoken=f"{view.count(len(cards), 'picture')}. {verdict.sentence}.",
+        context={"cards": cards, "verdict": verdict, "unknown_words": answer.unknown_words},
+        timing=stages.header(),
+    )
+
+
+async def _captions_of_stored(engine: Engine, query: Query, image_id: int) -> Screen:
+    stages = Stages()
+    record = await engine.image(image_id)
+    answer = await engine.captions_by_image_id(
+        image_id, _folding(query, engine.settings), stages=stages
+    )
+    own = [row.caption for row in record.captions]
+    whole = record.width is not None and record.width <= WIDEST_SHOWN_WHOLE
+    shown = Picture(
+        url=record.image_url if whole else record.thumbnail_url,
+        name=record.file_name,
+        alt=own[0] if own else record.file_name,
+        captions=view.links(own, query),
+        file_url=record.image_url,
+        image_id=image_id,
+    )
+    return _captions(query, shown, answer, stages)
+
+
+def _captions(query: Query, shown: Picture, answer: CaptionAnswer, stages: Stages) -> Screen:
+    lines = view.lines(answer, query)
+    verdict = view.verdict(answer, len(lines), "caption", stages)
+    return Screen(
+        "captions.html",
+        title=f"True of {shown.name} · Hasse",
+        spoken=f"{view.count(len(lines), 'caption')}. {verdict.sentence}.",
+        context={"picture": shown, "lines": lines, "verdict": verdict},
+        url=query.url() if shown.image_id is not None else query.picture_url(),
+        timing=stages.header(),
+    )
+
+
+async def _welcome(request: Request, engine: Engine, query: Query) -> Screen:
+    drawn = await welcome.sample(engine, getattr(request.app.state, "sample", None))
+    request.app.state.sample = drawn
+    return Screen("welcome.html", context={"welcome": welcome.linked(drawn, query)})
+
+
+def _problem(request: Request, query: Query, error: ServiceError) -> Response:
+    request.scope["hasse.reason"] = error.reason
+    readiness: Readiness = request.app.state.readiness
+    if error.reason == "not_ready" and readiness.phase is Phase.STARTING:
+        screen = Screen("loading.html", spoken="Hasse is still loading.", status=error.kind.status)
+    else:
+        found = trouble(error, query, request.app.state.settings)
+        screen = Screen("problem.html", context={"problem": found}, status=error.kind.status)
+    response = respond(request, query, screen)
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
+
+
+def _folding(query: Query, settings: Settings) -> SearchOptions:
+    k = min(query.k * view.FOLDING, settings.k_maximum)
+    return SearchOptions(k=k, mode=query.mode)

@@ -1,0 +1,173 @@
+"use strict";
+
+// What the page adds to plain links and forms: pictures by drop and paste, keys, and the states
+// between a question and its answer. Without this file every link and form still works.
+(() => {
+  const find = (id) => document.getElementById(id);
+  const [search, box, options] = [find("search"), find("q"), find("options")];
+  const [upload, picker, answer, drop] = [find("upload"), find("picture"), find("answer"), find("drop")];
+  const view = () => answer.querySelector(".view");
+
+  let typing = false; // the last question was typed, so the next keystroke refines it
+  let latest = null; // the request whose answer is awaited
+
+  function setBusy(on) {
+    document.body.classList.toggle("busy", on);
+    answer.setAttribute("aria-busy", String(on));
+  }
+
+  function showTrouble(title, detail) {
+    const trouble = find("trouble").content.cloneNode(true);
+    trouble.querySelector("h1").textContent = title;
+    trouble.querySelector(".lead").textContent = detail;
+    trouble.querySelector(".again").href = location.pathname + location.search;
+    answer.replaceChildren(trouble);
+    htmx.process(answer);
+    find("verdict").textContent = `${title}. ${detail}`;
+  }
+
+  function forgetPicture() {
+    picker.value = "";
+    const shown = upload.querySelector(".choose img");
+    if (shown) {
+      URL.revokeObjectURL(shown.src);
+      shown.remove();
+    }
+  }
+
+  function takePicture(files) {
+    picker.files = files;
+    picker.dispatchEvent(new Event("change", { bubbles: true }));
+  }
+
+  function goHome() {
+    box.value = "";
+    answer.querySelector("input[name=image]")?.remove();
+    htmx.trigger(search, "submit");
+    box.focus();
+  }
+
+  // A new view brings its words into the box; its heading takes the focus that its link lost.
+  function settle(keepBox) {
+    const shown = view();
+    if (!shown) return;
+    if (!keepBox) box.value = shown.dataset.query;
+    if (shown.dataset.view !== "captions" || answer.querySelector("input[name=image]")) forgetPicture();
+    if (document.activeElement === document.body) shown.querySelector("h1")?.focus({ preventScroll: true });
+  }
+
+  document.addEventListener("htmx:configRequest", ({ detail }) => {
+    const typed = detail.triggeringEvent?.type === "input";
+    if (typed && typing) detail.headers["Hasse-Typing"] = "1";
+    typing = typed;
+    if (detail.elt === search && !box.value.trim()) delete detail.parameters.q;
+    if (detail.elt === search && box.value.trim()) delete detail.parameters.image;
+  });
+  document.addEventListener("htmx:beforeSend", ({ detail }) => {
+    latest = detail.xhr;
+    setBusy(true);
+  });
+  document.addEventListener("htmx:afterRequest", ({ detail }) => {
+    if (detail.xhr === latest) setBusy(false);
+  });
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (/^text\/html/.test(detail.xhr.getResponseHeader("Content-Type") ?? "")) return;
+    detail.shouldSwap = false;
+    let problem = {};
+    try {
+      problem = JSON.parse(detail.xhr.responseText);
+    } catch {
+      // Something between here and the service answered in its own words; ours are clearer.
+    }
+    showTrouble("That did not work", problem.detail ?? "The answer was not one that this page can read.");
+  });
+  document.addEventListener("htmx:sendError", () => {
+    showTrouble("Hasse does not answer", "The service cannot be reached. Is it still running?");
+  });
+  document.addEventListener("htmx:afterSettle", ({ detail }) => {
+    if (detail.target === answer) settle(detail.requestConfig?.elt === search);
+  });
+  document.addEventListener("htmx:historyRestore", () => {
+    typing = false;
+    setBusy(false);
+    settle(false);
+  });
+  document.addEventListener("htmx:historyCacheMissLoadError", () => location.reload());
+
+  options.addEventListener("change", ({ target }) => {
+    if (target.name in upload.elements) upload.elements[target.name].value = search.elements[target.name].value;
+    if (view()?.dataset.view === "welcome") return;
+    htmx.trigger(picker.files.length ? upload : search, "submit");
+  });
+  document.addEventListener("click", ({ target }) => {
+    if (!options.contains(target)) options.open = false;
+  });
+
+  picker.addEventListener("change", (event) => {
+    const [file] = picker.files;
+    if (!file) return;
+    const limit = Number(upload.dataset.limit);
+    if (file.size > limit) {
+      event.stopImmediatePropagation();
+      forgetPicture();
+      showTrouble("That picture is too large", `At most ${Math.floor(limit / 1e6)} MB can be sent. A smaller copy will do: details do not matter.`);
+      return;
+    }
+    upload.querySelector(".choose img")?.remove();
+    const preview = new Image();
+    preview.alt = "";
+    preview.src = URL.createObjectURL(file);
+    upload.querySelector(".choose").prepend(preview);
+  }, true);
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.key === "/" && !event.target.closest("input:not([type=radio]), textarea, select")) {
+      event.preventDefault();
+      box.focus();
+      box.select();
+    } else if (event.key === "Escape") {
+      event.preventDefault();
+      if (options.open) {
+        options.open = false;
+        options.querySelector("summary").focus();
+      } else if (box.value || view()?.dataset.view !== "welcome") {
+        goHome();
+      }
+    }
+  });
+
+  // Only files from outside: a picture of the page that is dragged about is not a question.
+  let inside = false;
+  let depth = 0;
+  const carriesFile = (event) => !inside && event.dataTransfer?.types.includes("Files");
+  document.addEventListener("dragstart", () => { inside = true; });
+  document.addEventListener("dragend", () => { inside = false; });
+  document.addEventListener("dragenter", (event) => {
+    if (!carriesFile(event)) return;
+    event.preventDefault();
+    depth += 1;
+    drop.hidden = false;
+  });
+  document.addEventListener("dragleave", (event) => {
+    if (carriesFile(event) && --depth <= 0) {
+      depth = 0;
+      drop.hidden = true;
+    }
+  });
+  document.addEventListener("dragover", (event) => {
+    if (carriesFile(event)) event.preventDefault();
+  });
+  document.addEventListener("drop", (event) => {
+    if (!carriesFile(event)) return;
+    event.preventDefault();
+    depth = 0;
+    drop.hidden = true;
+    if (event.dataTransfer.files.length) takePicture(event.dataTransfer.files);
+  });
+  document.addEventListener("paste", (event) => {
+    if (!event.clipboardData?.files.length) return;
+    event.preventDefault();
+    takePicture(event.clipboardData.files);
+  });
+})();

@@ -1,0 +1,270 @@
+"""What the templates show: answers of the engine, put into words, bars and links."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+from urllib.parse import urlencode
+
+from service.errors import ServiceError
+from service.schemas import (
+    ID_MAXIMUM,
+    CaptionAnswer,
+    ImageAnswer,
+    Mode,
+    SearchFacts,
+    thumbnail_url,
+)
+from service.settings import Settings
+from service.timing import Stages
+
+SIZES = (12, 24, 48, 96)
+DEFAULT_SIZE = 24
+DEFAULT_MODE: Mode = "certified"
+
+# Captions are written for many pictures, so that a list without repeats needs more hits.
+FOLDING = 8
+SHOWN_PER_CAPTION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What the address asks for; addresses leave out what is usual."""
+
+    text: str = ""
+    image_id: int | None = None
+    k: int = DEFAULT_SIZE
+    mode: Mode = DEFAULT_MODE
+
+    @classmethod
+    def read(cls, text: str, k: str, mode: str, settings: Settings) -> Query:
+        """Read an address kindly: options that make no sense are the usual ones."""
+        size = int(k) if k.isascii() and k.isdigit() and len(k) < 10 else DEFAULT_SIZE
+        return cls(
+            text=" ".join(text.split()),
+            k=min(max(1, size), settings.k_maximum),
+            mode=next((known for known in get_args(Mode) if known == mode), DEFAULT_MODE),
+        )
+
+    def about(self, image: str) -> Query:
+        """Return this query about a stored image, unless there are words, which win.
+
+        Raises:
+            ServiceError: `not_found`, when `image` is not what an image's number looks like.
+        """
+        if self.text or not image.strip():
+            return self
+        if not (image.isascii() and image.isdigit() and int(image[:20]) <= ID_MAXIMUM):
+            raise ServiceError("not_found", "there is no such image")
+        return replace(self, image_id=int(image))
+
+    def url(self) -> str:
+        """Return the address of this query."""
+        return self._address("/", {})
+
+    def picture_url(self) -> str:
+        """Return where a picture is posted to be asked about."""
+        return self._address("/page/picture", {})
+
+    def of_text(self, text: str) -> str:
+        """Return the address of the pictures a caption is true of, with the same options."""
+        return replace(self, text=text, image_id=None).url()
+
+    def of_image(self, image_id: int) -> str:
+        """Return the address of the captions true of a stored image, with the same options."""
+        return replace(self, text="", image_id=image_id).url()
+
+    def _address(self, path: str, parts: dict[str, str]) -> str:
+        if self.text:
+            parts["q"] = self.text
+        elif self.image_id is not None:
+            parts["image"] = str(self.image_id)
+        if self.k != DEFAULT_SIZE:
+            parts["k"] = str(self.k)
+        if self.mode != DEFAULT_MODE:
+            parts["mode"] = self.mode
+        return f"{path}?{urlencode(parts)}" if parts else path
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Words that lead to what they are true of."""
+
+    text: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thumbnail:
+    """A small picture that leads to what is true of it."""
+
+    url: str
+    thumbnail_url: str
+    alt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A violation as a bar: full when the caption holds exactly, empty when all of it is missing.
+
+    Points have unit norm, so that the root of the violation is the missing share of the caption's
+    length; the bar is the share that is there.
+    """
+
+    violation: float
+
+    @property
+    def percent(self) -> int:
+        """Return the length of the bar, 0 to 100; only an exact hold fills it."""
+        there = 100 * (1 - math.sqrt(min(1.0, max(0.0, self.violation))))
+        return min(99, round(there)) if self.violation > 0 else 100
+
+    @property
+    def level(self) -> str:
+        """Return the class that colours the bar."""
+        return self._reading[0]
+
+    @property
+    def word(self) -> str:
+        """Return what the bar says, in a word or two."""
+        return self._reading[1]
+
+    @property
+    def number(self) -> str:
+        """Return the violation itself."""
+        return f"{self.violation:.4f}"
+
+    @property
+    def _reading(self) -> tuple[str, str]:
+        return next((level, word) for least, level, word in _READINGS if self.percent >= least)
+
+
+_READINGS = (
+    (80, "holds", "holds"),
+    (65, "nearly", "nearly"),
+    (45, "partly", "in part"),
+    (0, "hardly", "hardly"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A picture that a caption is more or less true of."""
+
+    url: str
+    thumbnail_url: str
+    alt: str
+    fit: Fit
+    captions: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A caption more or less true of a picture, and pictures it was written for."""
+
+    text: str
+    url: str
+    fit: Fit
+    images: tuple[Thumbnail, ...]
+    count: int
+
+    @property
+    def more(self) -> int:
+        """Count the pictures that are not shown."""
+        return self.count - len(self.images)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The picture that was asked about: a stored one, or one that a visitor brought."""
+
+    url: str
+    name: str
+    alt: str
+    captions: tuple[Link, ...] = ()
+    file_url: str = ""
+    image_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How sure an answer is: `proof` is a class name, `sentence` is for people."""
+
+    proof: str
+    sentence: str
+
+
+def verdict(facts: SearchFacts, shown: int, thing: str, stages: Stages) -> Verdict:
+    """Say how sure an answer is and how long it took."""
+    took = f"in {max(1, round(stages.seconds['total'] * 1000)):,} ms"
+    best = f"The best {shown:,} of {count(facts.searched, thing)}"
+    if facts.searched <= shown:
+        best = f"All {count(facts.searched, thing)}, the best first"
+    if facts.mode == "exact":
+        return Verdict("proved", f"{best}, every one compared, {took}")
+    if facts.certified:
+        return Verdict("proved", f"{best}, proved exact, {took}")
+    return Verdict("likely", f"{best}, found {took}, likely but not proved")
+
+
+def count(number: int, thing: str) -> str:
+    """Return a number of things, as in "2,000 pictures"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def cards(answer: ImageAnswer, query: Query) -> list[Card]:
+    """Return the pictures of an answer, the best first."""
+    return [
+        Card(
+            url=query.of_image(hit.image_id),
+            thumbnail_url=hit.thumbnail_url,
+            alt=hit.captions[0] if hit.captions else hit.file_name,
+            fit=Fit(hit.violation),
+            captions=links(hit.captions, query),
+        )
+        for hit in answer.hits
+    ]
+
+
+def lines(answer: CaptionAnswer, query: Query) -> list[Line]:
+    """Return the captions of an answer, the best first, those that say the same only once."""
+    folded: dict[str, list[int]] = {}
+    for at, hit in enumerate(answer.hits):
+        folded.setdefault(_gist(hit.caption), []).append(at)
+    result = []
+    for places in list(folded.values())[: query.k]:
+        best = answer.hits[places[0]]
+        image_ids = list(dict.fromkeys(answer.hits[at].image_id for at in places))
+        result.append(
+            Line(
+                text=best.caption,
+                url=query.of_text(best.caption),
+                fit=Fit(best.violation),
+                images=tuple(
+                    thumbnail(image_id, best.caption, query)
+                    for image_id in image_ids[:SHOWN_PER_CAPTION]
+                ),
+                count=len(image_ids),
+            )
+        )
+    return result
+
+
+def links(captions: Sequence[str], query: Query) -> tuple[Link, ...]:
+    """Return captions as links, each said once."""
+    once: dict[str, str] = {}
+    for text in captions:
+        once.setdefault(_gist(text), text)
+    return tuple(Link(text, query.of_text(text)) for text in once.values())
+
+
+def thumbnail(image_id: int, alt: str, query: Query) -> Thumbnail:
+    """Return a stored image as a small picture that can be clicked."""
+    return Thumbnail(query.of_image(image_id), thumbnail_url(image_id), alt)
+
+
+def _gist(caption: str) -> str:
+    """Return what makes two captions the same to a reader: no case, spacing or full stop."""
+    return " ".join(caption.casefold().split()).rstrip(" .!")

@@ -1,0 +1,126 @@
+"""The first view: a sample of the collection, always the same, and captions to begin with."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sql
+
+from index.catalog import IMAGES
+from models.vocabulary import words
+from service.page.view import Link, Query, Thumbnail, count, links, thumbnail
+
+if TYPE_CHECKING:
+    from index.store import Index
+    from service.engine import Engine
+
+SHOWN = 24
+_SAMPLED = 120  # images whose captions are read for the examples
+_SEED = 0
+_LENGTHS = (3, 4, 5, 5, 6, 7)  # of the examples, in words
+
+# Words that say nothing of what a caption is about.
+_SMALL = frozenset(
+    words(
+        "a an and are at by down for from has her his in is it its near next of off on one out "
+        "over some the their there this to two under up wearing while with"
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the first view shows of one generation of a collection."""
+
+    generation: int
+    images: tuple[tuple[int, str], ...]
+    examples: tuple[str, ...]
+    facts: str
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """A sample with its links."""
+
+    images: tuple[Thumbnail, ...]
+    examples: tuple[Link, ...]
+    facts: str
+
+
+async def sample(engine: Engine, known: Sample | None) -> Sample:
+    """Return the sample of the present generation: `known`, if it still is."""
+    if known is not None and known.generation == engine.index.generation:
+        return known
+    return await engine.in_catalog(lambda: draw(engine.index))
+
+
+def linked(drawn: Sample, query: Query) -> Welcome:
+    """Return a sample whose links keep the options of a query."""
+    return Welcome(
+        images=tuple(thumbnail(image_id, alt, query) for image_id, alt in drawn.images),
+        examples=links(drawn.examples, query),
+        facts=drawn.facts,
+    )
+
+
+def draw(index: Index) -> Sample:
+    """Draw the sample of a collection: reads a few hundred rows, whatever its size."""
+    info = index.info()
+    image_ids = _some_images(index)
+    captions = {
+        image_id: [row.text for row in rows]
+        for image_id, rows in index.captions_of(image_ids).items()
+    }
+    return Sample(
+        generation=info.generation,
+        images=tuple(
+            (image_id, next(iter(captions[image_id]), f"picture {image_id}"))
+            for image_id in image_ids[:SHOWN]
+        ),
+        examples=tuple(inviting(text for texts in captions.values() for text in texts)),
+        facts=(
+            f"{count(info.images, 'picture')} and {count(info.captions, 'caption')}, "
+            f"answered by the model {info.model.name}."
+        ),
+    )
+
+
+def _some_images(index: Index) -> list[int]:
+    """Return the ids of images scattered over the collection, in a random order that stays."""
+    column = IMAGES.c.id
+    with index.catalog.reading() as connection:
+        low, high = connection.execute(sql.select(sql.func.min(column), sql.func.max(column))).one()
+        if low is None:
+            return []
+        dice = random.Random(_SEED)
+        found: dict[int, None] = {}
+        for _ in range(2 * _SAMPLED):
+            at_least = column >= dice.randint(low, high)
+            nearest = sql.select(column).where(at_least).order_by(column).limit(1)
+            found[int(connection.execute(nearest).scalar_one())] = None
+            if len(found) == _SAMPLED:
+                break
+    return list(found)
+
+
+def inviting(captions: Iterable[str]) -> list[str]:
+    """Choose captions that speak of different things, from the general to the particular.
+
+    Of each wanted length it takes the one that is said most often, the first of equals.
+    """
+    said_often = [text for text, _ in Counter(captions).most_common()]
+    chosen: list[str] = []
+    said: set[str] = set()
+    for length in _LENGTHS:
+        for text in said_often:
+            about = [word for word in words(text) if word not in _SMALL]
+            fresh = len({*about, *said}) == len(about) + len(said)
+            if len(text.split()) == length and about and fresh:
+                chosen.append(text)
+                said.update(about)
+                break
+    return chosen
