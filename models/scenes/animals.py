@@ -178,14 +178,12 @@ def _ears(pen: Pen, kind: str, ear: Colour, at: Point) -> None:
     """Draw what stands behind the head: ears and horns."""
     x, y = at
     if kind == "cat":
-        for tip in (-0.62, 0.5):
+        for tip in (-2.1, 1.5):
             pen.polygon(
-                (
-                    (x + 3.4 * tip - 1.3, y + 1.6),
-                    (x + 3.4 * tip, y + 4.9),
-                    (x + 3.4 * tip + 1.4, y + 1.4),
-                ),
-                ear,
+                ((x + tip - 1.5, y + 1.2), (x + tip - 0.2, y + 5.4), (x + tip + 1.5, y + 1.2)), ear
+            )
+            pen.polygon(
+                ((x + tip - 0.6, y + 2.0), (x + tip - 0.1, y + 4.0), (x + tip + 0.7, y + 2.0)), PINK
             )
     elif kind == "horse":
         pen.polygon(((x - 2.4, y + 2), (x - 2.0, y + 5.6), (x - 0.2, y + 2.6)), ear)

@@ -13,14 +13,14 @@ from models.scenes.scene import Situation
 HEIGHTS = {"man": 48.0, "woman": 46.0, "boy": 33.0, "girl": 32.0}
 SEAT = 13.0
 HALF_WIDTHS = {
-    "poodle": 10.0,
-    "labrador": 12.0,
+    "poodle": 12.0,
+    "labrador": 14.0,
     "cat": 10.0,
     "rabbit": 7.0,
-    "horse": 20.0,
-    "cow": 19.0,
-    "sheep": 13.0,
-    "pig": 13.0,
+    "horse": 24.0,
+    "cow": 22.0,
+    "sheep": 14.0,
+    "pig": 15.0,
     "hen": 8.0,
     "duck": 8.0,
     "parrot": 11.0,
@@ -176,7 +176,7 @@ class _Layout:
     def half(self, index: int) -> float:
         """Return half the width of an entity on the ground."""
         if self._kind(index) in HEIGHTS:
-            return 0.2 * self.unit(index)
+            return 0.24 * self.unit(index)
         return HALF_WIDTHS[self._kind(index)] * self.unit(index)
 
     def _cover(self, left: float, right: float) -> None:
@@ -190,7 +190,8 @@ class _Layout:
         figure = Figure(index, x, 0.0, self.unit(index), pose)
         if pose == "fly":
             figure = replace(figure, y=52.0)
-        self._cover(x - self.half(index), x + self.half(index))
+        stride = 1.4 if pose == "run" else 1.0
+        self._cover(x - stride * self.half(index), x + stride * self.half(index))
         for relation in self.situation.relations:
             if relation.subject == index:
                 figure = getattr(self, f"_{relation.name.replace(' ', '_')}")(
@@ -223,7 +224,7 @@ class _Layout:
             action = self.situation.entities[target].action
             pose = "walk" if action == "walking" else "stand"
             self.behind.append(Figure(target, figure.x + 2, 0.0, 1.0, pose))
-            self._cover(-19, 22)
+            self._cover(-18, 29)
             hips = (0.36 if child else 0.42) * figure.unit
             return replace(figure, pose="ride", y=24.5 - hips, front=(0.2, 0.48), back=(0.2, 0.48))
         self.behind.append(Figure(target, figure.x, 0.0, 1.0))
