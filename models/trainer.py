@@ -50,8 +50,10 @@ class TrainingConfig:
 
     Attributes:
         preprocessing: how pictures become pixels.
-        epochs: passes over the images, each with one random caption.
-        batch_size: pairs in a batch; all but the own one are contrastive.
+        epochs: passes over the images.
+        batch_size: images in a batch.
+        captions_per_image: random captions of each image in a batch; an image with fewer
+            gives them all. More than one pays where the images are the costly part.
         learning_rate: Adam's, at its highest.
         schedule: "constant", or "cosine" from the highest to zero over all epochs.
         warm_up: steps over which the learning rate rises from zero.
@@ -71,6 +73,7 @@ class TrainingConfig:
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
     epochs: int = 30
     batch_size: int = 128
+    captions_per_image: int = 1
     learning_rate: float = 1e-3
     schedule: Literal["constant", "cosine"] = "constant"
     warm_up: int = 0
@@ -86,8 +89,10 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained with (ValueError)."""
-        if self.epochs < 1 or self.batch_size < 2 or self.patience < 1:
-            raise ValueError("epochs and patience are at least 1, batch_size at least 2")
+        if min(self.epochs, self.patience, self.captions_per_image) < 1 or self.batch_size < 2:
+            raise ValueError(
+                "epochs, patience and captions_per_image are at least 1, batch_size at least 2"
+            )
         if self.learning_rate <= 0 or self.margin <= 0 or self.clip_norm <= 0:
             raise ValueError("learning_rate, margin and clip_norm are above 0")
 
@@ -268,14 +273,14 @@ class _Run:
         kept = time.monotonic()
         self.model.train()
         self.model.captions.product = self.product
-        for step, rows, captions in self._batches(epoch, self.notes["step"]):
+        for step, *batch in self._batches(epoch, self.notes["step"]):
             if stop is not None and stop():
                 self.keep()
                 raise TrainingStopped(
                     f"stopped in epoch {epoch + 1} of {self.config.epochs}; the same command "
                     f"goes on from there"
                 )
-            self.notes["loss"] += self._step(epoch, step, rows, captions)
+            self.notes["loss"] += self._step(epoch, step, *batch)
             self.notes["step"] = step + 1
             if report is not None:
                 report(Progress(epoch, step + 1, self.steps, self.notes["loss"] / (step + 1)))
@@ -317,30 +322,36 @@ class _Run:
         dtype = torch.float16 if self.config.saved_dtype == "float16" else torch.float32
         checkpoint.save(self.folder, self.model, self.name, metrics, dtype)
 
-    def _batches(self, epoch: int, first: int) -> Iterator[tuple[int, Rows, Rows]]:
-        """Yield (step, images, captions) from step `first` on; no image comes twice an epoch.
+    def _batches(self, epoch: int, first: int) -> Iterator[tuple[int, Rows, Rows, Rows]]:
+        """Yield (step, images, captions, owners) from step `first` on.
 
-        With one caption to an image, no batch holds two captions of one image, which would be
-        false contrastive terms.
+        No image comes twice in an epoch. `owners` says which of the batch's images each of its
+        captions was written for.
         """
         draw = np.random.default_rng([self.config.seed, epoch])
         order = draw.permutation(len(self.dataset))
-        captions = self.first_caption + draw.integers(0, self.caption_counts)
-        size = self.config.batch_size
+        size, take = self.config.batch_size, self.config.captions_per_image
+        chosen = [
+            first_caption + draw.choice(count, min(take, count), replace=False)
+            for first_caption, count in zip(self.first_caption, self.caption_counts, strict=True)
+        ]
         for step in range(first, self.steps):
             rows = order[step * size : (step + 1) * size]
-            yield step, rows, captions[rows]
+            captions = [chosen[row] for row in rows]
+            owners = np.repeat(np.arange(len(rows)), [len(own) for own in captions])
+            yield step, rows, np.concatenate(captions), owners
 
-    def _step(self, epoch: int, step: int, rows: Rows, captions: Rows) -> float:
+    def _step(self, epoch: int, step: int, rows: Rows, captions: Rows, owners: Rows) -> float:
         config, draw = self.config, np.random.default_rng([self.config.seed, epoch, step])
         for group in self.optimizer.param_groups:
             group["lr"] = _learning_rate(config, epoch * self.steps + step, self.steps)
         tokens, lengths = self._tokens(captions, draw)
         image_points = self.images.points(self.model, self.rows[rows], draw)
         caption_points = self.model.caption_points(tokens, lengths)
-        true = torch.from_numpy(self.truth.holds(rows, captions)).to(image_points.device)
         penalty = penalties(config.model.score, image_points, caption_points)
-        loss = ranking_loss(penalty, config.margin, true)
+        true = torch.from_numpy(self.truth.holds(rows, captions)).to(penalty.device)
+        own = torch.from_numpy(owners).to(penalty.device)
+        loss = ranking_loss(penalty, own, true, config.margin)
         if not torch.isfinite(loss):
             raise TrainingError(
                 f"the loss is {loss.item()} in epoch {epoch + 1}, step {step + 1}: look for "
@@ -351,7 +362,7 @@ class _Run:
         for weight in self.weights:
             torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
         self.optimizer.step()
-        return float(loss.detach()) / len(rows)
+        return float(loss.detach()) / len(captions)
 
     def _tokens(self, captions: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
         lengths = np.array([len(self.tokens[caption]) for caption in captions])

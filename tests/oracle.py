@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 def violation(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     """E(x, y) over the last dimension, with broadcasting."""
     gap = np.asarray(y, dtype=np.float64) - np.asarray(x, dtype=np.float64)
-    return np.square(np.maximum(gap, 0)).sum(-1)
+    return np.asarray(np.square(np.maximum(gap, 0)).sum(-1))
 
 
 def pairwise_violation(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from models import evaluation
 from models.datasets import Caption, Dataset, Image
@@ -21,10 +22,8 @@ def dataset(captions: list[list[str]]) -> Dataset:
     return Dataset("test", tuple(images))
 
 
-def unit(rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> np.ndarray[
-    tuple[int, int], np.dtype[np.float32]
-]:
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+def unit(rows: NDArray[np.float64]) -> NDArray[np.float32]:
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
 
 @pytest.mark.parametrize("score", SCORES)

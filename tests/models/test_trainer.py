@@ -115,7 +115,15 @@ def test_a_training_stopped_anywhere_ends_with_the_same_weights(
     data: tuple[Dataset, ImageInput] = (collection(), features(collection()))
     if kind == "pixels":
         data = pixels(collection(), tmp_path / "pictures")
-    config = replace(CONFIG, epochs=2, warm_up=3, schedule="cosine", unknown_rate=0.1)
+    config = replace(
+        CONFIG,
+        epochs=2,
+        captions_per_image=2,
+        warm_up=3,
+        schedule="cosine",
+        unknown_rate=0.1,
+        precision="bfloat16",
+    )
     run(tmp_path / "straight", config, data)
     with pytest.raises(TrainingStopped, match="goes on from there"):
         run(tmp_path / "stopped", config, data, stop=stop_after(steps))
@@ -183,9 +191,7 @@ def test_images_without_captions_or_features_are_left_out() -> None:
         available(dataset, FeatureInput(np.array([9]), np.zeros((1, 4), dtype=np.float32)))
 
 
-def test_no_batch_holds_two_captions_of_one_image(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_epoch_sees_every_image_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[int]] = []
     images = features(collection())
 
