@@ -12,6 +12,7 @@ from models.scenes.concepts import (
     SCENERY,
     SIZED,
     SYMMETRIC,
+    TOGETHER,
     ancestors,
     implied_relations,
     is_a,
@@ -56,7 +57,7 @@ def describe(scene: Scene, rng: Random) -> Statement:
             and IMPLIED_ACTIONS.get(relation.name, (None, None))[side] == entity.action
             for relation in whole.relations
             for side in (0, 1)
-        )
+        ) or any(r.object == index and r.name in TOGETHER for r in whole.relations)
         shown.append(replace(entity, action=None) if standing or told else entity)
     if SCENERY.get(whole.place or "") == whole.entities[-1].kind:
         shown.pop()
@@ -187,6 +188,12 @@ class _Draft:
             for link in self.links
             for side in (0, 1)
             if (link.subject, link.object)[side] == index
+        ]
+        implied += [
+            self.chosen[other].action
+            for link in self.links
+            if link.name in TOGETHER and index in (link.subject, link.object)
+            for other in (link.subject, link.object)
         ]
         if whole.action and not said.action and whole.action not in implied:
             found["action"] = whole.action

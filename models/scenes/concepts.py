@@ -145,6 +145,8 @@ IMPLIED_ACTIONS: dict[str, tuple[str | None, str | None]] = {
     "chasing": ("running", None),
     "sitting on": ("sitting", None),
 }
+# Who is related so does the same.
+TOGETHER = frozenset({"hand in hand with"})
 
 
 @cache

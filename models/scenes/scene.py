@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from models.scenes.concepts import IMPLIED_ACTIONS, SYMMETRIC, ancestors, implied_relations
+from models.scenes.concepts import (
+    IMPLIED_ACTIONS,
+    SYMMETRIC,
+    TOGETHER,
+    ancestors,
+    implied_relations,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,9 @@ class Situation:
             ):
                 if action:
                     actions[index].add(action)
+            if relation.name in TOGETHER:
+                shared = actions[relation.subject] | actions[relation.object]
+                actions[relation.subject] = actions[relation.object] = shared
         features = []
         for entity, doing in zip(self.entities, actions, strict=True):
             everywhere = frozenset(_features_above(entity))

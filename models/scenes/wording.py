@@ -97,6 +97,7 @@ def write(situation: Situation, rng: Random) -> str:
     subjects = [index for index in range(len(situation.entities)) if index not in objects]
     busy = {relation.subject for relation in situation.relations}
     busy |= {index for index in subjects if situation.entities[index].action}
+    subjects.sort(key=lambda index: index not in busy)  # verbs stay with the subject before them
     finite = busy.issuperset(subjects) and rng.random() < 0.25
     clauses = [_clause(situation, index, finite, rng) for index in subjects]
     text = clauses[0][0]
