@@ -197,6 +197,26 @@ def test_an_unfrozen_backbone_learns() -> None:
     assert backbone.get_buffer("network.conv1.1.num_batches_tracked") == 1
 
 
+@pytest.mark.parametrize(
+    "name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "densenet121", "googlenet", "vgg11"]
+)
+def test_a_copy_for_inference_computes_the_same(name: str) -> None:
+    backbone = build_backbone(name)
+    for layer in backbone.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.get_buffer("running_mean").normal_()
+            layer.get_buffer("running_var").uniform_(0.5, 2)
+    pixels = torch.randn(2, 3, 64, 64)
+    before = backbone.fingerprint()
+    copied = backbone.for_inference()
+    with torch.inference_mode():
+        expected = backbone.eval()(pixels)
+        torch.testing.assert_close(copied(pixels), expected, rtol=1e-3, atol=1e-5)
+    assert backbone.fingerprint() == before
+    assert not backbone.frozen
+    assert not any(parameter.requires_grad for parameter in copied.parameters())
+
+
 def test_the_fingerprint_sees_the_name_and_every_weight_and_no_counter() -> None:
     backbone = build_backbone(SMALL)
     first = backbone.fingerprint()

@@ -1,0 +1,261 @@
+"""Features of pictures on disk: as much as is finished, whenever the power goes.
+
+A folder of three files:
+
+    features.f16     rows of F float16, one after the other
+    images.i64       for each row the image's id and a hash of its file name
+    manifest.json    how many rows there are, and what made them
+
+Rows are appended and reach the disk before the manifest counts them; what lies beyond its count
+is of a run that was cut off, and the next one overwrites it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.datasets import Image
+from models.files import write_whole
+from models.pictures import Preprocessing
+
+MANIFEST, FEATURES, IMAGES = "manifest.json", "features.f16", "images.i64"
+FORMAT = 1
+
+
+class FeaturesError(Exception):
+    """Features that cannot be made or used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """What features depend on beside the picture.
+
+    Attributes:
+        backbone: torchvision's name of the network.
+        weights: `Backbone.fingerprint()`.
+        dimension: F.
+        preprocessing: how pictures are read.
+    """
+
+    backbone: str
+    weights: str
+    dimension: int
+    preprocessing: Preprocessing
+
+
+@dataclass(frozen=True)
+class FeatureStore:
+    """The features of n images, on disk.
+
+    Attributes:
+        maker: the network and the preprocessing that made them.
+        image_ids: (n,) int64.
+        features: (n, F) float16, mapped from disk.
+        skipped: by image id, why its picture gave no features.
+    """
+
+    folder: Path
+    maker: Maker
+    image_ids: NDArray[np.int64]
+    name_hashes: NDArray[np.int64]
+    features: NDArray[np.float16]
+    skipped: Mapping[int, str]
+
+    @property
+    def weights(self) -> str:
+        """The fingerprint of the network's weights."""
+        return self.maker.weights
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """How pictures were read."""
+        return self.maker.preprocessing
+
+    @cached_property
+    def _by_id(self) -> NDArray[np.intp]:
+        return np.argsort(self.image_ids, kind="stable")
+
+    def __len__(self) -> int:
+        return len(self.image_ids)
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Open what `extract` wrote, finished or not.
+
+        Raises:
+            FeaturesError: there are no features, or the files do not agree.
+        """
+        manifest = _read_manifest(folder)
+        if manifest is None:
+            raise FeaturesError(
+                f"there are no features in {folder}: make them with "
+                f"'hasse features ... --out {folder}'"
+            )
+        rows, maker = manifest.rows, manifest.maker
+        if rows == 0:
+            raise FeaturesError(f"the features in {folder} are of no image yet: make them again")
+        expected = {FEATURES: rows * maker.dimension * 2, IMAGES: rows * 16}
+        for name, size in expected.items():
+            path = folder / name
+            if not path.is_file() or path.stat().st_size < size:
+                raise FeaturesError(
+                    f"{path} is missing or shorter than {MANIFEST} says: delete {folder} and "
+                    f"make the features again"
+                )
+        images = np.fromfile(folder / IMAGES, dtype="<i8", count=2 * rows).reshape(rows, 2)
+        features = np.memmap(
+            folder / FEATURES, dtype="<f2", mode="r", shape=(rows, maker.dimension)
+        )
+        return cls(folder, maker, images[:, 0], images[:, 1], features, manifest.skipped)
+
+    def select(self, image_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the features of images, in the order asked for: (B,) ids -> (B, F) float32.
+
+        Raises:
+            FeaturesError: an image has none; it is named.
+        """
+        wanted = np.asarray(image_ids, dtype=np.int64)
+        found = np.searchsorted(self.image_ids, wanted, sorter=self._by_id)
+        rows = self._by_id[np.minimum(found, len(self) - 1)]
+        missing = wanted[self.image_ids[rows] != wanted]
+        if len(missing):
+            raise FeaturesError(
+                f"{len(missing):,} images have no features in {self.folder}, the first has the "
+                f"id {missing[0]}: run 'hasse features' on this dataset again"
+            )
+        return self.features[rows].astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    maker: Maker
+    rows: int
+    skipped: dict[int, str]
+
+
+def _read_manifest(folder: Path) -> _Manifest | None:
+    path = folder / MANIFEST
+    if not path.is_file():
+        return None
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise FeaturesError(
+                f"{path} has format {content['format']}; this version reads {FORMAT}: "
+                f"delete {folder} and make the features again"
+            )
+        fields = content["maker"]
+        maker = Maker(**fields | {"preprocessing": Preprocessing(**fields["preprocessing"])})
+        skipped = {int(image_id): str(line) for image_id, line in content["skipped"].items()}
+        return _Manifest(maker, int(content["rows"]), skipped)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FeaturesError(
+            f"{path} cannot be read ({error}): delete {folder} and make the features again"
+        ) from error
+
+
+class Appender:
+    """The one writer of a folder of features."""
+
+    def __init__(self, folder: Path, manifest: _Manifest) -> None:
+        self.folder = folder
+        self._manifest = manifest
+        self.skipped = dict(manifest.skipped)
+        self._pending: list[tuple[Sequence[Image], NDArray[np.float16]]] = []
+
+    @property
+    def rows(self) -> int:
+        """How many rows are durable."""
+        return self._manifest.rows
+
+    def add(self, images: Sequence[Image], features: NDArray[np.float16]) -> None:
+        """Take rows, to be written by the next `commit`: B images, (B, F)."""
+        self._pending.append((images, features))
+
+    def commit(self) -> None:
+        """Make what was added durable: from here on no kill loses it."""
+        rows, row_bytes = self.rows, self._manifest.maker.dimension * 2
+        images = [(image.id, name_hash(image)) for some, _ in self._pending for image in some]
+        manifest = replace(self._manifest, rows=rows + len(images), skipped=dict(self.skipped))
+        try:
+            if images:
+                block = np.concatenate([features for _, features in self._pending])
+                _append(self.folder / FEATURES, rows * row_bytes, block.astype("<f2"))
+                _append(self.folder / IMAGES, rows * 16, np.array(images, dtype="<i8"))
+            document = {"format": FORMAT, **asdict(manifest)}
+            write_whole(self.folder / MANIFEST, json.dumps(document, indent=1).encode())
+        except OSError as error:
+            raise FeaturesError(
+                f"features cannot be written to {self.folder} ({error.strerror}): make room or "
+                f"name another --out; what is there is kept, and the same command goes on from it"
+            ) from error
+        # At once: between the two, Ctrl-C would have the next commit write these rows again.
+        self._manifest, self._pending = manifest, []
+
+
+@contextmanager
+def appending(folder: Path, maker: Maker) -> Iterator[Appender]:
+    """Open a folder for adding features, alone.
+
+    Raises:
+        FeaturesError: what is there was made otherwise, or another process is at it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FeaturesError(
+                f"another process is writing features to {folder}: wait for it, or name "
+                f"another --out"
+            ) from error
+        manifest = _read_manifest(folder)
+        if manifest is None:
+            manifest = _Manifest(maker, 0, {})
+        _require_same(manifest.maker, maker, folder)
+        yield Appender(folder, manifest)
+    finally:
+        os.close(descriptor)
+
+
+def name_hash(image: Image) -> int:
+    """Return 63 bits of an image's file name: two collections often share their ids."""
+    digest = hashlib.sha256(image.file_name.encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
+
+
+def _require_same(found: Maker, wanted: Maker, folder: Path) -> None:
+    differing: Mapping[str, tuple[object, object]] = {
+        "the network": (found.backbone, wanted.backbone),
+        "its weights (fingerprint)": (found.weights[:12], wanted.weights[:12]),
+        "the preprocessing": (found.preprocessing, wanted.preprocessing),
+    }
+    for what, (there, here) in differing.items():
+        if there != here:
+            raise FeaturesError(
+                f"the features in {folder} were made otherwise: {what} was {there} and is now "
+                f"{here}; name another --out, or delete that folder"
+            )
+
+
+def _append(path: Path, at: int, block: NDArray[Any]) -> None:
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        # Beyond `at` lies at most what a cut-off run left.
+        file.truncate(at)
+        file.seek(at)
+        file.write(block.tobytes())
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,194 @@
+"""Features: what a frozen network sees in each picture, computed once and kept.
+
+Training on features instead of pictures makes an epoch take seconds. With ten crops, features are
+averaged over the crops, after the network's last ReLU, as the paper does.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.backbone import Backbone
+from models.datasets import Dataset, Image
+from models.feature_store import Appender, FeaturesError, FeatureStore, Maker, appending, name_hash
+from models.pictures import PictureError, Preprocessing, open_picture
+
+__all__ = ["ExtractionStopped", "FeatureStore", "FeaturesError", "extract"]
+
+BATCHES_AHEAD = 2  # decoded while the network works on one
+# Whichever comes first. A commit waits for the disk, so it should be rare; a kill loses what
+# was done since.
+COMMIT_IMAGES = 1024
+COMMIT_SECONDS = 30.0
+
+_Decoded = tuple[Image, Future[Tensor]]
+
+
+class ExtractionStopped(Exception):
+    """Extraction was asked to stop; everything done so far is on disk."""
+
+
+def extract(
+    dataset: Dataset,
+    backbone: Backbone,
+    preprocessing: Preprocessing,
+    folder: Path,
+    *,
+    device: str | torch.device = "cpu",
+    batch_size: int = 32,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+    skipped: Callable[[str], None] | None = None,
+) -> FeatureStore:
+    """Compute the features of all images that have none in `folder` yet, and open them.
+
+    A run that was killed goes on where it was and ends in the same bytes. Images that are new in
+    the dataset are appended; pictures that cannot be read are left out and tried again by the
+    next run. `batch_size` is how many crops the network takes at a time, `workers` how many
+    threads decode (by default one a core); `skipped` is told one line of each image left out.
+
+    Raises:
+        FeaturesError: what is in `folder` was made with another network, preprocessing or
+            dataset; features are not finite; nothing could be read; or the disk is full.
+        ExtractionStopped: `stop`, asked after each batch, said so.
+    """
+    maker = Maker(backbone.name, backbone.fingerprint(), backbone.feature_dimension, preprocessing)
+    network = backbone.for_inference().to(device)
+    pictures_per_batch = max(1, batch_size // preprocessing.crops)
+    with appending(folder, maker) as writer:
+        todo = _remaining(dataset, writer)
+        done = len(dataset) - len(todo)
+        committed_at, since = time.monotonic(), 0
+        try:
+            for batch in _decoded(todo, preprocessing, pictures_per_batch, workers):
+                images, pixels = _readable(batch, writer, skipped)
+                if images:
+                    features = _features(network, pixels, batch_size, torch.device(device))
+                    writer.add(images, _finite(features, images, maker))
+                done += len(batch)
+                since += len(batch)
+                if progress is not None:
+                    progress(done, len(dataset))
+                if since >= COMMIT_IMAGES or time.monotonic() - committed_at > COMMIT_SECONDS:
+                    writer.commit()
+                    committed_at, since = time.monotonic(), 0
+                if stop is not None and stop() and done < len(dataset):
+                    raise ExtractionStopped(
+                        f"{done:,} of {len(dataset):,} pictures are done and kept in {folder}"
+                    )
+        finally:
+            # What the network has done is worth keeping whatever ends the loop, Ctrl-C included.
+            writer.commit()
+        if writer.rows == 0:
+            why = next(iter(writer.skipped.values()), "it has no images")
+            raise FeaturesError(
+                f"no picture of '{dataset.name}' could be read ({why}): "
+                f"are the pictures where the dataset says?"
+            )
+    return FeatureStore.open(folder)
+
+
+def _remaining(dataset: Dataset, writer: Appender) -> list[Image]:
+    """List the images without features: new ones in order, then those skipped before."""
+    folder = writer.folder
+    if writer.rows == 0:
+        stored: dict[int, int] = {}
+    else:
+        store = FeatureStore.open(folder)
+        stored = dict(zip(store.image_ids.tolist(), store.name_hashes.tolist(), strict=True))
+    shared = [image for image in dataset.images if image.id in stored]
+    if stored and not shared:
+        raise FeaturesError(
+            f"the features in {folder} are of another dataset, which shares no image with "
+            f"'{dataset.name}': name another --out, or delete that folder"
+        )
+    for image in shared:
+        if stored[image.id] != name_hash(image):
+            raise FeaturesError(
+                f"the features in {folder} are of another dataset, in which image {image.id} is "
+                f"not {image.file_name}: name another --out, or delete that folder"
+            )
+    missing = [image for image in dataset.images if image.id not in stored]
+    # Stable: batches of the rest are then the same as without the interruption.
+    return sorted(missing, key=lambda image: image.id in writer.skipped)
+
+
+def _decoded(
+    images: Sequence[Image], preprocessing: Preprocessing, size: int, workers: int | None
+) -> Iterator[list[_Decoded]]:
+    """Yield batches of pictures that threads are decoding ahead of the reader."""
+
+    def decode(image: Image) -> Tensor:
+        return preprocessing.apply(open_picture(image.path, at_least=preprocessing.resize))
+
+    source = iter(images)
+    waiting: deque[list[_Decoded]] = deque()
+    pool = ThreadPoolExecutor(workers or os.cpu_count(), thread_name_prefix="decode")
+    try:
+        while True:
+            while len(waiting) <= BATCHES_AHEAD and (batch := list(islice(source, size))):
+                waiting.append([(image, pool.submit(decode, image)) for image in batch])
+            if not waiting:
+                return
+            yield waiting.popleft()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _readable(
+    batch: list[_Decoded], writer: Appender, skipped: Callable[[str], None] | None
+) -> tuple[list[Image], list[Tensor]]:
+    images: list[Image] = []
+    pixels: list[Tensor] = []
+    for image, future in batch:
+        try:
+            pixels.append(future.result())
+            images.append(image)
+            writer.skipped.pop(image.id, None)
+        except PictureError as error:
+            line = f"image {image.id} ({image.file_name}): {error}: skipped"
+            writer.skipped[image.id] = line
+            if skipped is not None:
+                skipped(line)
+    return images, pixels
+
+
+@torch.inference_mode()
+def _features(
+    network: Backbone, pixels: list[Tensor], batch_size: int, device: torch.device
+) -> NDArray[np.float32]:
+    """Run the network over crops, a bounded number at a time: B x (crops, 3, H, W) -> (B, F)."""
+    crops = torch.cat(pixels)  # (B * crops, 3, H, W)
+    parts = torch.split(crops, batch_size)
+    rows = torch.cat([network(part.to(device)).float().cpu() for part in parts])
+    mean: NDArray[np.float32] = rows.reshape(len(pixels), -1, rows.shape[1]).mean(1).numpy()
+    return mean
+
+
+def _finite(
+    features: NDArray[np.float32], images: Sequence[Image], maker: Maker
+) -> NDArray[np.float16]:
+    with np.errstate(over="ignore"):
+        rounded = features.astype(np.float16)
+    bad = np.flatnonzero(~np.isfinite(rounded).all(axis=1))
+    if len(bad):
+        image = images[bad[0]]
+        value = "not numbers" if np.isnan(features[bad[0]]).any() else "beyond 65,504"
+        raise FeaturesError(
+            f"{maker.backbone} gives image {image.id} ({image.file_name}) features that are "
+            f"{value}: its weights are damaged or do not fit this preprocessing; name others "
+            f"with --weights"
+        )
+    return rounded

@@ -1,0 +1,327 @@
+"""Features are computed once, kept through kills and full disks, and never of the wrong thing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image as Pillow
+
+from models import feature_store, features
+from models.backbone import Backbone, build_backbone
+from models.datasets import Dataset, Image, save
+from models.feature_store import appending
+from models.features import ExtractionStopped, FeaturesError, FeatureStore, extract
+from models.pictures import Preprocessing, open_picture
+
+SMALL = Preprocessing(resize=36, crop=32)
+
+
+@pytest.fixture(scope="module")
+def backbone() -> Backbone:
+    torch.manual_seed(0)
+    return build_backbone("shufflenet_v2_x0_5").eval()
+
+
+def pictures(folder: Path, count: int, first_id: int = 1) -> Dataset:
+    """Draw that many pictures, all different, with ids that are in no order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    images = []
+    for at in range(count):
+        path = folder / f"{at:03d}.png"
+        pixels = np.random.default_rng(at).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+        Pillow.fromarray(pixels).save(path)
+        images.append(Image(first_id + at * 7 % 101, path.name, path, "train"))
+    return Dataset("noise", tuple(images))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def refusal(*args: object, **options: object) -> str:
+    with pytest.raises(FeaturesError) as caught:
+        extract(*args, **options)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("crops", [1, 10])
+def test_features_are_the_networks_averaged_over_crops(
+    crops: int, backbone: Backbone, tmp_path: Path
+) -> None:
+    how = replace(SMALL, crops=crops)
+    dataset = pictures(tmp_path / "p", 7)
+    store = extract(dataset, backbone, how, tmp_path / "f", batch_size=8, workers=1)
+    assert store.image_ids.tolist() == [image.id for image in dataset.images]
+    assert store.features.shape == (7, 1024)
+    with torch.inference_mode():
+        for image, row in zip(dataset.images, store.features, strict=True):
+            expected = backbone(how.apply(open_picture(image.path))).mean(0)
+            torch.testing.assert_close(
+                torch.from_numpy(row.astype(np.float32)), expected, rtol=2e-3, atol=1e-4
+            )
+    assert (store.weights, store.preprocessing) == (backbone.fingerprint(), how)
+
+
+def test_features_are_selected_by_id_in_the_order_asked_for(
+    backbone: Backbone, tmp_path: Path
+) -> None:
+    dataset = pictures(tmp_path / "p", 6)
+    store = extract(dataset, backbone, SMALL, tmp_path / "f")
+    ids = [dataset.images[at].id for at in (4, 0, 4)]
+    chosen = FeatureStore.open(tmp_path / "f").select(ids)
+    assert chosen.dtype == np.float32
+    np.testing.assert_array_equal(chosen, store.features[[4, 0, 4]].astype(np.float32))
+    with pytest.raises(FeaturesError, match=r"1 images have no features .* has the id 1000"):
+        store.select([ids[0], 1000])
+
+
+def test_a_finished_run_is_not_done_again(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = pictures(tmp_path / "p", 5)
+    extract(dataset, backbone, SMALL, tmp_path / "f")
+    before = content(tmp_path / "f")
+    monkeypatch.setattr(features, "open_picture", None)
+    extract(dataset, backbone, SMALL, tmp_path / "f")
+    assert content(tmp_path / "f") == before
+
+
+def test_progress_counts_what_was_there_before(backbone: Backbone, tmp_path: Path) -> None:
+    dataset = pictures(tmp_path / "p", 6)
+    part = replace(dataset, images=dataset.images[:4])
+    extract(part, backbone, SMALL, tmp_path / "f")
+    seen: list[tuple[int, int]] = []
+    extract(
+        dataset, backbone, SMALL, tmp_path / "f", batch_size=1, progress=lambda *n: seen.append(n)
+    )
+    assert seen == [(5, 6), (6, 6)]
+
+
+def test_a_dataset_that_grew_gets_the_new_ones_appended(backbone: Backbone, tmp_path: Path) -> None:
+    dataset = pictures(tmp_path / "p", 6)
+    first = extract(replace(dataset, images=dataset.images[2:4]), backbone, SMALL, tmp_path / "f")
+    kept = np.array(first.features)
+    store = extract(dataset, backbone, SMALL, tmp_path / "f")
+    assert store.image_ids.tolist() == [dataset.images[at].id for at in (2, 3, 0, 1, 4, 5)]
+    np.testing.assert_array_equal(store.features[:2], kept)
+
+
+def test_damaged_pictures_are_left_out_told_and_tried_again(
+    backbone: Backbone, tmp_path: Path
+) -> None:
+    dataset = pictures(tmp_path / "p", 5)
+    damaged, missing = dataset.images[1], dataset.images[3]
+    whole = damaged.path.read_bytes()
+    damaged.path.write_bytes(whole[:300])
+    missing.path.unlink()
+    told: list[str] = []
+    store = extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=2, skipped=told.append)
+    assert len(store) == 3
+    assert list(store.skipped.values()) == told
+    assert told[0].startswith(f"image {damaged.id} (001.png): damaged or cut short")
+    assert told[1] == f"image {missing.id} (003.png): file not found: skipped"
+    damaged.path.write_bytes(whole)
+    store = extract(dataset, backbone, SMALL, tmp_path / "f")
+    assert store.image_ids.tolist()[-1] == damaged.id
+    assert list(store.skipped) == [missing.id]
+
+
+def test_nothing_readable_is_an_error(backbone: Backbone, tmp_path: Path) -> None:
+    dataset = pictures(tmp_path / "p", 1)
+    dataset.images[0].path.unlink()
+    assert "no picture of 'noise' could be read" in refusal(
+        dataset, backbone, SMALL, tmp_path / "f"
+    )
+
+
+@pytest.mark.parametrize("crops", [1, 10])
+def test_an_interrupted_run_ends_in_the_same_bytes(
+    crops: int, backbone: Backbone, tmp_path: Path
+) -> None:
+    how, size = replace(SMALL, crops=crops), 2 * crops
+    dataset = pictures(tmp_path / "p", 20)
+    dataset.images[2].path.write_text("not a picture")
+    extract(dataset, backbone, how, tmp_path / "whole", batch_size=size)
+    for batches in (1, 2, 3):
+        stop = iter([*[False] * (batches - 1), True]).__next__
+        with pytest.raises(ExtractionStopped, match="of 20 pictures are done and kept"):
+            extract(dataset, backbone, how, tmp_path / "f", batch_size=size, stop=stop)
+    extract(dataset, backbone, how, tmp_path / "f", batch_size=size)
+    assert content(tmp_path / "f") == content(tmp_path / "whole")
+
+
+def test_ctrl_c_keeps_what_the_network_has_done(backbone: Backbone, tmp_path: Path) -> None:
+    dataset = pictures(tmp_path / "p", 8)
+
+    def interrupt(done: int, total: int) -> None:
+        if done >= 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=2, progress=interrupt)
+    assert len(FeatureStore.open(tmp_path / "f")) == 4
+
+
+# Children are forked before torch has threads of its own, so that only one program has to start.
+KILLER = """
+import os, random, signal, sys, time
+from pathlib import Path
+import torch
+from models import features
+from models.backbone import build_backbone
+from models.datasets import load
+from models.pictures import Preprocessing
+
+dataset, out, whole = load(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3])
+torch.set_num_threads(1)
+torch.manual_seed(0)
+backbone = build_backbone("shufflenet_v2_x0_5").eval()
+features.COMMIT_IMAGES = 1
+
+def run(folder, tell):
+    features.extract(
+        dataset, backbone, Preprocessing(resize=36, crop=32), folder, batch_size=2, workers=1,
+        progress=lambda done, total: os.write(tell, bytes([done])),
+    )
+
+def forked(folder, kill_after=None):
+    listen, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        run(folder, tell)
+        os._exit(0)
+    os.close(tell)
+    finished = 0
+    if kill_after is not None:
+        finished = os.read(listen, 1)[0] - 2  # the batch before the one just told is committed
+        time.sleep(kill_after)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    os.close(listen)
+    return finished, os.waitstatus_to_exitcode(status)
+
+assert forked(whole) == (0, 0)
+kills = 0
+for seed in range(8):
+    finished, status = forked(out, random.Random(seed).uniform(0, 0.02))
+    kills += status == -signal.SIGKILL
+    assert status in {0, -signal.SIGKILL}
+    if finished:
+        assert len(features.FeatureStore.open(out)) >= finished
+assert forked(out) == (0, 0)
+print(kills)
+"""
+
+
+def test_a_kill_at_any_instant_loses_nothing_that_was_finished(tmp_path: Path) -> None:
+    save(pictures(tmp_path / "p", 80), tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, *map(str, (tmp_path, tmp_path / "f", tmp_path / "whole"))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 4
+    assert content(tmp_path / "f") == content(tmp_path / "whole")
+
+
+def test_what_a_cut_off_run_left_beyond_the_count_is_overwritten(
+    backbone: Backbone, tmp_path: Path
+) -> None:
+    dataset = pictures(tmp_path / "p", 4)
+    extract(dataset, backbone, SMALL, tmp_path / "whole", batch_size=2)
+    extract(replace(dataset, images=dataset.images[:2]), backbone, SMALL, tmp_path / "f")
+    for name in (feature_store.FEATURES, feature_store.IMAGES):
+        with (tmp_path / "f" / name).open("ab") as file:
+            file.write(b"\xff" * 777)
+    assert len(FeatureStore.open(tmp_path / "f")) == 2
+    extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=2)
+    assert content(tmp_path / "f") == content(tmp_path / "whole")
+
+
+def test_another_network_weights_preprocessing_or_dataset_is_refused_and_named(
+    backbone: Backbone, tmp_path: Path
+) -> None:
+    dataset = pictures(tmp_path / "p", 3)
+    out = tmp_path / "f"
+    extract(dataset, backbone, SMALL, out)
+    before = content(out)
+    assert "the network was shufflenet_v2_x0_5 and is now shufflenet_v2_x1_0" in refusal(
+        dataset, build_backbone("shufflenet_v2_x1_0"), SMALL, out
+    )
+    assert "its weights (fingerprint) was" in refusal(
+        dataset, build_backbone("shufflenet_v2_x0_5"), SMALL, out
+    )
+    assert "the preprocessing was" in refusal(dataset, backbone, replace(SMALL, crop=30), out)
+    renamed = replace(dataset.images[0], file_name="other.png")
+    assert "is not other.png" in refusal(
+        replace(dataset, images=(renamed, *dataset.images[1:])), backbone, SMALL, out
+    )
+    assert "shares no image with 'noise'" in refusal(
+        pictures(tmp_path / "q", 3, first_id=900), backbone, SMALL, out
+    )
+    assert content(out) == before
+
+
+def test_values_that_are_not_finite_name_the_image(backbone: Backbone, tmp_path: Path) -> None:
+    broken = build_backbone("shufflenet_v2_x0_5")
+    dataset = pictures(tmp_path / "p", 2)
+    with torch.no_grad():
+        broken.get_parameter("network.conv5.1.bias").fill_(1e6)
+    assert f"gives image {dataset.images[0].id} (000.png) features that are beyond" in refusal(
+        dataset, broken, SMALL, tmp_path / "large"
+    )
+    with torch.no_grad():
+        broken.get_parameter("network.conv5.1.bias").fill_(torch.nan)
+    assert "features that are not numbers" in refusal(dataset, broken, SMALL, tmp_path / "nan")
+
+
+def test_a_full_disk_keeps_what_is_there_and_says_so(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = pictures(tmp_path / "p", 6)
+    extract(replace(dataset, images=dataset.images[:2]), backbone, SMALL, tmp_path / "f")
+    for failing in ("_append", "write_whole"):
+        with monkeypatch.context() as patch:
+
+            def full(*_: object) -> None:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+            patch.setattr(feature_store, failing, full)
+            assert "No space left on device" in refusal(dataset, backbone, SMALL, tmp_path / "f")
+        assert len(FeatureStore.open(tmp_path / "f")) == 2
+    assert len(extract(dataset, backbone, SMALL, tmp_path / "f")) == 6
+
+
+def test_two_writers_do_not_mix(backbone: Backbone, tmp_path: Path) -> None:
+    dataset = pictures(tmp_path / "p", 2)
+    maker = extract(dataset, backbone, SMALL, tmp_path / "f").maker
+    with appending(tmp_path / "f", maker):
+        assert "another process is writing" in refusal(dataset, backbone, SMALL, tmp_path / "f")
+
+
+def test_files_that_do_not_agree_are_refused_by_name(backbone: Backbone, tmp_path: Path) -> None:
+    out = tmp_path / "f"
+    with pytest.raises(FeaturesError, match=r"there are no features in .* make them with"):
+        FeatureStore.open(out)
+    extract(pictures(tmp_path / "p", 3), backbone, SMALL, out)
+    for name in (feature_store.FEATURES, feature_store.IMAGES):
+        whole = (out / name).read_bytes()
+        (out / name).write_bytes(whole[:-1])
+        with pytest.raises(FeaturesError, match=f"{name} is missing or shorter"):
+            FeatureStore.open(out)
+        (out / name).write_bytes(whole)
+    for broken in ("", "{}", "[]", '{"format": 9}', '{"format": 1, "maker": {}, "rows": 1}'):
+        (out / feature_store.MANIFEST).write_text(broken)
+        with pytest.raises(FeaturesError, match=r"delete .* and make the features again"):
+            FeatureStore.open(out)
