@@ -9,6 +9,8 @@ from pathlib import Path
 
 from sqlalchemy.exc import OperationalError
 
+REMEDY = "restore it from a backup, or build the index again"  # of a damaged file
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 

@@ -248,7 +248,7 @@ def _offer(violations: Any, ids: Any, count: int, violation: float, id_: int) ->
 
 
 @kernel
-def scan_rows(  # noqa: PLR0917
+def scan_rows(
     points: Points,
     ids: Ids,
     dead: NDArray[np.bool_],

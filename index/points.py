@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from index import durable
-from index.errors import BadPointsError, BadRowsError
+from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
+from index.scan import read_only
 from index.terms import Ids, Kind, Points, Score
 
 
@@ -117,3 +118,21 @@ class GrowingArray:
                 "shape": (self.rows, *self.shape),
             },
         )
+
+
+def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Map a `.npy` file read-only.
+
+    Raises:
+        DamagedIndexError: it is not an array, or not the one expected.
+    """
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        raise DamagedIndexError(f"{path} is not an array file ({error}): {REMEDY}") from error
+    if array.shape != shape or array.dtype != dtype:
+        raise DamagedIndexError(
+            f"{path} holds {array.dtype} {array.shape} and should hold "
+            f"{np.dtype(dtype)} {shape}: {REMEDY}"
+        )
+    return read_only(array)

@@ -1,165 +1,192 @@
-"""Search one generation: candidates, exact violations, proof."""
+"""The search: candidates bound the k-th violation from above, codes bound each row from below.
+
+A row can be among the k best only when its lower bound does not exceed the k-th best exact
+violation known so far. Once every row with so small a bound has been scored exactly, the k best of
+those are the k best of all, and the answer is proved. Segments too small for codes are scanned.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from index.errors import BadQueryError
-from index.hits import merge
-from index.scan import Workers, scan
-from index.segment import Segment
-from index.terms import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
+from index.codes import CodedQueries
+from index.hits import NOTHING, Hits, best, merge
+from index.query import Answer, Query, Stages
+from index.scan import Workers, scan, score_rows
+from index.snapshot import LiveSegment, Snapshot
+from index.terms import Ids, Mode, Points
 
-MAX_K = 1000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LiveSegment:
-    """A segment as one generation sees it. `dead` is (R,), or (0,) when every row lives."""
-
-    segment: Segment
-    dead: NDArray[np.bool_]
-
-    @property
-    def live(self) -> int:
-        """The number of rows that a search sees."""
-        return self.segment.rows - int(np.count_nonzero(self.dead))
+# A proof needs an upper bound on the k-th violation that is good to some per cent, which few
+# candidates give; `fast` lives by its candidates alone and takes more.
+_CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 400}
+_CANDIDATES_PER_HIT = 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """Everything one generation consists of; immutable, so that a search needs no lock."""
-
-    generation: int
-    model: ModelIdentity
-    segments: tuple[LiveSegment, ...]
-
-    def of(self, kind: Kind) -> list[LiveSegment]:
-        """Return the segments of one kind."""
-        return [live for live in self.segments if live.segment.record.kind == kind]
-
-    def live(self, kind: Kind) -> int:
-        """Return the number of rows that a search over `kind` sees."""
-        return sum(live.live for live in self.of(kind))
-
-
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """Seconds spent proposing candidates and scoring exactly (bounds included)."""
-
-    prefilter: float
-    rerank: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """The rows with the smallest violations, sorted by (violation, id).
-
-    `certified`: these are provably the exact top k. `searched`: live rows the answer speaks for.
-    `rescored`: rows whose exact violation was computed. `plan`: which way was taken.
-    """
-
-    ids: Ids
-    violations: Points
-    mode: Mode
-    certified: bool
-    searched: int
-    rescored: int
-    generation: int
-    plan: str
-    seconds: Stages
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """The parameters of one search; they travel with the call and are set on nothing shared."""
-
-    kind: Kind
-    k: int
-    mode: Mode = "certified"
-    candidates: int | None = None
-    max_violation: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise BadQueryError(f"cannot search for '{self.kind}': choose one of {KINDS}")
-        if self.mode not in MODES:
-            raise BadQueryError(f"there is no mode '{self.mode}': choose one of {MODES}")
-        if not 1 <= self.k <= MAX_K:
-            raise BadQueryError(f"k is {self.k}: choose a number from 1 to {MAX_K}")
-        if self.candidates is not None and self.candidates < 1:
-            raise BadQueryError(f"candidates is {self.candidates}: choose at least 1, or none")
-        if self.max_violation is not None and not self.max_violation >= 0:
-            raise BadQueryError(
-                f"max_violation is {self.max_violation}: choose a number that is not negative"
-            )
-
-    @property
-    def limit(self) -> float:
-        """The largest violation that is a hit."""
-        return np.inf if self.max_violation is None else self.max_violation
-
-
-def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
-    """Return query points as float32 (B, N).
-
-    Raises:
-        BadQueryError: wrong dimension, or a coordinate that is not finite or negative.
-    """
-    given = np.asarray(points)
-    if given.ndim != 2 or given.shape[1] != model.dimension:
-        raise BadQueryError(
-            f"the query has the shape {given.shape[1:]} and the index holds points of "
-            f"{model.dimension} coordinates: encode it with the model '{model.name}'"
-        )
-    with np.errstate(over="ignore"):
-        queries = np.ascontiguousarray(given, dtype=np.float32)
-    lowest = -np.inf if model.score == "cosine" else 0.0
-    if queries.size and not (np.isfinite(queries).all() and queries.min() >= lowest):
-        raise BadQueryError(
-            "the query has a coordinate that is not finite or negative: encode it again"
-        )
-    return queries
-
-
-def search(snapshot: Snapshot, queries: Points, query: Query, workers: Workers) -> Sequence[Answer]:
+def search(snapshot: Snapshot, queries: Points, query: Query, workers: Workers) -> list[Answer]:
     """Answer each of `queries` (B, N) over one generation."""
     started = time.perf_counter()
-    limits = np.full(len(queries), query.limit)
-    found = [
-        scan(
-            live.segment.points,
-            live.segment.ids,
-            live.dead,
-            queries,
-            form=live.segment.form,
-            k=query.k,
-            limits=limits,
-            workers=workers,
+    tasks, scans = [], []
+    for live in snapshot.of(query.kind):
+        if _is_bounded(live, query.mode):
+            tasks.append(_Task(live, queries, query, workers))
+        else:
+            scans.append(live)
+    for task in tasks:
+        task.propose()
+    proposed = time.perf_counter()
+
+    best_so_far = _Best(len(queries), query)
+    for task in tasks:
+        best_so_far.add(task.score_candidates())
+    for live in scans:
+        best_so_far.add(_scan(live, queries, query.k, best_so_far.limits(), workers))
+    if query.mode == "certified":
+        for task in tasks:
+            best_so_far.add(task.score_survivors(best_so_far.limits()))
+    limits = best_so_far.limits()
+    ended = time.perf_counter()
+
+    batch = max(1, len(queries))
+    scanned = sum(live.live for live in scans)
+    ways = Counter(task.way for task in tasks) + Counter({"scan": len(scans)})
+    return [
+        Answer(
+            ids=found.ids,
+            violations=found.violations,
+            mode=query.mode,
+            certified=all(task.proves(b, limits[b]) for task in tasks),
+            searched=snapshot.live(query.kind),
+            rescored=scanned + sum(task.scored(b) for task in tasks),
+            generation=snapshot.generation,
+            plan=", ".join(f"{count} {way}" for way, count in sorted(ways.items())),
+            seconds=Stages((proposed - started) / batch, (ended - proposed) / batch),
         )
-        for live in snapshot.of(query.kind)
+        for b, found in enumerate(best_so_far.found)
     ]
-    searched = snapshot.live(query.kind)
-    seconds = (time.perf_counter() - started) / max(1, len(queries))
-    answers = []
-    for b in range(len(queries)):
-        hits = merge((hits[b] for hits in found), query.k)
-        answers.append(
-            Answer(
-                hits.ids,
-                hits.violations,
-                query.mode,
-                True,
-                searched,
-                searched,
-                snapshot.generation,
-                "scan",
-                Stages(0.0, seconds),
-            )
+
+
+class _Best:
+    """The best hits of each query so far."""
+
+    def __init__(self, count: int, query: Query) -> None:
+        self.found = [NOTHING] * count
+        self._query = query
+
+    def add(self, hits: list[Hits]) -> None:
+        """Take in the hits of rows that were not taken in before."""
+        pairs = zip(self.found, hits, strict=True)
+        self.found = [merge(pair, self._query.k) for pair in pairs]
+
+    def limits(self) -> NDArray[np.float64]:
+        """Return, for each query, the violation that none of its top k exceeds."""
+        k, limit = self._query.k, self._query.limit
+        return np.array([hits.bound(k, limit) for hits in self.found], np.float64)
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    """The search of one large segment."""
+
+    live: LiveSegment
+    queries: Points
+    query: Query
+    workers: Workers
+    coded: CodedQueries | None = None
+    candidates: list[Ids] = field(default_factory=list)  # rows, ascending
+    others: list[int] = field(default_factory=list)  # smallest sum of codes of all other rows
+    survivors: list[Ids] | None = None
+
+    @property
+    def way(self) -> str:
+        """How the rows are searched, in a word."""
+        proposer = "prefilter" if self.live.segment.prefilter else "heaviest"
+        return f"{proposer}+bounds" if self.query.mode == "certified" else proposer
+
+    def propose(self) -> None:
+        """Choose candidates for every query: by FAISS, or by the codes' heaviest coordinates."""
+        segment, dead = self.live.segment, self.live.dead
+        count = self.query.candidates or max(
+            _CANDIDATES[self.query.mode], _CANDIDATES_PER_HIT * self.query.k
         )
-    return answers
+        if segment.bounds is not None:
+            self.coded = segment.bounds.encode(self.queries)
+        if segment.prefilter is not None:
+            self.candidates = segment.prefilter.candidates(self.queries, count, dead)
+        elif segment.bounds is not None and self.coded is not None:
+            for b in range(len(self.queries)):
+                rows, rest = segment.bounds.propose(self.coded, b, count, dead, self.workers)
+                self.candidates.append(rows)
+                self.others.append(rest)
+
+    def score_candidates(self) -> list[Hits]:
+        """Return the candidates' hits."""
+        limits = np.full(len(self.queries), self.query.limit)
+        return self._score(self.candidates, limits)
+
+    def score_survivors(self, limits: NDArray[np.float64]) -> list[Hits]:
+        """Return the hits among all other rows whose violation may be within the limits."""
+        bounds = self.live.segment.bounds
+        if bounds is None or self.coded is None:
+            return [NOTHING] * len(self.queries)
+        possible = bounds.survivors(self.coded, self.live.dead, limits, self.workers)
+        self.survivors = [
+            rows[~np.isin(rows, known, assume_unique=True)]
+            for rows, known in zip(possible, self.candidates, strict=True)
+        ]
+        return self._score(self.survivors, limits)
+
+    def scored(self, b: int) -> int:
+        """Return how many rows were scored exactly for query b."""
+        return len(self.candidates[b]) + (len(self.survivors[b]) if self.survivors else 0)
+
+    def proves(self, b: int, limit: float) -> bool:
+        """Tell whether no row that was not scored can be among the k best of query b."""
+        if self.survivors is not None or len(self.candidates[b]) == self.live.live:
+            return True
+        if not self.others or self.coded is None:
+            return False
+        return self.others[b] > int(self.coded.thresholds(np.array([limit]))[0])
+
+    def _score(self, chosen: list[Ids], limits: NDArray[np.float64]) -> list[Hits]:
+        segment = self.live.segment
+        return [
+            best(
+                segment.ids[rows],
+                score_rows(segment.points, rows, point, segment.form, self.workers),
+                self.query.k,
+                limit,
+            )
+            for rows, point, limit in zip(chosen, self.queries, limits.tolist(), strict=True)
+        ]
+
+
+def _is_bounded(live: LiveSegment, mode: Mode) -> bool:
+    segment = live.segment
+    if mode == "certified":
+        return segment.bounds is not None
+    return mode == "fast" and (segment.bounds is not None or segment.prefilter is not None)
+
+
+def _scan(
+    live: LiveSegment,
+    queries: Points,
+    k: int,
+    limits: NDArray[np.float64],
+    workers: Workers,
+) -> list[Hits]:
+    segment = live.segment
+    return scan(
+        segment.points,
+        segment.ids,
+        live.dead,
+        queries,
+        form=segment.form,
+        k=k,
+        limits=limits,
+        workers=workers,
+    )

@@ -3,7 +3,10 @@
     manifest.json    what is here, with the size and the SHA-256 of every other file
     points.npy       float32 (R, N), memory-mapped
     ids.npy          int64 (R,)
+    codes.npy, levels.npy    lower bounds on violations, see `index.bounds`
+    prefilter.faiss          candidates, see `index.prefilter`
 
+Bounds and prefilter are only made for segments that take longer to read than they do.
 A segment is written under a name that nobody reads, every file and folder is synced, and it is
 renamed; then one transaction of the catalog makes it visible.
 """
@@ -17,22 +20,31 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from index import durable
+from index.bounds import CODES, LEVELS_FILE, Bounds, write_bounds
 from index.catalog import FileRecord, SegmentRecord
-from index.errors import BadRowsError, ChecksumError, DamagedIndexError, TruncatedFileError
-from index.points import GrowingArray, checked, checked_ids, first_duplicate
-from index.scan import read_only
+from index.errors import (
+    REMEDY,
+    BadRowsError,
+    ChecksumError,
+    DamagedIndexError,
+    TruncatedFileError,
+)
+from index.points import GrowingArray, checked, checked_ids, first_duplicate, mapped
+from index.prefilter import PREFILTER, Prefilter, write_prefilter
 from index.terms import Form, Ids, Kind, Points, Score, form_of
 
 MANIFEST = "manifest.json"
 POINTS = "points.npy"
 IDS = "ids.npy"
 
-Verify: TypeAlias = Literal["checksums", "sizes"]
+# Below 16 MB of points a scan takes half a millisecond, which no bound can better.
+BOUNDS_FROM_BYTES = 16 << 20
+PREFILTER_FROM_ROWS = 20_000
 
-_REMEDY = "restore it from a backup, or build the index again"
+Verify: TypeAlias = Literal["checksums", "sizes"]
 
 
 class SegmentWriter:
@@ -89,7 +101,16 @@ class SegmentWriter:
             raise BadRowsError(
                 f"{self.kind} {twice} occurs twice: give every {self.kind} an id of its own"
             )
-        files = {name: file_record(self.folder / name) for name in (POINTS, IDS)}
+        names, step = [POINTS, IDS], None
+        points = mapped(self.folder / POINTS, np.float32, (self.rows, self.dimension))
+        form = form_of(self.kind, self.score)
+        if form is not Form.COSINE and points.nbytes >= BOUNDS_FROM_BYTES:
+            step = write_bounds(self.folder, points, form)
+            names += [CODES, LEVELS_FILE]
+        if self.rows >= PREFILTER_FROM_ROWS:
+            write_prefilter(self.folder / PREFILTER, points)
+            names.append(PREFILTER)
+        files = {name: file_record(self.folder / name) for name in names}
         facts: dict[str, Any] = {
             "kind": self.kind,
             "rows": self.rows,
@@ -97,7 +118,11 @@ class SegmentWriter:
             "dtype": "float32",
             "score": self.score,
         }
-        manifest = {**facts, "files": {name: asdict(file) for name, file in files.items()}}
+        manifest = {
+            **facts,
+            "step": step,
+            "files": {name: asdict(file) for name, file in files.items()},
+        }
         durable.write_file(self.folder / MANIFEST, json.dumps(manifest, indent=1).encode("utf-8"))
         files[MANIFEST] = file_record(self.folder / MANIFEST)
         durable.sync_folder(self.folder)
@@ -130,14 +155,14 @@ def check_file(path: Path, record: FileRecord, verify: Verify) -> None:
         ChecksumError: it has other contents.
     """
     if not path.is_file():
-        raise TruncatedFileError(f"{path} is missing: {_REMEDY}")
+        raise TruncatedFileError(f"{path} is missing: {REMEDY}")
     size = path.stat().st_size
     if size != record.bytes:
         raise TruncatedFileError(
-            f"{path} has {size:,} bytes and should have {record.bytes:,}: {_REMEDY}"
+            f"{path} has {size:,} bytes and should have {record.bytes:,}: {REMEDY}"
         )
     if verify == "checksums" and durable.sha256(path) != record.sha256:
-        raise ChecksumError(f"{path} was changed since it was written: {_REMEDY}")
+        raise ChecksumError(f"{path} was changed since it was written: {REMEDY}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,6 +173,8 @@ class Segment:
     record: SegmentRecord
     points: Points
     ids: Ids
+    bounds: Bounds | None
+    prefilter: Prefilter | None
 
     @property
     def rows(self) -> int:
@@ -169,13 +196,21 @@ class Segment:
         """
         for name, file in record.files.items():
             check_file(folder / name, file, verify)
-        _check_manifest(folder / MANIFEST, record)
-        points = _mapped(folder / POINTS, np.float32, (record.rows, record.dimension))
-        ids = _mapped(folder / IDS, np.int64, (record.rows,))
-        return cls(folder, record, points, ids)
+        step = _checked_step(folder / MANIFEST, record)
+        shape = (record.rows, record.dimension)
+        return cls(
+            folder,
+            record,
+            points=mapped(folder / POINTS, np.float32, shape),
+            ids=mapped(folder / IDS, np.int64, (record.rows,)),
+            bounds=None
+            if step is None
+            else Bounds.open(folder, step, form_of(record.kind, record.score), shape),
+            prefilter=Prefilter.open(folder / PREFILTER) if PREFILTER in record.files else None,
+        )
 
 
-def _check_manifest(path: Path, record: SegmentRecord) -> None:
+def _checked_step(path: Path, record: SegmentRecord) -> float | None:
     try:
         manifest = json.loads(path.read_bytes())
         said = {name: FileRecord(**file) for name, file in manifest["files"].items()}
@@ -183,20 +218,10 @@ def _check_manifest(path: Path, record: SegmentRecord) -> None:
             manifest[fact] == getattr(record, fact)
             for fact in ("kind", "rows", "dimension", "dtype", "score")
         )
+        step: float | None = manifest["step"]
+        agrees = agrees and (step is not None) == (CODES in record.files)
     except (ValueError, KeyError, TypeError, AttributeError):
         agrees = False
     if not agrees:
-        raise DamagedIndexError(f"{path} disagrees with the catalog: {_REMEDY}")
-
-
-def _mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise DamagedIndexError(f"{path} is not an array file ({error}): {_REMEDY}") from error
-    if array.shape != shape or array.dtype != dtype:
-        raise DamagedIndexError(
-            f"{path} holds {array.dtype} {array.shape} and should hold "
-            f"{np.dtype(dtype)} {shape}: {_REMEDY}"
-        )
-    return read_only(array)
+        raise DamagedIndexError(f"{path} disagrees with the catalog: {REMEDY}")
+    return step

@@ -32,18 +32,17 @@ from index.errors import (
     disk_full_named,
 )
 from index.points import checked, checked_ids
+from index.query import Answer, Query, checked_queries
 from index.scan import Workers
-from index.search import Answer, LiveSegment, Query, Snapshot, checked_queries, search
+from index.search import search
 from index.segment import Segment, Verify, write_segment
+from index.snapshot import LiveSegment, Snapshot
 from index.staging import SEGMENTS
 from index.terms import CaptionRow, ImageRow, Kind, Mode, ModelIdentity
 from index.writer import LOCK, Writer, writing
 
 CATALOG = "catalog.db"
 LOCK_PATIENCE = 10.0  # seconds that an add or a remove waits for another process
-
-_ALL_LIVE = np.zeros(0, np.bool_)
-_ALL_LIVE.flags.writeable = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +384,7 @@ class Index:
                 f"of {state.model.dimension}: build the index again"
             )
         segment = Segment.open(self.folder / SEGMENTS / record.name, record, self._verify)
-        return _brought_up(LiveSegment(segment, _ALL_LIVE), state, record.generation)
+        return _brought_up(LiveSegment.whole(segment), state, record.generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,13 +402,7 @@ def _brought_up(live: LiveSegment, state: State, since: int) -> LiveSegment:
         for deletion in state.deleted
         if deletion.kind == record.kind and deletion.generation > max(since, record.generation)
     ]
-    rows = np.flatnonzero(np.isin(live.segment.ids, gone)) if gone else ()
-    if not len(rows):
-        return live
-    dead = live.dead.copy() if len(live.dead) else np.zeros(live.segment.rows, np.bool_)
-    dead[rows] = True
-    dead.flags.writeable = False
-    return LiveSegment(live.segment, dead)
+    return live.without(gone)
 
 
 def _sqlite(folder: Path) -> sql.URL:
@@ -431,7 +424,7 @@ def _segment_info(live: LiveSegment) -> SegmentInfo:
         record.rows,
         live.live,
         sum(file.bytes for file in record.files.values()),
-        "none",
-        "none",
+        "bytes" if live.segment.bounds else "none",
+        live.segment.prefilter.name if live.segment.prefilter else "none",
         record.generation,
     )

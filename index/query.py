@@ -1,0 +1,92 @@
+"""A query and its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from index.errors import BadQueryError
+from index.terms import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
+
+MAX_K = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Seconds spent proposing candidates and scoring exactly (bounds included)."""
+
+    prefilter: float
+    rerank: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """The rows with the smallest violations, sorted by (violation, id).
+
+    `certified`: these are provably the exact top k. `searched`: live rows the answer speaks for.
+    `rescored`: rows whose exact violation was computed. `plan`: which way was taken.
+    """
+
+    ids: Ids
+    violations: Points
+    mode: Mode
+    certified: bool
+    searched: int
+    rescored: int
+    generation: int
+    plan: str
+    seconds: Stages
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The parameters of one search; they travel with the call and are set on nothing shared."""
+
+    kind: Kind
+    k: int
+    mode: Mode = "certified"
+    candidates: int | None = None
+    max_violation: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise BadQueryError(f"cannot search for '{self.kind}': choose one of {KINDS}")
+        if self.mode not in MODES:
+            raise BadQueryError(f"there is no mode '{self.mode}': choose one of {MODES}")
+        if not 1 <= self.k <= MAX_K:
+            raise BadQueryError(f"k is {self.k}: choose a number from 1 to {MAX_K}")
+        if self.candidates is not None and self.candidates < 1:
+            raise BadQueryError(f"candidates is {self.candidates}: choose at least 1, or none")
+        if self.max_violation is not None and not self.max_violation >= 0:
+            raise BadQueryError(
+                f"max_violation is {self.max_violation}: choose a number that is not negative"
+            )
+
+    @property
+    def limit(self) -> float:
+        """The largest violation that is a hit."""
+        return np.inf if self.max_violation is None else self.max_violation
+
+
+def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
+    """Return query points as float32 (B, N).
+
+    Raises:
+        BadQueryError: wrong dimension, or a coordinate that is not finite or negative.
+    """
+    given = np.asarray(points)
+    if given.ndim != 2 or given.shape[1] != model.dimension:
+        raise BadQueryError(
+            f"the query has the shape {given.shape[1:]} and the index holds points of "
+            f"{model.dimension} coordinates: encode it with the model '{model.name}'"
+        )
+    with np.errstate(over="ignore"):
+        queries = np.ascontiguousarray(given, dtype=np.float32)
+    lowest = -np.inf if model.score == "cosine" else 0.0
+    if queries.size and not (np.isfinite(queries).all() and queries.min() >= lowest):
+        raise BadQueryError(
+            "the query has a coordinate that is not finite or negative: encode it again"
+        )
+    return queries
