@@ -120,14 +120,13 @@ def test_the_entrypoint_becomes_the_service(tmp_path: Path) -> None:
     assert enter(tmp_path, "serve", HASSE_INDEX=f"{tmp_path}/index") == (0, ["serve"])
 
 
-def test_a_first_start_makes_the_demo_collection_and_a_second_does_not(tmp_path: Path) -> None:
+def test_the_demo_collection_is_made_before_serving_only_when_asked_for(tmp_path: Path) -> None:
     index = tmp_path / "index"
     demo = f"demo --no-serve --pictures {tmp_path}/scenes --index {index}"
     asked = {"HASSE_DEMO": "1", "HASSE_INDEX": str(index)}
     assert enter(tmp_path, "serve", **asked) == (0, [demo, "serve"])
-    index.mkdir()
     (tmp_path / "calls").unlink()
-    assert enter(tmp_path, "serve", **asked) == (0, ["serve"])
+    assert enter(tmp_path, "serve", **(asked | {"HASSE_DEMO": "0"})) == (0, ["serve"])
 
 
 def test_a_demo_that_cannot_be_made_stops_the_start(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""The root of the command line: every command, in the order in which one needs them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from service.cli.data import data
+from service.cli.demo import demo
+from service.cli.evaluate import evaluate
+from service.cli.features import features
+from service.cli.index import index
+from service.cli.search import search
+from service.cli.serve import serve
+from service.cli.shell import Shell
+from service.cli.train import train
+
+app = typer.Typer(
+    cls=Shell,
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Search images by what is true of them.
+
+    \b
+    [bold]A first look[/bold]: draws a small collection, indexes it and opens a page
+      hasse demo
+
+    \b
+    [bold]Your own pictures[/bold], with the built-in or your own model
+      hasse data import folder ~/Pictures --out data/mine
+      hasse train data/mine --out data/mine-model
+      hasse index build data/mine --model data/mine-model --out data/mine-index
+      hasse search "a dog on a beach" --index data/mine-index
+      hasse serve --index data/mine-index
+
+    Each command explains itself: hasse COMMAND --help
+    """,
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"hasse {version('hasse')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Hold what is common to all commands."""
+
+
+app.command()(demo)
+app.add_typer(data, name="data")
+app.command()(features)
+app.command()(train)
+app.command()(evaluate)
+app.add_typer(index, name="index")
+app.command()(search)
+app.command()(serve)
+
+
+def main() -> None:
+    """Run the command line and exit with its status."""
+    app(prog_name="hasse")

@@ -1,0 +1,66 @@
+"""Settings from the command line over those of the environment, over the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from service.cli.shell import Mistake
+from service.cli.table import print_table
+
+if TYPE_CHECKING:
+    from service.settings import Settings
+
+
+def configure(more: Sequence[str] = (), **given: Any) -> Settings:
+    """Return the settings; options that were not given (None) leave theirs to the environment.
+
+    `more` are `name=value` pairs for those that have no option of their own.
+
+    Raises:
+        Mistake: a value is not allowed; the message names the setting and says why.
+    """
+    from pydantic import ValidationError
+
+    from service.settings import Settings
+
+    chosen: dict[str, Any] = dict(pairs(more))
+    unknown = sorted(set(chosen) - set(Settings.model_fields))
+    if unknown:
+        raise Mistake(f"there is no setting '{unknown[0]}': 'hasse serve --settings' lists them")
+    chosen |= {name: value for name, value in given.items() if value is not None}
+    try:
+        return Settings(**chosen)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else "settings"
+        source = f"--{name.replace('_', '-')}" if name in chosen else f"HASSE_{name.upper()}"
+        raise Mistake(f"{source}: {first['msg'].lower()} (it is {first['input']!r})") from None
+
+
+def pairs(given: Sequence[str]) -> dict[str, str]:
+    """Read `NAME=VALUE` options; `-` and `_` are one in names.
+
+    Raises:
+        Mistake: an option has no value.
+    """
+    found: dict[str, str] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise Mistake(f"--set {pair}: write it as --set NAME=VALUE")
+        found[name.strip().lower().replace("-", "_")] = value
+    return found
+
+
+def describe(settings: Settings) -> None:
+    """Print every setting with its value and what it is for."""
+    rows = [
+        (f"HASSE_{name.upper()}", _shown(getattr(settings, name)), field.description or "")
+        for name, field in type(settings).model_fields.items()
+    ]
+    print_table(("setting", "value", "what it is for"), rows)
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,125 @@
+"""`hasse demo`: from nothing to a page that answers."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.configuration import configure
+from service.cli.options import ServiceDevice
+from service.cli.progress import progress
+from service.cli.serve import Host, Port
+from service.cli.shell import Mistake, keeping
+
+if TYPE_CHECKING:
+    from models.checkpoint import Checkpoint
+    from models.datasets import Dataset
+
+COUNT = 2000
+
+
+def demo(
+    *,
+    host: Host = None,
+    port: Port = None,
+    device: ServiceDevice = None,
+    count: Annotated[
+        int | None,
+        typer.Option(min=1, max=100_000, help="How many scenes to draw and index. [2000]"),
+    ] = None,
+    pictures: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the scenes are drawn.")
+    ] = Path("data/scenes-demo"),
+    index: Annotated[
+        Path | None,
+        typer.Option(
+            "--index", "-i", metavar="INDEX", help="Where the index goes. [data/scenes-index]"
+        ),
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve/--no-serve", help="Serve it, or only make it.")
+    ] = True,
+) -> None:
+    """Draw the built-in collection, index it with the built-in model, and serve it.
+
+    What is there already is used again, so the second start is quick. The scenes are of the
+    test split: the model has never seen them.
+
+    \b
+    [bold]Examples[/bold]
+      hasse demo
+      hasse demo --port 9000 --count 10000
+    """
+    from models import checkpoint
+    from service.server import listen
+    from service.server import serve as run
+
+    settings = configure(index=index, host=host, port=port, device=device)
+    if serve:
+        # A port in use is better said before the work than after it.
+        listen(settings.host, settings.port).close()
+    built_in = checkpoint.load(checkpoint.pretrained())
+    if _must_be_built(settings.index, built_in, count):
+        _build(_scenes(pictures, count or COUNT), built_in, settings.index)
+    if serve:
+        run(settings, typer.echo)
+
+
+def _scenes(folder: Path, count: int) -> Dataset:
+    """Return the drawn test split, drawn now if it is not there."""
+    from models.datasets import DatasetError, load
+    from models.scenes import generate
+
+    try:
+        found = load(folder)
+        if found.name == "scenes" and found.splits() == {"test": count}:
+            return found
+    except DatasetError:
+        pass
+    again = "the same command draws them again, and the same ones"
+    with progress("drawing scenes") as report, keeping(lambda: again):
+        return generate(folder, train=0, val=0, test=count, progress=report)
+
+
+def _must_be_built(folder: Path, model: Checkpoint, count: int | None) -> bool:
+    """Tell whether there is no index, or one by an earlier version of this model, now removed.
+
+    Any other index is somebody's own: it is left alone, and served.
+
+    Raises:
+        Mistake: another number of scenes was asked for than there is.
+    """
+    from index.errors import MissingIndexError
+    from index.store import Index
+
+    try:
+        with Index.open(folder, verify="sizes") as found:
+            made_by = found.model
+            there = found.info().images
+    except MissingIndexError:
+        return True
+    if not there:
+        return True  # a build that was stopped
+    if count is not None and count != there:
+        raise Mistake(f"{folder} holds {there:,} images: remove it, or choose another with --index")
+    if made_by.fingerprint == model.fingerprint:
+        return False
+    if made_by.name.rpartition("-")[0] != model.name.rpartition("-")[0]:
+        typer.echo(f"{folder} was made by the model {made_by.name}: used as it is", err=True)
+        return False
+    typer.echo(f"{folder} was made by another version of {model.name}: built again", err=True)
+    shutil.rmtree(folder)
+    return True
+
+
+def _build(dataset: Dataset, model: Checkpoint, folder: Path) -> None:
+    from service import indexing
+    from service.encoded import ImageSource
+
+    source = ImageSource(skipped=lambda line: typer.echo(line, err=True))
+    kept = f"what is encoded is kept in {folder}; the same command goes on from there"
+    with progress("indexing") as report, keeping(lambda: kept):
+        indexing.build(dataset, model, folder, source, report).close()

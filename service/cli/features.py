@@ -1,0 +1,92 @@
+"""`hasse features`: every picture through a frozen network, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from service.cli.interrupt import stop_request
+from service.cli.options import BatchSize, DatasetFolder, Device, Workers
+from service.cli.progress import progress
+from service.cli.shell import Mistake, Stopped, keeping
+
+
+def features(
+    *,
+    dataset: DatasetFolder,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the features are kept.")
+    ],
+    backbone: Annotated[
+        str,
+        typer.Option(help="A torchvision classification network: vgg19 (the paper's), resnet50 .."),
+    ] = "vgg19",
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Its weights: .safetensors, or torchvision's own .pth."),
+    ] = None,
+    download_weights: Annotated[
+        bool,
+        typer.Option("--download-weights", help="Fetch torchvision's ImageNet weights, once."),
+    ] = False,
+    crops: Annotated[
+        Literal["1", "10"],
+        typer.Option(help="1: the centre. 10: the paper's, ten times the work, some points more."),
+    ] = "1",
+    resize: Annotated[int, typer.Option(min=1, help="Pixels of the shortest side.")] = 256,
+    crop: Annotated[int, typer.Option(min=1, help="Pixels of the square cut from it.")] = 224,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Compute features of all pictures with a network that stays as it is.
+
+    It is the slow part of training, so it is done once. Stop it at any time and run the same
+    command to go on. A damaged picture is left out with one line that says why.
+
+    \b
+    [bold]Examples[/bold]
+      hasse features data/coco --backbone resnet50 --download-weights --out data/coco-features
+      hasse features data/flickr8k --backbone vgg19 --weights vgg19.pth --crops 10 \\
+          --out data/flickr8k-features
+    """
+    from models import backbone as networks
+    from models.datasets import load
+    from models.features import ExtractionStopped, extract
+    from models.pictures import Preprocessing
+    from service.device import pick_device
+
+    place = pick_device(device)
+    collection = load(dataset)
+    if download_weights:
+        with progress(f"fetching the weights of {backbone}") as report:
+            weights = networks.download_weights(backbone, report)
+    elif weights is None:
+        raise Mistake(
+            "name the network's weights with --weights FILE, or fetch torchvision's with "
+            "--download-weights: features of a network that has learned nothing say nothing"
+        )
+    if crop > resize:
+        raise Mistake(f"a crop of {crop} does not fit in {resize}: give a larger --resize")
+    network = networks.build_backbone(backbone, weights)
+    looks = Preprocessing(resize=resize, crop=crop, crops=int(crops))
+    kept = f"finished features are kept in {out}; the same command goes on from there"
+    with progress("features") as report, stop_request() as stop, keeping(lambda: kept):
+        try:
+            store = extract(
+                collection,
+                network,
+                looks,
+                out,
+                device=place,
+                batch_size=batch_size,
+                workers=workers,
+                progress=report,
+                stop=stop,
+                skipped=lambda line: typer.echo(line, err=True),
+            )
+        except ExtractionStopped as stopped:
+            raise Stopped(f"{stopped}; the same command goes on from there") from None
+    typer.echo(f"{out}: {len(store.image_ids):,} of {len(collection):,} pictures")

@@ -1,0 +1,266 @@
+"""`hasse index`: build, grow, check and describe what is searched."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.options import (
+    BatchSize,
+    DatasetFolder,
+    Device,
+    Features,
+    IndexFolder,
+    Json,
+    Model,
+    Workers,
+)
+from service.cli.progress import progress
+from service.cli.shell import Mistake, keeping
+from service.cli.table import print_table
+
+if TYPE_CHECKING:
+    from index.store import Index
+    from models.checkpoint import Checkpoint
+    from models.datasets import Dataset
+
+index = typer.Typer(
+    no_args_is_help=True,
+    help="""Build what is searched, add to it, check it.
+
+    An index is a folder. Every change is there whole or not at all, whatever happens meanwhile,
+    and a running service shows it at its next search.
+
+    \b
+    [bold]Examples[/bold]
+      hasse index build data/mine --model data/mine-model --out data/mine-index
+      hasse index add data/mine-index new-pictures/
+      hasse index remove data/mine-index 17 18
+      hasse index verify data/mine-index
+    """,
+)
+
+
+@index.command()
+def build(
+    *,
+    dataset: DatasetFolder,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="INDEX", help="Where the index goes.")
+    ],
+    model: Model = None,
+    split: Annotated[
+        str | None, typer.Option(help="Only the pictures of this split. Default: all.")
+    ] = None,
+    features: Features = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Encode a dataset's pictures and captions with a model, and make them searchable.
+
+    Stop it at any time: the same command goes on with what is missing. A damaged picture is
+    left out with one line that says why.
+
+    \b
+    [bold]Examples[/bold]
+      hasse index build data/scenes --split test --out data/scenes-index
+      hasse index build data/coco --model data/coco-model --features data/coco-features \\
+          --out data/coco-index
+    """
+    from models.datasets import load
+    from service import indexing
+    from service.encoded import ImageSource
+
+    collection = load(dataset)
+    if split is not None:
+        collection = collection.split(split)
+    checkpoint = _checkpoint(model, device)
+    source = ImageSource(features, batch_size, workers, _warn)
+    kept = f"what is encoded is kept in {out}; the same command goes on from there"
+    with progress("indexing") as report, keeping(lambda: kept):
+        built = indexing.build(collection, checkpoint, out, source, report)
+    with built:
+        _say_size(built, out)
+    typer.echo(f'next: hasse search "..." --index {out}, or hasse serve --index {out}', err=True)
+
+
+@index.command()
+def add(
+    *,
+    folder: IndexFolder,
+    pictures: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Pictures, or folders of pictures.")
+    ],
+    captions: Annotated[
+        Path | None,
+        typer.Option(help="For one folder: a .csv or .jsonl with file_name and caption."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model", "-m", metavar="DIR", help="If it is not where the index remembers it."
+        ),
+    ] = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Add pictures to an index, with the captions in beach.txt beside beach.jpg, if any.
+
+    New pictures get ids after the largest there is. One that is in the index already is passed
+    over, so the same command can be repeated.
+
+    \b
+    [bold]Examples[/bold]
+      hasse index add data/mine-index photo.jpg another.png
+      hasse index add data/mine-index new-pictures/ --captions captions.csv
+    """
+    from index.store import Index
+    from service import indexing
+    from service.encoded import ImageSource
+
+    collections = [_collection(path, captions) for path in pictures]
+    checkpoint = _checkpoint(model or _remembered(folder), device)
+    with Index.open(folder, checkpoint.fingerprint) as opened:
+        source = ImageSource(None, batch_size, workers, _warn)
+        kept = "pictures added so far are searchable; the same command goes on with the rest"
+        added = 0
+        with progress("adding") as report, keeping(lambda: kept):
+            for collection in collections:
+                added += indexing.add(opened, collection, checkpoint, source, report)
+        typer.echo(f"{added:,} pictures added; generation {opened.info().generation}")
+
+
+@index.command()
+def remove(
+    *,
+    folder: IndexFolder,
+    image_ids: Annotated[
+        list[int], typer.Argument(metavar="IMAGE_ID...", help="As search results show them.")
+    ],
+) -> None:
+    """Remove images and their captions from an index. The pictures themselves stay."""
+    from index.store import Index
+
+    with Index.open(folder) as opened:
+        generation = opened.remove(image_ids)
+    typer.echo(f"{len(image_ids):,} images removed; generation {generation}")
+
+
+@index.command()
+def verify(*, folder: IndexFolder, as_json: Json = False) -> None:
+    """Check every file against its checksum and the catalog; status 1 if anything is wrong.
+
+    Reads the whole index. It can be run while a service uses it.
+    """
+    from index.verify import verify as check
+
+    found = check(folder)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2, default=str))
+    raise typer.Exit(0 if found.ok else 1)
+
+
+@index.command()
+def info(*, folder: IndexFolder, as_json: Json = False) -> None:
+    """Show what an index holds, which model made it, and how it is stored."""
+    from index.store import Index
+
+    with Index.open(folder, verify="sizes") as opened:
+        found = opened.info()
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2, default=str))
+        return
+    model = found.model
+    print_table(
+        ("", ""),
+        [
+            ("images", f"{found.images:,}"),
+            ("captions", f"{found.captions:,}"),
+            ("generation", f"{found.generation:,}"),
+            ("size", _size(found.bytes)),
+            ("model", f"{model.name} ({model.score}, {model.dimension} coordinates)"),
+            ("fingerprint", model.fingerprint),
+            ("checkpoint", model.checkpoint),
+        ],
+    )
+    print_table(
+        ("segment", "kind", "rows", "searched", "size", "bounds", "prefilter", "generation"),
+        [
+            (
+                segment.name,
+                segment.kind,
+                f"{segment.rows:,}",
+                f"{segment.live:,}",
+                _size(segment.bytes),
+                segment.bounds,
+                segment.prefilter,
+                str(segment.generation),
+            )
+            for segment in found.segments
+        ],
+    )
+
+
+def _checkpoint(folder: Path | None, device: str) -> Checkpoint:
+    from models import checkpoint
+    from service.device import pick_device
+
+    return checkpoint.load(folder or checkpoint.pretrained(), pick_device(device))
+
+
+def _remembered(folder: Path) -> Path:
+    """Return where the checkpoint was when the index was made."""
+    from index.store import Index
+
+    with Index.open(folder, verify="sizes") as opened:
+        place = opened.model.checkpoint
+    if not place:
+        raise Mistake(f"{folder} does not say where its model is: name it with --model")
+    return Path(place)
+
+
+def _collection(path: Path, captions: Path | None) -> Dataset:
+    """Return the pictures that a path names: one, or all in a folder."""
+    from models.datasets import Caption, Dataset, Image
+    from models.datasets import folder as reader
+    from models.datasets.source import read_text
+
+    if path.is_dir():
+        found, problems = reader.read(path, captions)
+        for line in problems.lines:
+            _warn(line)
+        return found
+    if not path.is_file():
+        raise Mistake(f"there is no picture or folder {path}: check the path")
+    beside = path.with_suffix(".txt")
+    lines = read_text(beside).splitlines() if beside.is_file() else []
+    sentences = [" ".join(line.split()) for line in lines if line.strip()]
+    notes = tuple(Caption(at, 1, text) for at, text in enumerate(sentences, start=1))
+    return Dataset(path.name, (Image(1, path.name, path.resolve(), captions=notes),))
+
+
+def _say_size(built: Index, out: Path) -> None:
+    found = built.info()
+    typer.echo(
+        f"{out}: {found.images:,} images, {found.captions:,} captions, {_size(found.bytes)}, "
+        f"model {found.model.name}"
+    )
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} TB"
+
+
+def _warn(line: str) -> None:
+    typer.echo(line, err=True)

@@ -1,0 +1,33 @@
+"""Ctrl-C as a request: finish the step at hand, write down where it got, then stop."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import typer
+
+
+@contextmanager
+def stop_request() -> Iterator[Callable[[], bool]]:
+    """Yield a function that tells whether Ctrl-C (or a polite kill) has come.
+
+    The first one only makes it true. The second interrupts at once, as usual: what was written
+    before is still there.
+    """
+    came: list[int] = []
+
+    def notice(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1:
+            raise KeyboardInterrupt
+        typer.echo("stopping after this step; once more stops at once", err=True)
+
+    before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

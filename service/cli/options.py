@@ -1,0 +1,69 @@
+"""Arguments and options that several commands share, each with one wording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DatasetFolder = Annotated[
+    Path,
+    typer.Argument(metavar="DATASET", help="A folder that 'hasse data import' wrote."),
+]
+IndexFolder = Annotated[
+    Path, typer.Argument(metavar="INDEX", help="A folder that 'hasse index build' wrote.")
+]
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="DIR",
+        help="The checkpoint. Default: the built-in one, for scenes.",
+    ),
+]
+Features = Annotated[
+    Path | None,
+    typer.Option(
+        "--features",
+        "-f",
+        metavar="DIR",
+        help="Read these, from 'hasse features', instead of the pictures: much quicker.",
+    ),
+]
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        "-d",
+        metavar="NAME",
+        help="cpu, cuda, cuda:1, or auto for CUDA where there is one.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Threads that decode pictures. Default: one a core."),
+]
+BatchSize = Annotated[
+    int, typer.Option("--batch-size", min=1, help="Pictures at a time; fewer take less memory.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
+
+# For commands that read `Settings`: what is not given is left to the environment.
+ServiceIndex = Annotated[
+    Path | None,
+    typer.Option(
+        "--index", "-i", metavar="INDEX", help="The index. Default: that of 'hasse demo'."
+    ),
+]
+ServiceModel = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The checkpoint, if it is not where the index remembers it."),
+]
+ServiceDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device", "-d", metavar="NAME", help="cpu, cuda or auto (CUDA where there is one)."
+    ),
+]

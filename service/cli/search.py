@@ -1,0 +1,137 @@
+"""`hasse search`: the two questions, from the shell."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from service.cli.configuration import configure
+from service.cli.options import Json, ServiceDevice, ServiceIndex, ServiceModel
+from service.cli.shell import Mistake
+from service.cli.table import print_table
+
+if TYPE_CHECKING:
+    from service.schemas import CaptionAnswer, ImageAnswer, SearchFacts, SearchOptions
+    from service.settings import Settings
+
+PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
+
+
+def search(
+    *,
+    query: Annotated[
+        str,
+        typer.Argument(metavar="TEXT_OR_PICTURE", help="Words, or the path of a picture."),
+    ],
+    index: ServiceIndex = None,
+    model: ServiceModel = None,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="How many hits.")] = 10,
+    mode: Annotated[
+        Literal["certified", "exact", "fast"],
+        typer.Option(
+            help="certified: provably the exact best. exact: a full scan. fast: likely the best."
+        ),
+    ] = "certified",
+    candidates: Annotated[
+        int | None, typer.Option(min=1, help="How many candidates the prefilter hands on.")
+    ] = None,
+    max_violation: Annotated[
+        float | None, typer.Option(min=0.0, help="Leave out hits with a greater violation.")
+    ] = None,
+    device: ServiceDevice = None,
+    as_json: Json = False,
+) -> None:
+    """Find images by a caption, or captions by a picture. No service needs to run.
+
+    The violation says by how much a hit falls short: 0 means that the caption is true of it.
+
+    \b
+    [bold]Examples[/bold]
+      hasse search "a dog on a beach"
+      hasse search photo.jpg --index data/mine-index
+      hasse search "a child" -k 100 --json | jq -r '.hits\\[].file_name'
+    """
+    from service.schemas import SearchOptions
+
+    if max_violation is not None and not math.isfinite(max_violation):
+        raise Mistake("--max-violation is a number from 0 on; leave it out to keep all hits")
+    settings = configure(index=index, model=model, device=device)
+    options = SearchOptions(k=k, mode=mode, candidates=candidates, max_violation=max_violation)
+    picture = _picture(query)
+    answer = asyncio.run(_ask(settings, query if picture is None else picture, options))
+    if as_json:
+        typer.echo(answer.model_dump_json(indent=2))
+        return
+    _show(answer)
+
+
+def _picture(query: str) -> bytes | None:
+    """Return the bytes of the picture that the query names, or None for words."""
+    path = Path(query)
+    try:
+        if path.is_file():
+            return path.read_bytes()
+    except ValueError:  # a NUL, or longer than any path may be
+        return None
+    except OSError as error:
+        if path.suffix.lower() in PICTURE_SUFFIXES:
+            raise Mistake(f"{query} cannot be read: {error.strerror}") from None
+        return None
+    if path.suffix.lower() in PICTURE_SUFFIXES:
+        raise Mistake(f"there is no picture {query}: check the path")
+    try:
+        query.encode()
+    except UnicodeEncodeError:  # bytes of another encoding, which Python carries as surrogates
+        raise Mistake("the query is not text in UTF-8: check the shell's locale") from None
+    return None
+
+
+async def _ask(
+    settings: Settings, query: str | bytes, options: SearchOptions
+) -> ImageAnswer | CaptionAnswer:
+    from service.engine import Engine
+
+    engine = Engine.open(settings)
+    try:
+        if isinstance(query, bytes):
+            return await engine.captions_by_picture(query, options)
+        return await engine.images_by_caption(query, options)
+    finally:
+        engine.close()
+
+
+def _show(answer: ImageAnswer | CaptionAnswer) -> None:
+    from service.schemas import ImageAnswer
+
+    if isinstance(answer, ImageAnswer):
+        print_table(
+            ("rank", "violation", "file name", "caption"),
+            [
+                (str(hit.rank), f"{hit.violation:.4f}", hit.file_name, "".join(hit.captions[:1]))
+                for hit in answer.hits
+            ],
+        )
+        if answer.unknown_words:
+            unknown = ", ".join(answer.unknown_words)
+            typer.echo(f"the model {answer.model} never learned: {unknown}", err=True)
+    else:
+        print_table(
+            ("rank", "violation", "caption", "of image"),
+            [
+                (str(hit.rank), f"{hit.violation:.4f}", hit.caption, str(hit.image_id))
+                for hit in answer.hits
+            ],
+        )
+    typer.echo(_standing(answer), err=True)
+
+
+def _standing(answer: SearchFacts) -> str:
+    proof = "certified: the exact best" if answer.certified else "not proved to be the exact best"
+    return (
+        f"{proof} of {answer.searched:,}; {answer.rescored:,} scored exactly; "
+        f"model {answer.model}, generation {answer.generation}"
+    )

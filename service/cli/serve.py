@@ -1,0 +1,58 @@
+"""`hasse serve`: an index behind HTTP, with the page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from service.cli.configuration import configure, describe
+from service.cli.options import ServiceDevice, ServiceIndex, ServiceModel
+
+Host = Annotated[
+    str | None,
+    typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in. [127.0.0.1]"),
+]
+Port = Annotated[
+    int | None,
+    typer.Option("--port", "-p", min=0, max=65535, help="0 takes any free one. [8000]"),
+]
+More = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Any other setting, such as --set in_flight=32."
+    ),
+]
+
+
+def serve(
+    *,
+    index: ServiceIndex = None,
+    model: ServiceModel = None,
+    host: Host = None,
+    port: Port = None,
+    device: ServiceDevice = None,
+    more: More = None,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="List every setting with its value, and stop.")
+    ] = False,
+) -> None:
+    """Serve an index: the page at /, the API described at /docs.
+
+    Every setting can be given here, or in the environment as HASSE_ and its name in capitals;
+    the command line wins. Ctrl-C or SIGTERM lets what is in flight finish.
+
+    \b
+    [bold]Examples[/bold]
+      hasse serve --index data/mine-index
+      hasse serve --index data/mine-index --host 0.0.0.0 --port 80 --set k_maximum=100
+      HASSE_PORT=9000 hasse serve
+      hasse serve --settings
+    """
+    chosen = configure(more or (), index=index, model=model, host=host, port=port, device=device)
+    if settings:
+        describe(chosen)
+        return
+    from service.server import serve as run
+
+    run(chosen, typer.echo)

@@ -1,0 +1,32 @@
+"""Results as a table: fitted to a terminal, whole anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# Wide enough for any row, so that what goes to a file or another program is never cut.
+UNLIMITED = 10_000
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """Print rows under their column names on standard output; numbers stand to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=UNLIMITED)
+    table = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
+    for at, name in enumerate(columns):
+        numeric = bool(rows) and all(_is_number(row[at]) for row in rows)
+        table.add_column(
+            name, justify="right" if numeric else "left", no_wrap=numeric, header_style="dim"
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))  # captions are not markup
+    console.print(table)
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(",", "").replace(".", "", 1).lstrip("-").isdigit()

@@ -1,0 +1,202 @@
+"""`hasse train`: a dataset to a checkpoint."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from service.cli.configuration import pairs
+from service.cli.interrupt import stop_request
+from service.cli.options import DatasetFolder, Device, Workers
+from service.cli.progress import Report, progress
+from service.cli.shell import Stopped, keeping
+
+if TYPE_CHECKING:
+    from models.trainer import Progress
+
+MODEL, OPTIMISATION, DATA = "The model", "How it learns", "What it learns from"
+
+
+def train(
+    *,
+    dataset: DatasetFolder,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Where the checkpoint goes; also how it is named."
+        ),
+    ],
+    preset: Annotated[
+        Literal["paper", "scenes"] | None,
+        typer.Option(
+            help="Where all other options start: 'paper' (the default with --features) or "
+            "'scenes' (the default without), as the built-in model was trained."
+        ),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            rich_help_panel=DATA,
+            help="Train on these, from 'hasse features': quick, the network stays as it is. "
+            "Without it the network learns too, from the pictures.",
+        ),
+    ] = None,
+    train_split: Annotated[
+        str, typer.Option(rich_help_panel=DATA, help="The split to learn from.")
+    ] = "train",
+    val_split: Annotated[
+        str, typer.Option(rich_help_panel=DATA, help="The split to choose the best epoch by.")
+    ] = "val",
+    score: Annotated[
+        Literal["order", "order-reversed", "cosine"] | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            help="How images and captions are compared: order, or one of the paper's controls.",
+        ),
+    ] = None,
+    dimension: Annotated[
+        int | None,
+        typer.Option(min=1, rich_help_panel=MODEL, help="Coordinates of a point."),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MODEL,
+            help="A torchvision network, such as resnet50. With --features it is theirs.",
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=MODEL,
+            help="The network's weights: where it starts, or, with --features, those they were "
+            "made with, if the file has moved.",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=OPTIMISATION, help="Passes at most.")
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            min=1, rich_help_panel=OPTIMISATION, help="Stop after so many epochs without a better."
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=2, rich_help_panel=OPTIMISATION, help="Pairs at a time.")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(rich_help_panel=OPTIMISATION, help="Adam's.")
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel=OPTIMISATION,
+            help="How far a false pair is kept from a true one. The paper: 0.05; cosine 0.2.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=OPTIMISATION, help="The same seed trains the same model."),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            rich_help_panel=OPTIMISATION,
+            help="Any other option of a training, such as --set schedule=cosine. A wrong name "
+            "lists them.",
+        ),
+    ] = None,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Train a model; stop it at any time and run the same command to go on.
+
+    The checkpoint in --out is that of the best epoch so far, so it can be evaluated and used
+    while the training goes on.
+
+    \b
+    [bold]Examples[/bold]
+      hasse train data/coco --features data/coco-features --out data/coco-model
+      hasse train data/coco --features data/coco-features --out data/cosine \\
+          --score cosine --margin 0.2
+      hasse train data/scenes --preset scenes --out data/my-scenes-model
+    """
+    from models import trainer
+    from models.datasets import load
+    from service import training
+    from service.cli.presets import PRESETS
+    from service.device import pick_device
+
+    start = PRESETS[preset or ("paper" if features else "scenes")]
+    named = {
+        "score": score,
+        "dimension": dimension,
+        "backbone": backbone,
+        "epochs": epochs,
+        "patience": patience,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "margin": margin,
+        "seed": seed,
+    }
+    choices = pairs(more or ())
+    choices |= {name: value for name, value in named.items() if value is not None}
+    config = training.with_choices(start.config, choices)
+    place = pick_device(device)
+    collections = training.split_for_training(load(dataset), train_split, val_split)
+    kept = f"the same command goes on from there; {out} holds the best epoch so far"
+    with keeping(lambda: kept):
+        if features:
+            material = training.from_features(config, features, weights, collections)
+        else:
+            with progress("reading pictures") as report:
+                material = training.from_pictures(
+                    config,
+                    weights,
+                    collections,
+                    out / "pictures",
+                    mirror=start.mirror,
+                    workers=workers,
+                    progress=report,
+                    skipped=lambda line: typer.echo(line, err=True),
+                )
+        with progress("training") as report, stop_request() as stop:
+            try:
+                trained = trainer.train(
+                    material.config,
+                    out.resolve().name,
+                    out,
+                    (collections[0], material.inputs[0]),
+                    (collections[1], material.inputs[1]),
+                    backbone_weights=material.backbone_weights,
+                    device=place,
+                    report=partial(_tell, report, material.config.epochs),
+                    stop=stop,
+                )
+            except trainer.TrainingStopped as stopped:
+                raise Stopped(str(stopped)) from None
+    typer.echo(f"{out}: the model {trained.name}, best of its epochs")
+    typer.echo(f"next: hasse evaluate {dataset} --model {out}", err=True)
+
+
+def _tell(report: Report, epochs: int, now: Progress) -> None:
+    """Show where a training is, and a line for each epoch."""
+    done = now.epoch * now.steps + now.step
+    report(done, epochs * now.steps, f"epoch {now.epoch + 1} of {epochs}, loss {now.loss:.3f}")
+    if now.validation is not None:
+        found = now.validation
+        typer.echo(
+            f"epoch {now.epoch + 1} of {epochs}: loss {now.loss:.3f}, "
+            f"R@1 {found.caption_retrieval.r1:.1f} captions by image, "
+            f"{found.image_retrieval.r1:.1f} images by caption, rsum {found.rsum:.1f}"
+            + (" (best so far)" if now.best else ""),
+            err=True,
+        )

@@ -1,0 +1,31 @@
+"""Where encoders run."""
+
+from __future__ import annotations
+
+import torch
+
+
+class DeviceError(Exception):
+    """A device that this machine does not have; the message says what it has."""
+
+
+def pick_device(name: str) -> str:
+    """Return what torch calls the device: `auto` is CUDA where there is one, else the CPU.
+
+    Raises:
+        DeviceError: no such device on this machine.
+    """
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in {"cpu", "cuda"}:
+        raise DeviceError(f"'{name}' is not a device we run on: use cpu, cuda, cuda:1 or auto")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise DeviceError(
+            f"this machine has no {name} ({torch.cuda.device_count()} CUDA devices in all): "
+            f"use --device cpu, or auto for CUDA where there is one"
+        )
+    return name

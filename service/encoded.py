@@ -1,0 +1,168 @@
+"""A dataset through both encoders: from pictures, or from features that are cached on disk."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from models.features import FeaturesError, FeatureStore
+from torch import Tensor
+
+from models.datasets import Dataset, DatasetError, Image
+from models.model import OrderEmbedding, Points
+from models.pictures import PictureError, Preprocessing, open_picture
+
+Skipped = Callable[[str], None]
+Progress = Callable[[int, int], None]
+
+BATCHES_AHEAD = 2  # decoded while the model works on one
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSource:
+    """Where the points of images come from.
+
+    Attributes:
+        features: a folder that `hasse features` wrote; without it, pictures are read.
+        batch_size: pictures that go through the network together.
+        workers: threads that decode; None takes one a core.
+        skipped: told one line of every image that is left out.
+    """
+
+    features: Path | None = None
+    batch_size: int = 32
+    workers: int | None = None
+    skipped: Skipped = lambda line: None
+
+    def points(
+        self, model: OrderEmbedding, images: Sequence[Image]
+    ) -> Iterator[tuple[list[Image], Points]]:
+        """Yield images with their points, in order, a batch at a time: B images, (B, N).
+
+        Memory does not grow with the collection. An image whose picture cannot be read, or that
+        has no features, is left out.
+
+        Raises:
+            FeaturesError: the features are not those of this model.
+        """
+        if self.features is None:
+            yield from self._from_pictures(model, images)
+        else:
+            yield from self._from_features(model, images, self.features)
+
+    def _from_pictures(
+        self, model: OrderEmbedding, images: Iterable[Image]
+    ) -> Iterator[tuple[list[Image], Points]]:
+        for batch in _decoded(images, model.preprocessing, self.batch_size, self.workers):
+            good: list[Image] = []
+            pixels: list[Tensor] = []
+            for image, future in batch:
+                try:
+                    pixels.append(future.result())
+                    good.append(image)
+                except PictureError as error:
+                    self.skipped(f"image {image.id} ({image.file_name}): {error}: skipped")
+            with torch.inference_mode():
+                if good:
+                    stacked = torch.stack(pixels).to(model.device)  # (B, crops, 3, H, W)
+                    yield good, model.pixel_points(stacked).cpu().numpy()
+
+    def _from_features(
+        self, model: OrderEmbedding, images: Iterable[Image], folder: Path
+    ) -> Iterator[tuple[list[Image], Points]]:
+        store = FeatureStore.open(folder)
+        require_features_of(model, store, folder)
+        known = set(store.image_ids.tolist())
+        source = iter(images)
+        while batch := list(islice(source, 1024)):
+            good = [image for image in batch if image.id in known]
+            for image in batch:
+                if image.id not in known:
+                    self.skipped(f"image {image.id} ({image.file_name}): no features: skipped")
+            if good:
+                features = store.select([image.id for image in good])
+                yield good, model.encode_features(features)
+
+
+def require_features_of(model: OrderEmbedding, store: FeatureStore, folder: Path) -> None:
+    """Refuse features of another network, or of pictures prepared otherwise (FeaturesError)."""
+    backbone = model.images.backbone
+    if store.maker.weights != backbone.fingerprint() or store.preprocessing != model.preprocessing:
+        raise FeaturesError(
+            f"the features in {folder} were not made with the network of this model "
+            f"({backbone.name}): run 'hasse features' with it, or leave --features out"
+        )
+
+
+def _decoded(
+    images: Iterable[Image], preprocessing: Preprocessing, batch_size: int, workers: int | None
+) -> Iterator[list[tuple[Image, Future[Tensor]]]]:
+    """Yield batches that threads decode ahead of the reader."""
+
+    def decode(image: Image) -> Tensor:
+        return preprocessing.apply(open_picture(image.path, at_least=preprocessing.resize))
+
+    source = iter(images)
+    waiting: deque[list[tuple[Image, Future[Tensor]]]] = deque()
+    pool = ThreadPoolExecutor(workers or os.cpu_count(), thread_name_prefix="decode")
+    try:
+        while True:
+            while len(waiting) <= BATCHES_AHEAD and (batch := list(islice(source, batch_size))):
+                waiting.append([(image, pool.submit(decode, image)) for image in batch])
+            if not waiting:
+                return
+            yield waiting.popleft()
+    finally:
+        # Reached early on Ctrl-C, when what is still waiting is no longer wanted.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A dataset with its points: images (I, N), captions (C, N), in the dataset's order."""
+
+    dataset: Dataset
+    images: Points
+    captions: Points
+
+    def blocks(self, number: int) -> Iterator[Encoded]:
+        """Cut the images into consecutive blocks of nearly one size, with their captions."""
+        first = 0
+        edges = np.linspace(0, len(self.dataset), number + 1).round().astype(int)
+        for start, stop in pairwise(edges):
+            part = replace(self.dataset, images=self.dataset.images[start:stop])
+            last = first + sum(len(image.captions) for image in part.images)
+            yield Encoded(part, self.images[start:stop], self.captions[first:last])
+            first = last
+
+
+def encode_dataset(
+    model: OrderEmbedding, dataset: Dataset, source: ImageSource, progress: Progress
+) -> Encoded:
+    """Encode all of a dataset; images that cannot be read are not in the result.
+
+    Raises:
+        DatasetError: nothing can be read, or there is no caption.
+        FeaturesError: the features are not those of this model.
+    """
+    images: list[Image] = []
+    blocks: list[Points] = []
+    for good, points in source.points(model, dataset.images):
+        images += good
+        blocks.append(points)
+        progress(len(images), len(dataset))
+    kept = replace(dataset, images=tuple(images))
+    texts = [caption.text for caption in kept.captions]
+    if not texts:
+        raise DatasetError(
+            f"the dataset '{dataset.name}' has no image that can be read and has a caption: "
+            f"there is nothing to measure"
+        )
+    return Encoded(kept, np.concatenate(blocks), model.encode_captions(texts))

@@ -1,0 +1,225 @@
+"""Put a dataset, or more pictures, into an index: rows for the catalog, points for the segments."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sql
+
+from index import build as index_build
+from index import catalog
+from index.staging import STAGING
+from index.store import Index
+from index.terms import CaptionRow, ImageRow, ModelIdentity
+from models.checkpoint import Checkpoint
+from models.datasets import Caption, Dataset, DatasetError, Image
+from models.model import Points
+from service.encoded import ImageSource, Progress
+
+SKIPPED = "skipped.txt"  # ids of images that an unfinished build has left out
+CAPTIONS_AT_ONCE = 2048
+# A block costs a few syncs of the disk, and a kill loses the block at hand.
+SECONDS_PER_BLOCK = 2.0
+ROWS_PER_BLOCK = 4096
+IMAGES_PER_ADDITION = 1024
+
+
+def identity_of(checkpoint: Checkpoint) -> ModelIdentity:
+    """Say which model made the points, as an index remembers it."""
+    config = checkpoint.model.config
+    return ModelIdentity(
+        checkpoint.name,
+        checkpoint.fingerprint,
+        config.dimension,
+        config.score,
+        str(checkpoint.folder.resolve()),
+    )
+
+
+def build(
+    dataset: Dataset,
+    checkpoint: Checkpoint,
+    folder: Path,
+    source: ImageSource,
+    progress: Progress = lambda done, total: None,
+) -> Index:
+    """Index a dataset; what was finished before a kill is not encoded again.
+
+    Images that cannot be read are left out with their captions, one line each.
+
+    Raises:
+        HasseIndexError: the folder holds an index already, or there is no room.
+        FeaturesError: the features are not those of this model.
+        DatasetError: no image can be read.
+    """
+    folder = folder.resolve()
+    total = len(dataset) + sum(len(image.captions) for image in dataset.images)
+    note = folder / STAGING / SKIPPED
+    left_out: set[int] = set()
+
+    def images(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
+        if done:
+            left_out.update(_read_ids(note))
+        else:
+            note.unlink(missing_ok=True)
+        remaining = [image for image in dataset.images if image.id not in left_out][done:]
+        encoded = source.points(checkpoint.model, remaining)
+        for part, points in _gathered(encoded):
+            # A build that goes on counts finished rows, so it must know which images were not
+            # among them. The note is written first: an image in it is never encoded again.
+            passed = remaining.index(part[-1]) + 1
+            missing = {image.id for image in remaining[:passed]} - {image.id for image in part}
+            del remaining[:passed]
+            _append_ids(note, missing)
+            left_out.update(missing)
+            yield [image_row(image, folder) for image in part], points
+        left_out.update(image.id for image in remaining)
+        _append_ids(note, [image.id for image in remaining])
+        if len(left_out) == len(dataset):
+            raise DatasetError(
+                f"no picture of the dataset '{dataset.name}' can be read: "
+                f"check the paths in its dataset.json, or import it again"
+            )
+
+    def captions(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
+        rows = (
+            caption_row(caption)
+            for image in dataset.images
+            if image.id not in left_out
+            for caption in image.captions
+        )
+        rows = islice(rows, done, None)
+        while part := list(islice(rows, CAPTIONS_AT_ONCE)):
+            yield part, checkpoint.model.encode_captions([row.text for row in part])
+
+    return index_build.build(
+        folder,
+        identity_of(checkpoint),
+        images,
+        captions,
+        source=_fingerprint(dataset, source),
+        total=total,
+        progress=progress,
+    )
+
+
+def add(
+    index: Index,
+    dataset: Dataset,
+    checkpoint: Checkpoint,
+    source: ImageSource,
+    progress: Progress = lambda done, total: None,
+) -> int:
+    """Add pictures that are not in the index yet; return how many.
+
+    They get ids after the largest there is. Each block is searchable when it is done, so a call
+    that is stopped and repeated goes on with what is missing.
+    """
+    first_image, first_caption = _next_ids(index)
+    present = _paths(index)
+    fresh: list[Image] = []
+    for image in dataset.images:
+        if str(image.path) in present:
+            source.skipped(f"{image.file_name}: in the index already: skipped")
+        else:
+            captions = tuple(
+                Caption(first_caption + at, first_image, caption.text)
+                for at, caption in enumerate(image.captions)
+            )
+            fresh.append(replace(image, id=first_image, captions=captions))
+            first_image += 1
+            first_caption += len(captions)
+    added = 0
+    for part, points in _gathered(source.points(checkpoint.model, fresh), IMAGES_PER_ADDITION):
+        sentences = [caption for image in part for caption in image.captions]
+        index.add(
+            [image_row(image, index.folder) for image in part],
+            points,
+            [caption_row(caption) for caption in sentences],
+            checkpoint.model.encode_captions([caption.text for caption in sentences]),
+        )
+        added += len(part)
+        progress(added, len(fresh))
+    return added
+
+
+def image_row(image: Image, folder: Path) -> ImageRow:
+    """Return the catalog's row of an image.
+
+    A picture that lies beside the index is named relative to it, so that both can be moved.
+    """
+    near = image.path.is_relative_to(folder.parent)
+    path = os.path.relpath(image.path, folder) if near else str(image.path)
+    return ImageRow(image.id, image.file_name, path, image.width, image.height, image.split)
+
+
+def caption_row(caption: Caption) -> CaptionRow:
+    """Return the catalog's row of a caption."""
+    return CaptionRow(caption.id, caption.image_id, caption.text)
+
+
+def _gathered(
+    encoded: Iterable[tuple[list[Image], Points]], limit: int = ROWS_PER_BLOCK
+) -> Iterator[tuple[list[Image], Points]]:
+    """Join batches into blocks that are worth a write."""
+    images: list[Image] = []
+    blocks: list[Points] = []
+    started = time.monotonic()
+    for part, points in encoded:
+        images += part
+        blocks.append(points)
+        if len(images) >= limit or time.monotonic() - started > SECONDS_PER_BLOCK:
+            yield images, np.concatenate(blocks)
+            images, blocks, started = [], [], time.monotonic()
+    if images:
+        yield images, np.concatenate(blocks)
+
+
+def _fingerprint(dataset: Dataset, source: ImageSource) -> str:
+    """Tell one build from another: the same images and captions, read the same way."""
+    digest = hashlib.sha256(str(source.features).encode())
+    for image in dataset.images:
+        row = [image.id, str(image.path), [[c.id, c.text] for c in image.captions]]
+        digest.update(json.dumps(row).encode())
+    return f"{dataset.name} {digest.hexdigest()}"
+
+
+def _read_ids(path: Path) -> set[int]:
+    if not path.is_file():
+        return set()
+    # The last line may be half written; its image is then met again.
+    whole = path.read_text(encoding="ascii").rpartition("\n")[0]
+    return {int(line) for line in whole.splitlines()}
+
+
+def _append_ids(path: Path, ids: Iterable[int]) -> None:
+    lines = "".join(f"{one}\n" for one in sorted(ids))
+    if lines:
+        with path.open("a", encoding="ascii") as file:
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _next_ids(index: Index) -> tuple[int, int]:
+    with index.catalog.reading() as connection:
+        largest = [
+            connection.execute(sql.select(sql.func.max(table.c.id))).scalar()
+            for table in (catalog.IMAGES, catalog.CAPTIONS)
+        ]
+    image, caption = (1 if found is None else int(found) + 1 for found in largest)
+    return image, caption
+
+
+def _paths(index: Index) -> set[str]:
+    with index.catalog.reading() as connection:
+        rows = connection.execute(sql.select(catalog.IMAGES.c.path)).scalars()
+        return {os.path.normpath(index.folder / path) for path in rows}

@@ -1,0 +1,167 @@
+"""What a training reads: features of a frozen network, or pictures that the network learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from torch import Tensor
+
+from models.backbone import build_backbone
+from models.datasets import Dataset, DatasetError
+from models.features import FeaturesError, FeatureStore
+from models.inputs import FeatureInput, ImageInput, PixelInput
+from models.model import ModelConfig
+from models.pictures import Preprocessing
+from models.pixels import cache_pixels
+from models.trainer import TrainingConfig, TrainingError
+
+Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
+HELD_OUT = 10  # one image in so many, where a dataset has no split for validation
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A configuration that fits what is read, and what is read.
+
+    Attributes:
+        config: with the backbone and the preprocessing of the features, where there are any.
+        inputs: the images to learn from, and those to validate on.
+        backbone_weights: where the backbone starts; None for random weights.
+    """
+
+    config: TrainingConfig
+    inputs: tuple[ImageInput, ImageInput]
+    backbone_weights: dict[str, Tensor] | None
+
+
+def split_for_training(dataset: Dataset, train: str, val: str) -> Collections:
+    """Return the images to learn from and those to validate on.
+
+    A dataset without splits lends every tenth image to validation.
+
+    Raises:
+        DatasetError: a split is not there, or there are too few images.
+    """
+    splits = dataset.splits()
+    if set(splits) == {""}:
+        held_out = dataset.images[HELD_OUT - 1 :: HELD_OUT]
+        if not held_out:
+            raise DatasetError(
+                f"the dataset '{dataset.name}' has {len(dataset)} images and no splits: "
+                f"training needs at least {HELD_OUT}"
+            )
+        kept = {image.id for image in held_out}
+        rest = tuple(image for image in dataset.images if image.id not in kept)
+        return replace(dataset, images=rest), replace(dataset, images=held_out)
+    return dataset.split(train), dataset.split(val)
+
+
+def with_choices(config: TrainingConfig, choices: Mapping[str, Any]) -> TrainingConfig:
+    """Return the configuration with some of its fields, or the model's or pictures', replaced.
+
+    Values may be text, as a command line has them.
+
+    Raises:
+        TrainingError: there is no such field, or it does not take that value.
+    """
+    model, pictures = config.model, config.preprocessing
+    parts: dict[type[Any], dict[str, Any]] = {
+        TrainingConfig: {},
+        ModelConfig: {},
+        Preprocessing: {},
+    }
+    for name, value in choices.items():
+        owner = next((part for part in parts if name in _simple_fields(part)), None)
+        if owner is None:
+            known = ", ".join(sorted(field for part in parts for field in _simple_fields(part)))
+            raise TrainingError(f"there is no training option '{name}'; there are: {known}")
+        try:
+            parts[owner][name] = TypeAdapter(_simple_fields(owner)[name]).validate_python(value)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].lower()
+            raise TrainingError(f"{name} cannot be '{value}': {reason}") from None
+    try:
+        return replace(
+            config,
+            **parts[TrainingConfig],
+            model=replace(model, **parts[ModelConfig]),
+            preprocessing=replace(pictures, **parts[Preprocessing]),
+        )
+    except ValueError as error:
+        raise TrainingError(f"these options do not go together: {error}") from None
+
+
+def _simple_fields(owner: type[Any]) -> dict[str, Any]:
+    """Return the fields that one value can set, with their types."""
+    hints = get_type_hints(owner)
+    nested = {"model", "preprocessing", "mean", "std"}
+    return {one.name: hints[one.name] for one in fields(owner) if one.name not in nested}
+
+
+def from_features(
+    config: TrainingConfig, folder: Path, weights: Path | None, collections: Collections
+) -> Material:
+    """Prepare a training on cached features; the backbone and its weights are theirs.
+
+    Raises:
+        FeaturesError: they are not there, or were made with other weights.
+        BackboneError: the weights cannot be read.
+    """
+    store = FeatureStore.open(folder)
+    config = replace(
+        config,
+        model=replace(config.model, backbone=store.maker.backbone),
+        preprocessing=store.preprocessing,
+    )
+    backbone = build_backbone(store.maker.backbone, weights)
+    if backbone.fingerprint() != store.maker.weights:
+        raise FeaturesError(
+            f"the features in {folder} were made with other weights of {store.maker.backbone} than "
+            f"{weights or 'those given'}: name them with --weights, since the checkpoint holds "
+            f"them, to encode new pictures with"
+        )
+    rows = FeatureInput(store.image_ids, store.features)
+    return Material(config, (rows, rows), dict(backbone.state_dict()))
+
+
+def from_pictures(
+    config: TrainingConfig,
+    weights: Path | None,
+    collections: Collections,
+    cache: Path,
+    *,
+    mirror: bool = True,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    skipped: Callable[[str], None] | None = None,
+) -> Material:
+    """Prepare a training on pictures, which are decoded once into `cache`; the backbone learns.
+
+    Raises:
+        DatasetError: no picture can be read.
+        BackboneError: the weights cannot be read.
+    """
+    looks = config.preprocessing
+    training, validation = (
+        PixelInput(
+            cache_pixels(
+                collection,
+                looks,
+                cache / f"{part}-{looks.resize}",
+                workers=workers,
+                progress=progress,
+                skipped=skipped,
+            ),
+            mirror=mirror,
+            bfloat16=config.precision == "bfloat16",
+        )
+        for part, collection in zip(("train", "val"), collections, strict=True)
+    )
+    start = None
+    if weights is not None:
+        start = dict(build_backbone(config.model.backbone, weights).state_dict())
+    return Material(config, (training, validation), start)

@@ -1,0 +1,34 @@
+"""Run commands as a shell would see them: status, standard output, standard error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typer.testing import CliRunner
+
+from service.cli import app
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def error(self) -> str:
+        """The one line `error: ...`, which is all that a mistake may print."""
+        lines = [line for line in self.err.splitlines() if line.startswith("error: ")]
+        assert len(lines) == 1, self.err
+        assert "Traceback" not in self.err
+        return lines[0]
+
+
+def hasse(*arguments: object) -> Outcome:
+    """Run a command in this process; an exception that is not a mistake is raised."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Outcome(result.exit_code, result.stdout, result.stderr)

@@ -1,0 +1,97 @@
+"""Every command explains itself, quickly."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from service.cli import app
+from tests.service.cli.shell import hasse
+
+README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    children = getattr(command, "commands", {})
+    for name, child in children.items():
+        yield from commands(child, (*path, name))
+    if not children:
+        yield path, command
+
+
+ALL = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_help_says_what_a_command_does_and_what_each_option_is_for(path: tuple[str, ...]) -> None:
+    shown = hasse(*path, "--help")
+    assert shown.status == 0
+    command = ALL[path]
+    first = (command.help or "").strip().splitlines()[0]
+    assert first.endswith((".", ":", ")")), first
+    for parameter in command.params:
+        assert getattr(parameter, "help", None), f"{' '.join(path)} {parameter.name}: no help"
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_the_readme_lists_every_command(path: tuple[str, ...]) -> None:
+    assert f"| `hasse {' '.join(path)}` |" in README
+
+
+def test_the_readme_lists_no_other_command() -> None:
+    listed = {
+        tuple(name.split()) for name in re.findall(r"^\| `hasse ([a-z0-9 ]+)` \|", README, re.M)
+    }
+    assert listed == set(ALL)
+
+
+def test_every_example_in_the_readme_and_in_help_is_a_command_that_exists() -> None:
+    texts = [README, *(command.help or "" for command in ALL.values())]
+    for text in texts:
+        for line in re.findall(r"^ *(?:[A-Z_]+=\S+ )?hasse ([^|#\n]+?)(?: \\)?$", text, re.M):
+            words = tuple(re.match(r"(?:[a-z0-9]+ ?)*", line)[0].split())  # type: ignore[index]
+            known = any(words[: len(path)] == path for path in ALL)
+            assert known, f"hasse {line}"
+            for option in re.findall(r"(?<!\S)--[a-z-]+", line):
+                path = next(path for path in ALL if words[: len(path)] == path)
+                names = {name for one in ALL[path].params for name in one.opts + one.secondary_opts}
+                assert option in names, f"hasse {line}: {option}"
+
+
+def test_without_arguments_it_shows_what_there_is() -> None:
+    shown = hasse()
+    assert "demo" in shown.out + shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert hasse("--version").out == f"hasse {version('hasse')}\n"
+
+
+def test_a_misspelt_command_gets_a_hint() -> None:
+    wrong = hasse("serch", "a dog")
+    assert wrong.status == 2
+    assert "search" in wrong.err
+
+
+def test_help_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; from service.cli import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print('LOADED', *sorted({m.partition('.')[0] for m in sys.modules}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = set(ran.stdout.rpartition("LOADED")[2].split())
+    heavy = {"torch", "torchvision", "numpy", "faiss", "numba", "fastapi", "sqlalchemy", "pydantic"}
+    assert not loaded & heavy

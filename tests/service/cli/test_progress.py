@@ -1,0 +1,69 @@
+"""Progress: quiet for quick work, whole lines outside a terminal, a bar on one."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from service.cli.progress import Lines, progress
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("pictures") as report:
+        for done in range(10):
+            report(done + 1, 10)
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_long_work_says_where_it_is_now_and_then_and_once_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    report = Lines("pictures", clock)
+    for done in range(1, 2001):
+        clock.now += 0.01
+        report(done, 2000)
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert captured.out == ""
+    assert lines[0] == "pictures: 200 of 2,000 (10%)"
+    assert lines[-1] == "pictures: 2,000 of 2,000 (100%)"
+    assert 3 <= len(lines) <= 6
+
+
+def test_a_terminal_gets_a_bar_on_standard_error() -> None:
+    program = (
+        "import time\n"
+        "from service.cli.progress import progress\n"
+        "with progress('drawing') as report:\n"
+        "    for done in range(5):\n"
+        "        report(done + 1, 5)\n"
+        "        time.sleep(0.15)\n"
+    )
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"},
+        check=True,
+        timeout=60,
+    )
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert done.stdout == b""
+    assert "drawing" in shown
+    assert "/5" in shown

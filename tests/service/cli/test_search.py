@@ -1,0 +1,121 @@
+"""`hasse search`: the two questions without a service, in the shape of the HTTP contract."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from service.schemas import CaptionAnswer, ImageAnswer
+from tests.service.cli.shell import hasse
+from tests.service.client import Client
+from tests.service.collection import picture
+
+
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    path = tmp_path / "photo.png"
+    picture(3).save(path)
+    return path
+
+
+def test_words_find_images_as_the_service_finds_them(collection: Path, client: Client) -> None:
+    found = hasse("search", "a dog", "--index", collection, "-k", 5, "--json")
+    assert found.status == 0, found.err
+    answer = ImageAnswer.model_validate_json(found.out)
+    served = client.post("/search/images", json={"caption": "a dog", "k": 5}).json()
+    assert json.loads(found.out) == served
+    assert answer.certified
+
+
+def test_a_picture_finds_captions_as_the_service_finds_them(
+    collection: Path, client: Client, photo: Path
+) -> None:
+    found = hasse("search", photo, "--index", collection, "-k", 4, "--mode", "exact", "--json")
+    assert found.status == 0, found.err
+    CaptionAnswer.model_validate_json(found.out)
+    form = {"k": "4", "mode": "exact"}
+    served = client.post(
+        "/search/captions", data=form, files={"image": photo.read_bytes()}
+    ).json()
+    assert json.loads(found.out) == served
+
+
+def test_the_table_shows_rank_violation_name_and_caption(collection: Path) -> None:
+    found = hasse("search", "a dog", "--index", collection, "-k", 3)
+    head, *rows = found.out.splitlines()
+    assert head.split() == ["rank", "violation", "file", "name", "caption"]
+    assert [row.split()[0] for row in rows] == ["1", "2", "3"]
+    assert all(".png" in row and " runs" in row for row in rows)
+    violations = [float(row.split()[1]) for row in rows]
+    assert violations == sorted(violations)
+    assert "certified" in found.err
+
+
+def test_words_the_model_never_learned_are_named(collection: Path) -> None:
+    assert "zeppelin" in hasse("search", "a zeppelin", "--index", collection).err
+
+
+def test_a_limit_on_the_violation_may_leave_nothing(collection: Path) -> None:
+    found = hasse("search", "a dog", "--index", collection, "--max-violation", 0, "--json")
+    assert found.status == 0
+    assert json.loads(found.out)["hits"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("absent.jpg", "no picture absent.jpg"),
+        ("text.jpg", "not a JPEG"),
+        ("cut.jpg", "cut short"),
+        ("empty.png", "empty"),
+        (" ", "blank"),
+        ("dog " * 200, "words"),
+        ("d\udce9j\udce0", "UTF-8"),
+    ],
+)
+def test_a_query_that_cannot_be_asked_is_one_sentence(
+    collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    picture(1).save("whole.jpg")
+    whole = Path("whole.jpg").read_bytes()
+    Path("cut.jpg").write_bytes(whole[: len(whole) // 2])
+    Path("text.jpg").write_text("not a picture")
+    Path("empty.png").touch()
+    failed = hasse("search", query, "--index", collection)
+    assert failed.status == 1
+    assert reason in failed.error
+
+
+def test_no_index_says_how_to_make_one(tmp_path: Path) -> None:
+    failed = hasse("search", "a dog", "--index", tmp_path / "absent")
+    assert failed.status == 1
+    assert "hasse index build" in failed.error
+
+
+def test_the_checkpoint_of_another_model_is_refused(collection: Path, tmp_path: Path) -> None:
+    from tests.tiny import tiny_checkpoint
+
+    other = tiny_checkpoint(tmp_path / "other", seed=1)
+    failed = hasse("search", "a dog", "--index", collection, "--model", other)
+    assert failed.status == 1
+    assert "made by the model" in failed.error
+    assert "build the index again" in failed.error
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--device", "abacus"), "cpu, cuda"),
+        (("--device", "cuda:99"), "no cuda:99"),
+        (("--max-violation", "inf"), "number"),
+    ],
+)
+def test_an_option_that_cannot_be_is_one_sentence(
+    collection: Path, options: tuple[str, ...], reason: str
+) -> None:
+    failed = hasse("search", "a dog", "--index", collection, *options)
+    assert failed.status == 1
+    assert reason in failed.error

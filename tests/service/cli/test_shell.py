@@ -1,0 +1,69 @@
+"""How commands end: one line for a mistake, one for Ctrl-C, a traceback for our own faults."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from models.datasets import DatasetError
+from service.cli.shell import Mistake, Shell, Stopped, explain, keeping
+
+
+def run(action: Exception | type[BaseException]) -> tuple[int, str]:
+    app = typer.Typer(cls=Shell, pretty_exceptions_enable=False)
+
+    @app.callback()
+    def root() -> None:
+        """Make it a group."""
+
+    @app.command()
+    def act() -> None:
+        raise action
+
+    result = CliRunner().invoke(app, ["act"])
+    assert result.stdout == "", "messages must not get into what a script reads"
+    return result.exit_code, result.stderr
+
+
+@pytest.mark.parametrize("kind", [Mistake, DatasetError])
+def test_a_mistake_is_one_line_and_status_1(kind: type[Exception]) -> None:
+    assert run(kind("there is no x:\n  name another")) == (
+        1,
+        "error: there is no x: name another\n",
+    )
+
+
+def test_ctrl_c_says_what_is_kept_and_ends_with_130() -> None:
+    assert run(Stopped("two shards are kept")) == (130, "stopped: two shards are kept\n")
+
+
+def test_ctrl_c_anywhere_else_is_one_line_too() -> None:
+    status, line = run(KeyboardInterrupt)
+    assert status == 130
+    assert line.startswith("stopped: ")
+    assert line.count("\n") == 1
+
+
+def test_our_own_fault_keeps_its_traceback() -> None:
+    assert explain(ZeroDivisionError("division by zero")) is None
+    assert explain(ValueError("x")) is None
+
+
+def test_a_full_disk_names_the_file_and_the_remedy() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/data/x")
+    sentence = explain(full)
+    assert sentence is not None
+    assert sentence.startswith("/data/x: no space left on device")
+    assert "free some space" in sentence
+
+
+def test_work_that_is_kept_is_told_of_only_when_it_is_interrupted() -> None:
+    with keeping(lambda: "kept"):
+        pass
+    with pytest.raises(Stopped, match="kept"), keeping(lambda: "kept"):
+        raise KeyboardInterrupt
+    with pytest.raises(Mistake), keeping(lambda: "kept"):
+        raise Mistake("no")
