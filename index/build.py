@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
-from index import durable
-from index.catalog import SegmentRecord
+from index import changes, durable
 from index.errors import BadRowsError, IndexExistsError
+from index.records import SegmentRecord
 from index.staging import Staging
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, ModelIdentity
@@ -88,7 +88,7 @@ def _claim(index: Index, model: ModelIdentity) -> None:
             "with 'hasse index add', or choose another folder"
         )
     if state.model != model:
-        index.catalog.create(model)
+        changes.create(index.catalog, model)
 
 
 def _finished(staging: Staging) -> list[SegmentRecord]:

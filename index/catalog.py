@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, Connection, Engine, ForeignKey, Integer, Table, Text
+from sqlalchemy.exc import DBAPIError
 
-from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity, Score
+from index.errors import REMEDY, DamagedIndexError, FormatVersionError
+from index.records import Deletion, FileRecord, SegmentRecord, State
+from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 
 FORMAT = 1
 SCHEMA = sql.MetaData()
 
-_BULK = 20_000  # rows per INSERT: bounds the memory of adding a million
-_LOOKUP = 10_000  # ids per SELECT: SQLite takes 32,766 parameters, PostgreSQL 65,535
+LOOKUP = 10_000  # ids per SELECT: SQLite takes 32,766 parameters, PostgreSQL 65,535
 
 META = Table(
     "meta",
@@ -82,48 +83,6 @@ DELETED = Table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """The size and the SHA-256 that a file of a segment must have."""
-
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRecord:
-    """One row of the segments table."""
-
-    name: str
-    kind: Kind
-    rows: int
-    dimension: int
-    dtype: str
-    score: Score
-    files: Mapping[str, FileRecord]
-    generation: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """An id that was removed, and the generation that removed it."""
-
-    kind: Kind
-    id: int
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What one generation consists of, read in one transaction."""
-
-    model: ModelIdentity
-    generation: int
-    format: int
-    segments: tuple[SegmentRecord, ...]
-    deleted: tuple[Deletion, ...]
-
-
 def row_checksum(*values: object) -> int:
     """Return the CRC-32 of a row's values in their order."""
     return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
@@ -142,12 +101,14 @@ class Catalog:
         self._reader.dispose()
         self._writer.dispose()
 
-    def create(self, model: ModelIdentity) -> None:
-        """Make the tables, empty, at generation 0; whatever they held is dropped."""
-        with self.writing() as connection:
-            SCHEMA.drop_all(connection)
-            SCHEMA.create_all(connection)
-            connection.execute(META.insert(), [_meta_row(model, 0)])
+    def prepare(self) -> None:
+        """Let reads go on while a write is under way: SQLite keeps a log beside the database."""
+        if self.url.get_backend_name() == "sqlite":
+            connection = self._writer.raw_connection()
+            try:
+                connection.cursor().execute("PRAGMA journal_mode=WAL")
+            finally:
+                connection.close()
 
     def exists(self) -> bool:
         """Tell whether the database holds our tables and the row that names the model."""
@@ -159,8 +120,15 @@ class Catalog:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a read transaction: everything read in it belongs to one instant."""
-        with self._reader.begin() as connection:
-            yield connection
+        try:
+            with self._reader.begin() as connection:
+                yield connection
+        except DBAPIError as error:
+            if "locked" in str(error.orig):
+                raise
+            raise DamagedIndexError(
+                f"{self.url.database} cannot be read ({error.orig}): {REMEDY}"
+            ) from error
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -174,22 +142,41 @@ class Catalog:
             return int(connection.execute(sql.select(META.c.generation)).scalar_one())
 
     def state(self) -> State:
-        """Read the model, the generation, its segments and its deletions."""
+        """Read the model, the generation, its segments and its deletions.
+
+        Raises:
+            FormatVersionError: another version of this program wrote them.
+            DamagedIndexError: a row is not what was written.
+        """
         with self.reading() as connection:
-            meta = connection.execute(sql.select(META)).one()
-            segments = connection.execute(
-                sql.select(SEGMENTS).order_by(SEGMENTS.c.generation, SEGMENTS.c.name)
-            ).all()
-            deleted = connection.execute(sql.select(DELETED)).all()
+            version = connection.execute(sql.select(META.c.format)).scalar_one()
+            if version != FORMAT:
+                raise FormatVersionError(
+                    f"{self.url.database} has the format {version}, and this version reads "
+                    f"{FORMAT}: build the index again, or use the version that made it"
+                )
+            (meta,) = self._whole(connection, META)
+            segments = self._whole(connection, SEGMENTS)
+            deleted = self._whole(connection, DELETED)
         return State(
             model=ModelIdentity(
                 meta.name, meta.fingerprint, meta.dimension, meta.score, meta.checkpoint
             ),
             generation=meta.generation,
-            format=meta.format,
-            segments=tuple(_segment(row) for row in segments),
+            segments=tuple(
+                sorted((_segment(row) for row in segments), key=lambda s: (s.generation, s.name))
+            ),
             deleted=tuple(Deletion(row.kind, row.id, row.generation) for row in deleted),
         )
+
+    def _whole(self, connection: Connection, table: Table) -> Sequence[Any]:
+        rows = connection.execute(sql.select(table)).all()
+        for row in rows:
+            if not _is_whole(table, row):
+                raise DamagedIndexError(
+                    f"{self.url.database}: {_row_name(table, row)} was changed: {REMEDY}"
+                )
+        return rows
 
     def images(self, ids: Iterable[int]) -> dict[int, ImageRow]:
         """Return the images there are among `ids`, by id."""
@@ -221,110 +208,10 @@ class Catalog:
         wanted = list({int(id_) for id_ in ids})
         rows: list[Any] = []
         with self.reading() as connection:
-            for at in range(0, len(wanted), _LOOKUP):
-                chosen = column.in_(wanted[at : at + _LOOKUP])
+            for at in range(0, len(wanted), LOOKUP):
+                chosen = column.in_(wanted[at : at + LOOKUP])
                 rows += connection.execute(sql.select(table).where(chosen)).all()
         return rows
-
-
-def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]:
-    """Return those of `ids` that the catalog already holds."""
-    column = (IMAGES if kind == "image" else CAPTIONS).c.id
-    found: set[int] = set()
-    for at in range(0, len(ids), _LOOKUP):
-        part = [int(id_) for id_ in ids[at : at + _LOOKUP]]
-        found.update(connection.execute(sql.select(column).where(column.in_(part))).scalars())
-    return found
-
-
-def insert_images(connection: Connection, rows: Iterable[ImageRow]) -> None:
-    """Add images, in blocks."""
-    _insert(
-        connection,
-        IMAGES,
-        ({**asdict(row), "checksum": row_checksum(*astuple(row))} for row in rows),
-    )
-
-
-def insert_captions(connection: Connection, rows: Iterable[CaptionRow]) -> None:
-    """Add captions, in blocks; their images must be there already."""
-    _insert(
-        connection,
-        CAPTIONS,
-        (
-            {
-                "id": row.id,
-                "image_id": row.image_id,
-                "text": row.text,
-                "checksum": row_checksum(row.id, row.image_id, row.text),
-            }
-            for row in rows
-        ),
-    )
-
-
-def insert_segments(
-    connection: Connection, records: Iterable[SegmentRecord], generation: int
-) -> None:
-    """Make finished segment folders part of `generation`."""
-    _insert(
-        connection,
-        SEGMENTS,
-        (
-            {
-                "name": record.name,
-                "kind": record.kind,
-                "rows": record.rows,
-                "dimension": record.dimension,
-                "dtype": record.dtype,
-                "score": record.score,
-                "files": (files := _files_json(record.files)),
-                "generation": generation,
-                "checksum": _segment_checksum(record, files, generation),
-            }
-            for record in records
-        ),
-    )
-
-
-def delete_images(connection: Connection, ids: Sequence[int], generation: int) -> list[int]:
-    """Remove images and their captions from `generation` on; return the captions' ids."""
-    gone: list[int] = []
-    for at in range(0, len(ids), _LOOKUP):
-        part = [int(id_) for id_ in ids[at : at + _LOOKUP]]
-        theirs = CAPTIONS.c.image_id.in_(part)
-        gone += connection.execute(sql.select(CAPTIONS.c.id).where(theirs)).scalars()
-        connection.execute(CAPTIONS.delete().where(theirs))
-        connection.execute(IMAGES.delete().where(IMAGES.c.id.in_(part)))
-    removed: list[tuple[Kind, Sequence[int]]] = [("image", ids), ("caption", gone)]
-    for kind, dead in removed:
-        for at in range(0, len(dead), _LOOKUP):
-            part = [int(id_) for id_ in dead[at : at + _LOOKUP]]
-            connection.execute(
-                DELETED.delete().where(DELETED.c.kind == kind, DELETED.c.id.in_(part))
-            )
-        _insert(
-            connection,
-            DELETED,
-            (
-                {
-                    "kind": kind,
-                    "id": int(id_),
-                    "generation": generation,
-                    "checksum": row_checksum(kind, int(id_), generation),
-                }
-                for id_ in dead
-            ),
-        )
-    return gone
-
-
-def raise_generation(connection: Connection) -> int:
-    """Raise the generation by one and return it; readers see it when the block commits."""
-    meta = connection.execute(sql.select(META)).one()
-    model = ModelIdentity(meta.name, meta.fingerprint, meta.dimension, meta.score, meta.checkpoint)
-    connection.execute(META.update(), _meta_row(model, meta.generation + 1))
-    return int(meta.generation) + 1
 
 
 def damaged_rows(catalog: Catalog) -> Iterator[str]:
@@ -335,37 +222,19 @@ def damaged_rows(catalog: Catalog) -> Iterator[str]:
                 if line != "ok":
                     yield str(line)
         for table in SCHEMA.sorted_tables:
-            values = [column for column in table.columns if column.name != "checksum"]
-            for row in connection.execute(sql.select(*values, table.c.checksum)):
-                if row_checksum(*_checked(table, row[:-1])) != row[-1]:
-                    yield f"the row {row[0]!r} of the table {table.name} was changed"
+            for row in connection.execute(sql.select(table)):
+                if not _is_whole(table, row):
+                    yield f"{_row_name(table, row)} was changed"
 
 
-def _checked(table: Table, values: Sequence[Any]) -> Sequence[Any]:
-    # The row number of the one meta row is not one of its facts.
-    return values[1:] if table is META else values
+def _is_whole(table: Table, row: Sequence[Any]) -> bool:
+    # The checksum is the last column; the number of the one meta row is not one of its facts.
+    values = row[1:-1] if table is META else row[:-1]
+    return bool(row_checksum(*values) == row[-1])
 
 
-def _meta_row(model: ModelIdentity, generation: int) -> dict[str, Any]:
-    facts = {"format": FORMAT, "generation": generation, **asdict(model)}
-    return {"id": 1, **facts, "checksum": row_checksum(*facts.values())}
-
-
-def _files_json(files: Mapping[str, FileRecord]) -> str:
-    return json.dumps({name: asdict(record) for name, record in sorted(files.items())})
-
-
-def _segment_checksum(record: SegmentRecord, files: str, generation: int) -> int:
-    return row_checksum(
-        record.name,
-        record.kind,
-        record.rows,
-        record.dimension,
-        record.dtype,
-        record.score,
-        files,
-        generation,
-    )
+def _row_name(table: Table, row: Sequence[Any]) -> str:
+    return f"the row {row[0]!r} of the table '{table.name}'"
 
 
 def _segment(row: Any) -> SegmentRecord:
@@ -387,33 +256,18 @@ def _count(connection: Connection, table: Table) -> int:
     return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
 
 
-def _insert(connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    block: list[Mapping[str, Any]] = []
-    for row in rows:
-        block.append(row)
-        if len(block) == _BULK:
-            connection.execute(table.insert(), block)
-            block = []
-    if block:
-        connection.execute(table.insert(), block)
-
-
 def _engine(url: sql.URL, begin: str) -> Engine:
-    engine = sql.create_engine(url)
     if url.get_backend_name() != "sqlite":
-        return engine
+        # One instant for all queries of a transaction, which SQLite gives without asking.
+        return sql.create_engine(url, isolation_level="REPEATABLE READ")
+    engine = sql.create_engine(url)
 
     @sql.event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         # The driver's own transactions start late and leave DDL outside; ours start at begin.
         connection.isolation_level = None
         cursor = connection.cursor()
-        for pragma in (
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "foreign_keys=ON",
-            "busy_timeout=10000",
-        ):
+        for pragma in ("synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

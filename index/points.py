@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from index import durable
 from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
 from index.scan import read_only
-from index.terms import Ids, Kind, Points, Score
+from index.terms import CaptionRow, Ids, ImageRow, Kind, Points, Score
 
 
 def checked(kind: Kind, ids: ArrayLike, points: ArrayLike, dimension: int, score: Score) -> Points:
@@ -60,12 +61,35 @@ def checked_ids(kind: Kind, ids: ArrayLike) -> Ids:
     """Return ids as int64 (R,), or say which one occurs twice.
 
     Raises:
-        BadRowsError: an id occurs twice.
+        BadRowsError: an id occurs twice, or is not a whole number of 64 bits.
     """
-    whole = np.asarray(ids, dtype=np.int64).reshape(-1)
+    try:
+        whole = np.asarray(ids, dtype=np.int64).reshape(-1)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise BadRowsError(
+            f"a {kind} id is not a whole number of 64 bits ({error}): number the {kind}s"
+        ) from error
     if (twice := first_duplicate(whole)) is not None:
         raise BadRowsError(f"{kind} {twice} occurs twice: give every {kind} an id of its own")
     return whole
+
+
+def check_texts(rows: Iterable[ImageRow | CaptionRow]) -> None:
+    """Refuse rows whose text is no Unicode text, which a database cannot hold.
+
+    Raises:
+        BadRowsError: half of a surrogate pair; the message names the row.
+    """
+    for row in rows:
+        texts = (row.text,) if isinstance(row, CaptionRow) else (row.file_name, row.path, row.split)
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError as error:
+            kind = "caption" if isinstance(row, CaptionRow) else "image"
+            raise BadRowsError(
+                f"the text of {kind} {row.id} is not Unicode ({error}): repair it or leave the "
+                f"{kind} out"
+            ) from error
 
 
 class GrowingArray:

@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike
 
 from index import durable
 from index.bounds import CODES, LEVELS_FILE, Bounds, write_bounds
-from index.catalog import FileRecord, SegmentRecord
 from index.errors import (
     REMEDY,
     BadRowsError,
@@ -34,6 +33,7 @@ from index.errors import (
 )
 from index.points import GrowingArray, checked, checked_ids, first_duplicate, mapped
 from index.prefilter import PREFILTER, Prefilter, write_prefilter
+from index.records import FileRecord, SegmentRecord
 from index.terms import Form, Ids, Kind, Points, Score, form_of
 
 MANIFEST = "manifest.json"

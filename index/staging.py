@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from index import durable
-from index.catalog import FileRecord, SegmentRecord
 from index.errors import BadRowsError
-from index.points import first_duplicate
+from index.points import check_texts, first_duplicate
+from index.records import FileRecord, SegmentRecord
 from index.segment import IDS, SegmentWriter
 from index.terms import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity
 
@@ -93,6 +93,7 @@ class Staging:
         """
         part = self._parts[kind]
         writer = self._writer(kind)
+        check_texts(rows)
         writer.append([row.id for row in rows], points)
         file = self._row_file(kind)
         lines = "".join(json.dumps(astuple(row)) + "\n" for row in rows).encode("ascii")

@@ -18,13 +18,12 @@ from typing import Any, Self
 import numpy as np
 import sqlalchemy as sql
 from numpy.typing import ArrayLike, NDArray
-from sqlalchemy.exc import DatabaseError
 
-from index import durable
-from index.catalog import FORMAT, Catalog, SegmentRecord, State
+from index import changes, durable
+from index.catalog import FORMAT, Catalog
 from index.errors import (
+    REMEDY,
     DamagedIndexError,
-    FormatVersionError,
     IndexExistsError,
     MissingIndexError,
     ModelMismatchError,
@@ -33,12 +32,13 @@ from index.errors import (
 )
 from index.points import checked, checked_ids
 from index.query import Answer, Query, checked_queries
+from index.records import SegmentRecord, State
 from index.scan import Workers
 from index.search import search
 from index.segment import Segment, Verify, write_segment
 from index.snapshot import LiveSegment, Snapshot
 from index.staging import SEGMENTS
-from index.terms import CaptionRow, ImageRow, Kind, Mode, ModelIdentity
+from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity
 from index.writer import LOCK, Writer, writing
 
 CATALOG = "catalog.db"
@@ -105,14 +105,14 @@ class Index:
         with disk_full_named(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with durable.locked(folder / LOCK, 0.0):
-                if (catalog_url or (folder / CATALOG).exists()) and _exists(catalog):
+                if (catalog_url or (folder / CATALOG).exists()) and catalog.exists():
                     catalog.close()
                     raise IndexExistsError(
                         f"{folder} already holds an index: add to it with 'hasse index add', or "
                         "choose another folder"
                     )
                 (folder / SEGMENTS).mkdir(exist_ok=True)
-                catalog.create(model)
+                changes.create(catalog, model)
                 durable.sync_folder(folder)
         return cls(folder, catalog, "checksums", threads)
 
@@ -137,18 +137,9 @@ class Index:
             DamagedIndexError: a file disagrees with the catalog.
         """
         folder = folder.resolve()
-        if catalog_url is None and not (folder / CATALOG).is_file():
-            raise MissingIndexError(
-                f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
-            )
-        catalog = Catalog(catalog_url or _sqlite(folder))
-        if not _exists(catalog):
-            catalog.close()
-            raise NotAnIndexError(
-                f"{folder / CATALOG} is not a catalog of ours: name the folder of an index, or "
-                "build one"
-            )
+        catalog = open_catalog(folder, catalog_url)
         index = cls(folder, catalog, verify, threads)
+        index._check_counts()
         model = index.model
         if fingerprint is not None and fingerprint != model.fingerprint:
             index.close()
@@ -267,12 +258,12 @@ class Index:
 
     def info(self) -> IndexInfo:
         """Say what the index holds."""
-        snapshot, state = self._snapshot, self.catalog.state()
+        snapshot = self._snapshot
         segments = tuple(_segment_info(live) for live in snapshot.segments)
         return IndexInfo(
             self.folder,
             snapshot.model,
-            state.format,
+            FORMAT,
             snapshot.generation,
             snapshot.live("image"),
             snapshot.live("caption"),
@@ -350,6 +341,15 @@ class Index:
                 yield writer
             self.refresh()
 
+    def _check_counts(self) -> None:
+        snapshot, counts = self._snapshot, self.catalog.counts()
+        for kind in KINDS:
+            if counts[kind] != snapshot.live(kind) and not self.refresh():
+                raise DamagedIndexError(
+                    f"{self.catalog.url.database} knows {counts[kind]:,} {kind}s and the segments "
+                    f"hold {snapshot.live(kind):,}: {REMEDY}"
+                )
+
     def _load(self, before: Snapshot | None) -> Snapshot:
         while True:
             state = self.catalog.state()
@@ -361,11 +361,6 @@ class Index:
                     raise
 
     def _snapshot_of(self, state: State, before: Snapshot | None) -> Snapshot:
-        if state.format != FORMAT:
-            raise FormatVersionError(
-                f"{self.folder} has the format {state.format}, and this version reads {FORMAT}: "
-                "build it again, or use the version that made it"
-            )
         known = {live.segment.record.name: live for live in before.segments} if before else {}
         since = before.generation if before else 0
         segments = tuple(
@@ -405,15 +400,28 @@ def _brought_up(live: LiveSegment, state: State, since: int) -> LiveSegment:
     return live.without(gone)
 
 
+def open_catalog(folder: Path, catalog_url: str | None = None) -> Catalog:
+    """Connect to the catalog of an index.
+
+    Raises:
+        MissingIndexError, NotAnIndexError: there is none, or it is something else.
+    """
+    if catalog_url is None and not (folder / CATALOG).is_file():
+        raise MissingIndexError(
+            f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
+        )
+    catalog = Catalog(catalog_url or _sqlite(folder))
+    if not catalog.exists():
+        catalog.close()
+        raise NotAnIndexError(
+            f"{folder / CATALOG} is not a catalog of ours: name the folder of an index, or build "
+            "one"
+        )
+    return catalog
+
+
 def _sqlite(folder: Path) -> sql.URL:
     return sql.URL.create("sqlite", database=str(folder / CATALOG))
-
-
-def _exists(catalog: Catalog) -> bool:
-    try:
-        return catalog.exists()
-    except DatabaseError:
-        return False
 
 
 def _segment_info(live: LiveSegment) -> SegmentInfo:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from index import catalog as tables
-from index import durable
-from index.catalog import Catalog, SegmentRecord
+from index import changes, durable
+from index.catalog import Catalog
 from index.errors import BadRowsError, disk_full_named
-from index.points import checked_ids
+from index.points import check_texts, checked_ids
+from index.records import SegmentRecord
 from index.staging import SEGMENTS, STAGING, staged_names
 from index.terms import CaptionRow, ImageRow, Kind
 
@@ -50,16 +50,18 @@ class Writer:
             ("image", [row.id for row in images]),
             ("caption", [row.id for row in captions]),
         ]
+        check_texts(images)
+        check_texts(captions)
         with self.catalog.reading() as connection:
             for kind, ids in given:
                 checked_ids(kind, ids)
-                if taken := tables.existing(connection, kind, ids):
+                if taken := changes.existing(connection, kind, ids):
                     raise BadRowsError(
                         f"{kind} {min(taken)} is in the index already: remove its image first, "
                         "or give the new one another id"
                     )
             wanted = {row.image_id for row in captions} - {row.id for row in images}
-            absent = wanted - tables.existing(connection, "image", sorted(wanted))
+            absent = wanted - changes.existing(connection, "image", sorted(wanted))
         if absent:
             raise BadRowsError(
                 f"there are captions of image {min(absent)}, which is not in the index: add the "
@@ -74,10 +76,10 @@ class Writer:
     ) -> int:
         """Make published segments and their rows visible, all at once; return the generation."""
         with self.catalog.writing() as connection:
-            generation = tables.raise_generation(connection)
-            tables.insert_images(connection, images)
-            tables.insert_captions(connection, captions)
-            tables.insert_segments(connection, records, generation)
+            generation = changes.raise_generation(connection)
+            changes.insert_images(connection, images)
+            changes.insert_captions(connection, captions)
+            changes.insert_segments(connection, records, generation)
         return generation
 
     def remove(self, image_ids: Sequence[int]) -> int:
@@ -87,13 +89,13 @@ class Writer:
             BadRowsError: there is no such image.
         """
         with self.catalog.writing() as connection:
-            absent = set(image_ids) - tables.existing(connection, "image", image_ids)
+            absent = set(image_ids) - changes.existing(connection, "image", image_ids)
             if absent:
                 raise BadRowsError(
                     f"image {min(absent)} is not in the index: remove only images that are"
                 )
-            generation = tables.raise_generation(connection)
-            tables.delete_images(connection, image_ids, generation)
+            generation = changes.raise_generation(connection)
+            changes.delete_images(connection, image_ids, generation)
         return generation
 
     def sweep(self) -> list[Path]:

@@ -1,0 +1,143 @@
+"""Check everything an index holds, and say of each fault which file it is in and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sql
+
+from index.catalog import CAPTIONS, IMAGES, Catalog, damaged_rows
+from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
+from index.points import checked, checked_ids
+from index.records import SegmentRecord, State
+from index.segment import Segment, check_file
+from index.staging import SEGMENTS
+from index.store import CATALOG, open_catalog
+from index.terms import KINDS, Ids, Kind
+
+_ROWS = 8192  # checked at a time, for bounded memory
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was checked and what is wrong: one sentence for each finding."""
+
+    folder: Path
+    generation: int
+    segments: int
+    rows: int
+    bytes: int
+    findings: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing is wrong."""
+        return not self.findings
+
+
+def verify(
+    folder: Path,
+    fingerprint: str | None = None,
+    *,
+    catalog_url: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Read the whole index: every file, every row of the catalog, every point.
+
+    `fingerprint` is that of the model that should have made it. `progress` is called with the
+    bytes checked and all of them. An index may be served and written meanwhile.
+
+    Raises:
+        MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to check.
+        DamagedIndexError: the catalog cannot be read at all.
+    """
+    catalog = open_catalog(folder, catalog_url)
+    try:
+        state = catalog.state()
+        findings = [f"{catalog.url.database}: {what}: {REMEDY}" for what in damaged_rows(catalog)]
+        if fingerprint is not None and fingerprint != state.model.fingerprint:
+            findings.append(
+                f"{folder / CATALOG} was made by the model '{state.model.name}' "
+                f"({state.model.fingerprint[:12]}), not by the one given ({fingerprint[:12]}): "
+                "name its checkpoint or build the index again"
+            )
+        total = sum(_bytes(record) for record in state.segments)
+        done = 0
+        found: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}
+        for record in state.segments:
+            place = folder / SEGMENTS / record.name
+            for name, file in record.files.items():
+                try:
+                    check_file(place / name, file, "checksums")
+                except DamagedIndexError as error:
+                    findings.append(str(error))
+                done += file.bytes
+                if progress is not None:
+                    progress(done, total)
+            ids = _live_ids(place, record, state, findings)
+            found[record.kind].append(ids)
+        findings += _disagreements(catalog, found)
+    finally:
+        catalog.close()
+    return Report(
+        folder,
+        state.generation,
+        len(state.segments),
+        sum(record.rows for record in state.segments),
+        total,
+        tuple(findings),
+    )
+
+
+def _bytes(record: SegmentRecord) -> int:
+    return sum(file.bytes for file in record.files.values())
+
+
+def _live_ids(place: Path, record: SegmentRecord, state: State, findings: list[str]) -> Ids:
+    """Check what a segment holds and return the ids that a search sees."""
+    try:
+        segment = Segment.open(place, record, "sizes")
+    except DamagedIndexError as error:
+        if str(error) not in findings:
+            findings.append(str(error))
+        return np.empty(0, np.int64)
+    try:
+        ids = checked_ids(record.kind, segment.ids)
+        for at in range(0, segment.rows, _ROWS):
+            part = slice(at, at + _ROWS)
+            checked(record.kind, ids[part], segment.points[part], record.dimension, record.score)
+    except (BadPointsError, BadRowsError) as error:
+        findings.append(f"{place}: {error}")
+    gone = [
+        deletion.id
+        for deletion in state.deleted
+        if deletion.kind == record.kind and deletion.generation > record.generation
+    ]
+    return np.asarray(segment.ids[~np.isin(segment.ids, gone)])
+
+
+def _disagreements(catalog: Catalog, found: dict[Kind, list[Ids]]) -> Iterator[str]:
+    """Compare the ids that searches return with those the catalog describes."""
+    with catalog.reading() as connection:
+        for kind in KINDS:
+            table = IMAGES if kind == "image" else CAPTIONS
+            known = np.fromiter(connection.execute(sql.select(table.c.id)).scalars(), np.int64)
+            stored = np.concatenate(found[kind]) if found[kind] else np.empty(0, np.int64)
+            for ids, what in (
+                (np.setdiff1d(stored, known), "is in a segment and not in the catalog"),
+                (np.setdiff1d(known, stored), "is in the catalog and in no segment"),
+            ):
+                if len(ids):
+                    yield (
+                        f"{catalog.url.database}: {kind} {ids[0]}"
+                        + (f" (and {len(ids) - 1:,} more)" if len(ids) > 1 else "")
+                        + f" {what}: {REMEDY}"
+                    )
+            if len(np.unique(stored)) != len(stored):
+                yield (
+                    f"{catalog.url.database}: a live {kind} is in two segments: build the index "
+                    "again"
+                )
