@@ -49,6 +49,8 @@ def create_app(
     """
     metrics = Metrics()
     readiness = Readiness(settings)
+    bodies = Bodies(settings)
+    metrics.watch("hasse_body_bytes", lambda: bodies.held)
     metrics.watch("hasse_ready", lambda: float(readiness.phase is Phase.SERVING))
 
     @asynccontextmanager
@@ -102,12 +104,12 @@ def create_app(
     app.state.engine = None
     app.state.readiness = readiness
     app.state.metrics = metrics
-    app.state.bodies = Bodies(settings)
+    app.state.bodies = bodies
     errors.install(app)
     for router in (search.router, collection.router, operations.router, reference.router):
         app.include_router(router)
     app.include_router(page, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.add_middleware(Edge, metrics=metrics)
+    app.add_middleware(Edge, metrics=metrics, bodies=bodies)
     openapi.describe(app)
     return app

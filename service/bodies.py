@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
-from python_multipart.exceptions import FormParserError
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
+from starlette.types import Scope
 
 from service.errors import ServiceError, invalid, invalid_fields
+from service.forms import Form, FormError, Part
 from service.schemas import SearchOptions
 from service.settings import Settings
 
@@ -25,7 +24,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 # What a form has around its file: names, options, boundaries.
 FORM_ROOM = 16 * 1024
-_PART_BYTES = 1024
+_HELD = "hasse.held"
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
 # A body that is too large is read a little further, because a client that is still sending
@@ -39,12 +38,6 @@ class PictureForm:
 
     picture: bytes
     options: SearchOptions
-
-
-class _PictureParser(MultiPartParser):
-    """Keeps files in memory: their size is bounded, and the disk may be read-only."""
-
-    spool_max_size = 1 << 31
 
 
 class Bodies:
@@ -82,48 +75,39 @@ class Bodies:
             raise ServiceError(
                 "wrong_media_type", "send a form as 'Content-Type: multipart/form-data'"
             )
-        limit = self._settings.picture_bytes + FORM_ROOM
-        picture: bytes | None = None
-        options: dict[str, str] = {}
-        async with aclosing(self._receive(request, limit)) as chunks:
-            parser = _PictureParser(
-                request.headers, chunks, max_files=1, max_fields=16, max_part_size=_PART_BYTES
-            )
-            try:
-                form = await parser.parse()
-            except (MultiPartException, FormParserError, ValueError, LookupError):
-                raise invalid("body", "this is not a form that can be read") from None
-            for name, value in form.multi_items():
-                if isinstance(value, UploadFile):
-                    content = await value.read()
-                    await value.close()
-                    if name != "image":
-                        raise invalid(_shown(name), "there is no such file field")
-                    picture = content
-                elif name == "image":
-                    raise invalid("image", "send a file, with a file name")
-                elif name in options:
-                    raise invalid(_shown(name), "this field is given twice")
-                else:
-                    options[name] = value
-        if picture is None:
-            raise invalid("image", "this file field is required")
+        try:
+            form = Form(request.headers["content-type"])
+            limit = self._settings.picture_bytes + FORM_ROOM
+            async with aclosing(self._receive(request, limit)) as chunks:
+                async for chunk in chunks:
+                    form.feed(chunk)
+            picture, fields = _sorted_out(form.finish())
+        except FormError as error:
+            raise invalid("body", str(error)) from None
         if len(picture) > self._settings.picture_bytes:
             raise self._too_large(self._settings.picture_bytes)
-        return PictureForm(picture, form_options(options))
+        return PictureForm(picture, form_options(fields))
+
+    @property
+    def held(self) -> int:
+        """Count the bytes of all bodies of requests that are not answered yet."""
+        return self._held
+
+    def release(self, scope: Scope) -> None:
+        """Forget the body of a request that was answered."""
+        self._held -= scope.pop(_HELD, 0)
 
     async def _receive(self, request: Request, limit: int) -> AsyncGenerator[bytes, None]:
-        """Yield the chunks of a body; all of them count as held until the generator ends."""
+        """Yield the chunks of a body; they count as held until the request is released."""
         declared = request.headers.get("content-length", "")
         stream = request.stream()
-        held = 0
         try:
             async with asyncio.timeout(self._settings.body_seconds):
                 if declared.isdecimal() and int(declared[:20]) > limit:
                     raise await self._refuse(stream, limit)
                 async for chunk in stream:
-                    held += len(chunk)
                     self._held += len(chunk)
+                    request.scope[_HELD] = held = request.scope.get(_HELD, 0) + len(chunk)
                     if held > limit:
                         raise await self._refuse(stream, limit)
                     if self._held > self._settings.buffered_bytes:
@@ -139,9 +123,7 @@ class Bodies:
                 f"the body did not arrive within {self._settings.body_seconds:g} seconds",
             ) from None
         except ClientDisconnect:
-            raise asyncio.CancelledError from None
-        finally:
-            self._held -= held
+            raise ServiceError("client_gone", "the client left before its body was whole") from None
 
     async def _refuse(self, stream: AsyncGenerator[bytes, None], limit: int) -> ServiceError:
         discarded = 0
@@ -157,6 +139,25 @@ class Bodies:
 
     def _too_large(self, limit: int) -> ServiceError:
         return ServiceError("body_too_large", f"the body has more than {limit:,} bytes")
+
+
+def _sorted_out(parts: list[Part]) -> tuple[bytes, dict[str, str]]:
+    picture: bytes | None = None
+    fields: dict[str, str] = {}
+    for part in parts:
+        if part.name in fields or (part.name == "image" and picture is not None):
+            raise invalid(_shown(part.name), "this field is given twice")
+        if part.name == "image":
+            if not part.is_file:
+                raise invalid("image", "send a file, with a file name")
+            picture = bytes(part.content)
+        elif part.is_file:
+            raise invalid(_shown(part.name), "there is no such file field")
+        else:
+            fields[part.name] = part.text()
+    if picture is None:
+        raise invalid("image", "this file field is required")
+    return picture, fields
 
 
 def form_options(fields: Mapping[str, str]) -> SearchOptions:

@@ -13,6 +13,7 @@ from time import perf_counter
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.bodies import Bodies
 from service.errors import ServiceError, problem
 from service.logs import LOGGER, event
 from service.metrics import Metrics
@@ -34,9 +35,10 @@ _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 class Edge:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, bodies: Bodies) -> None:
         self._app = app
         self._metrics = metrics
+        self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -72,6 +74,7 @@ class Edge:
             error = ServiceError("internal", "something went wrong inside; the log has the details")
             await problem(error, request_id)(scope, receive, send_on)
         finally:
+            self._bodies.release(scope)
             self._record(scope, method, status, perf_counter() - start)
 
     def _record(self, scope: Scope, method: str, status: int, seconds: float) -> None:

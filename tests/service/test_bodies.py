@@ -1,0 +1,242 @@
+"""Bodies of strangers: whatever comes, the answer is a problem document or a right one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.app import create_app
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.test_errors import problem
+from tests.service.test_search import png
+
+JSON = {"Content-Type": "application/json"}
+
+HOSTILE_JSON: dict[str, bytes] = {
+    "nothing": b"",
+    "spaces": b"   ",
+    "half an object": b'{"caption": "a dog"',
+    "not a number": b'{"caption": "a dog", "max_violation": NaN}',
+    "infinity": b'{"caption": "a dog", "max_violation": Infinity}',
+    "minus infinity": b'{"caption": "a dog", "max_violation": -Infinity}',
+    "beyond a float": b'{"caption": "a dog", "max_violation": 1e999}',
+    "beyond a float, as k": b'{"caption": "a dog", "k": 1e999}',
+    "not a number as caption": b'{"caption": NaN}',
+    "5,000 digits": b'{"caption": "a dog", "k": ' + b"7" * 5000 + b"}",
+    "a lone high surrogate": b'{"caption": "\\ud800"}',
+    "a lone low surrogate": b'{"caption": "dog \\udc00 dog"}',
+    "a surrogate in a name": b'{"\\ud800": 1, "caption": "a dog"}',
+    "a surrogate as mode": b'{"caption": "a dog", "mode": "\\ud800"}',
+    "NUL": b'{"caption": "a\\u0000dog"}',
+    "a raw control character": b'{"caption": "a\x01dog"}',
+    "a field twice": b'{"caption": "a dog", "caption": "a cat"}',
+    "a field twice, deep down": b'{"caption": {"a": 1, "a": 2}}',
+    "a byte order mark": b'\xef\xbb\xbf{"caption": "a dog"}',
+    "UTF-16": '{"caption": "a dog"}'.encode("utf-16"),
+    "Latin-1": b'{"caption": "caf\xe9"}',
+    "a caption in a list": b'{"caption": ["a dog"]}',
+    "deep": b"[" * 30_000,
+    "deep and closed": b"[" * 20_000 + b"]" * 20_000,
+    "deep as caption": b'{"caption": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+    "many fields": json.dumps({f"f{at}": at for at in range(4000)}).encode(),
+    "a very long name": b'{"caption": "a dog", "' + b"x" * 60_000 + b'": 1}',
+    "two objects": b'{"caption": "a dog"}{"caption": "a cat"}',
+    "a comment": b'{"caption": "a dog"} // dog',
+    "single quotes": b"{'caption': 'a dog'}",
+    "a form": b"caption=a+dog&k=3",
+    "binary": bytes(range(256)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_JSON)
+def test_hostile_json_is_refused_as_invalid(client: Client, name: str) -> None:
+    response = client.post("/search/images", content=HOSTILE_JSON[name], headers=JSON)
+    found = problem(response, 422, "invalid")
+    assert len(response.content) < 5000
+    assert found.errors
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        "狗在跑",
+        "🐕🏖️",
+        "a\u202edog",
+        "é" * 200,
+        "<script>alert(1)</script>",
+        "'; DROP TABLE images; --",
+        "…",
+        "a\x7fdog",
+        "ﷺ" * 50,
+    ],
+)
+def test_strange_captions_are_answered(client: Client, caption: str) -> None:
+    response = client.post("/search/images", json={"caption": caption, "k": 2})
+    assert response.status_code == 200
+    assert len(response.json()["hits"]) == 2
+
+
+@pytest.mark.parametrize(
+    "content_type", ["", "text/plain", "application/xml", "multipart/form-data"]
+)
+def test_json_under_another_name_is_refused(client: Client, content_type: str) -> None:
+    headers = {"Content-Type": content_type}
+    response = client.post("/search/images", content=b'{"caption": "a dog"}', headers=headers)
+    problem(response, 415, "wrong_media_type")
+    response = client.post("/search/images", content=b'{"caption": "a dog"}')
+    problem(response, 415, "wrong_media_type")
+
+
+def test_json_with_a_charset_is_read(client: Client) -> None:
+    headers = {"Content-Type": "Application/JSON; charset=utf-8"}
+    response = client.post("/search/images", content=b'{"caption": "a dog"}', headers=headers)
+    assert response.status_code == 200
+
+
+def test_a_body_beyond_the_limit_is_refused_with_and_without_its_length(client: Client) -> None:
+    large = b'{"caption": "' + b"a " * 40_000 + b'"}'
+    problem(client.post("/search/images", content=large, headers=JSON), 413, "body_too_large")
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b" " * 1000
+
+    response = client.post("/search/images", content=chunks(), headers=JSON)
+    assert "content-length" not in response.request.headers
+    problem(response, 413, "body_too_large")
+
+
+@pytest.mark.parametrize("length", ["-1", "nonsense", "9" * 5000, "１"])
+def test_a_strange_length_is_no_way_in(client: Client, length: str) -> None:
+    headers = [(b"Content-Type", b"application/json"), (b"Content-Length", length.encode())]
+    response = client.post("/search/images", content=b'{"caption": "a dog"}', headers=headers)
+    assert response.status_code in (200, 413)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu", body_seconds=0.05)
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b'{"caption"'
+        await asyncio.sleep(10)
+
+    with Client(create_app(settings)) as client:
+        response = client.post("/search/images", content=never(), headers=JSON)
+        problem(response, 408, "body_timeout")
+
+
+def test_the_memory_that_bodies_take_is_bounded(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu", buffered_bytes=1024)
+    with Client(create_app(settings)) as client:
+        response = client.post("/search/captions", files={"image": ("a.png", png(1))})
+        problem(response, 429, "busy")
+        assert response.headers["retry-after"] == "1"
+        assert client.app.state.bodies.held == 0
+        assert client.post("/search/images", json={"caption": "a dog"}).status_code == 200
+
+
+def form(client: Client, **fields: str) -> httpx.Response:
+    return client.post("/search/captions", files={"image": ("a.png", png(1))}, data=fields)
+
+
+def test_a_form_takes_the_options_of_a_search(client: Client) -> None:
+    answer = form(client, k="3", mode="fast", candidates="20", max_violation="0.9")
+    assert answer.status_code == 200
+    assert answer.json()["mode"] == "fast"
+    defaults = form(client, k="", mode="", candidates="", max_violation="")
+    assert len(defaults.json()["hits"]) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("k", "0"),
+        ("k", "1001"),
+        ("k", "7.0"),
+        ("k", "1_0"),
+        ("k", " 7"),
+        ("k", "+7"),
+        ("k", "٧"),
+        ("k", "7" * 1000),
+        ("k", "true"),
+        ("candidates", "null"),
+        ("candidates", "-1"),
+        ("max_violation", "nan"),
+        ("max_violation", "1e999"),
+        ("max_violation", "-0.5"),
+        ("mode", "quick"),
+        ("colour", "red"),
+        ("image", "not a file"),
+    ],
+)
+def test_a_form_out_of_bounds_names_its_field(client: Client, name: str, text: str) -> None:
+    found = problem(form(client, **{name: text}), 422, "invalid")
+    assert [error.field for error in found.errors] == [name]
+
+
+def test_a_form_says_what_it_lacks_or_has_too_much(client: Client) -> None:
+    url = "/search/captions"
+    picture = ("a.png", png(1))
+    found = problem(client.post(url, files={"picture": picture}), 422, "invalid")
+    assert found.errors[0].field == "picture"
+    found = problem(client.post(url, files=[("k", (None, b"3"))]), 422, "invalid")
+    assert found.detail == "image: this file field is required"
+    twice = client.post(url, files=[("image", picture), ("image", picture)])
+    assert problem(twice, 422, "invalid").detail == "image: this field is given twice"
+    twice = client.post(url, files=[("image", picture), ("k", (None, b"3")), ("k", (None, b"4"))])
+    assert problem(twice, 422, "invalid").detail == "k: this field is given twice"
+
+
+HOSTILE_FORMS: dict[str, tuple[str, bytes]] = {
+    "no boundary": ("multipart/form-data", b"--x\r\n\r\n--x--"),
+    "an empty boundary": ("multipart/form-data; boundary=", b"--\r\n\r\n----"),
+    "another boundary": ("multipart/form-data; boundary=y", b"--x\r\n\r\n--x--"),
+    "nothing": ("multipart/form-data; boundary=x", b""),
+    "only an end": ("multipart/form-data; boundary=x", b"--x--\r\n"),
+    "half a part": (
+        "multipart/form-data; boundary=x",
+        b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\nabc',
+    ),
+    "no name": (
+        "multipart/form-data; boundary=x",
+        b"--x\r\nContent-Disposition: form-data\r\n\r\nabc\r\n--x--\r\n",
+    ),
+    "no disposition": ("multipart/form-data; boundary=x", b"--x\r\n\r\nabc\r\n--x--\r\n"),
+    "an undefined charset": (
+        "multipart/form-data; boundary=x; charset=undefined",
+        b'--x\r\nContent-Disposition: form-data; name="k"\r\n\r\n3\r\n--x--\r\n',
+    ),
+    "a charset that is no text": (
+        "multipart/form-data; boundary=x; charset=base64",
+        b'--x\r\nContent-Disposition: form-data; name="k"\r\n\r\n3\r\n--x--\r\n',
+    ),
+    "fields without end": (
+        "multipart/form-data; boundary=x",
+        b'--x\r\nContent-Disposition: form-data; name="k"\r\n\r\n3\r\n' * 500 + b"--x--\r\n",
+    ),
+    "a long field": (
+        "multipart/form-data; boundary=x",
+        b'--x\r\nContent-Disposition: form-data; name="k"\r\n\r\n' + b"3" * 5000 + b"\r\n--x--\r\n",
+    ),
+    "a long header": (
+        "multipart/form-data; boundary=x",
+        b"--x\r\nX-Long: " + b"a" * 100_000 + b"\r\n\r\nabc\r\n--x--\r\n",
+    ),
+    "many headers": (
+        "multipart/form-data; boundary=x",
+        b"--x\r\n" + b"X-Many: a\r\n" * 5000 + b"\r\nabc\r\n--x--\r\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_FORMS)
+def test_a_form_that_is_none_is_refused_as_invalid(client: Client, name: str) -> None:
+    content_type, body = HOSTILE_FORMS[name]
+    headers = {"Content-Type": content_type}
+    problem(client.post("/search/captions", content=body, headers=headers), 422, "invalid")

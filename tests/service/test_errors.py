@@ -1,0 +1,94 @@
+"""Every error is a problem document with a reason from the one table."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from service.errors import MEDIA_TYPE, REASONS
+from service.schemas import Problem
+from tests.service.client import Client
+
+
+def problem(response: httpx.Response, status: int, reason: str) -> Problem:
+    """Check that a response is that problem, and return it."""
+    assert response.headers["content-type"] == MEDIA_TYPE
+    found = Problem.model_validate_json(response.content)
+    assert (response.status_code, found.status, found.reason) == (status, status, reason)
+    assert found.title == REASONS[reason].title
+    assert found.type == f"/docs#{reason}"
+    assert found.request_id == response.headers["x-request-id"]
+    return found
+
+
+def test_an_unknown_address_is_a_problem(client: Client) -> None:
+    problem(client.get("/nowhere"), 404, "not_found")
+    problem(client.get("/static/nothing.css"), 404, "not_found")
+    problem(client.get("/search/images/"), 404, "not_found")
+
+
+def test_a_wrong_method_is_a_problem_that_names_the_right_ones(client: Client) -> None:
+    response = client.get("/search/images")
+    problem(response, 405, "method_not_allowed")
+    assert response.headers["allow"] == "POST"
+
+
+def test_a_path_that_is_no_id_is_a_problem_with_its_field(client: Client) -> None:
+    found = problem(client.get("/images/seven"), 422, "invalid")
+    assert [error.field for error in found.errors] == ["image_id"]
+    problem(client.get(f"/images/{2**63}"), 422, "invalid")
+    problem(client.get("/images/-1"), 422, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("fields", "at_fault"),
+    [
+        ({"caption": "a dog", "k": 0}, ["k"]),
+        ({"caption": "a dog", "k": 1001}, ["k"]),
+        ({"caption": "a dog", "k": "7"}, ["k"]),
+        ({"caption": "a dog", "k": True}, ["k"]),
+        ({"caption": "a dog", "k": 7.0}, ["k"]),
+        ({"caption": "a dog", "k": None}, ["k"]),
+        ({"caption": "a dog", "mode": "quick"}, ["mode"]),
+        ({"caption": "a dog", "candidates": 0}, ["candidates"]),
+        ({"caption": "a dog", "max_violation": -0.1}, ["max_violation"]),
+        ({"caption": "a dog", "colour": "red"}, ["colour"]),
+        ({"caption": 7}, ["caption"]),
+        ({"caption": ""}, ["caption"]),
+        ({"caption": " \t\n"}, ["caption"]),
+        ({"caption": "a\0dog"}, ["caption"]),
+        ({}, ["caption"]),
+        ({"k": 0, "mode": "quick"}, ["caption", "k", "mode"]),
+        ([], ["body"]),
+        ("a dog", ["body"]),
+        (7.5, ["body"]),
+    ],
+)
+def test_a_request_out_of_bounds_names_its_fields(
+    client: Client, fields: object, at_fault: list[str]
+) -> None:
+    found = problem(client.post("/search/images", json=fields), 422, "invalid")
+    assert sorted(error.field for error in found.errors) == at_fault
+    assert all(error.reason for error in found.errors)
+
+
+def test_a_caption_beyond_the_limits_is_refused_and_says_the_limit(client: Client) -> None:
+    found = problem(client.post("/search/images", json={"caption": "a " * 101}), 422, "invalid")
+    assert found.detail == "caption: more than 100 words"
+    found = problem(client.post("/search/images", json={"caption": "a" * 2001}), 422, "invalid")
+    assert found.detail == "caption: more than 2,000 characters"
+    long = client.post("/search/images", json={"caption": "word " * 10_000})
+    problem(long, 422, "invalid")
+
+
+def test_what_a_client_sent_is_not_echoed(client: Client) -> None:
+    response = client.post("/search/images", json={"caption": 1, "k": "secret words"})
+    problem(response, 422, "invalid")
+    assert "secret" not in response.text
+
+
+def test_every_reason_is_explained_on_the_api_page(client: Client) -> None:
+    page = client.get("/docs").text
+    for reason, kind in REASONS.items():
+        assert f'id="{reason}"' in page
+        assert kind.title in page

@@ -1,0 +1,44 @@
+"""Every setting is a named field with a sentence, and the environment sets it."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from service.settings import Settings
+from tests.service.client import Client
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_described_in_one_sentence(name: str) -> None:
+    description = Settings.model_fields[name].description
+    assert description, f"{name} has no description"
+    assert description[0].isupper()
+    assert description.endswith(".")
+    assert len(description) > 20
+
+
+def test_the_api_page_lists_every_setting(client: Client) -> None:
+    page = client.get("/docs").text
+    for name in Settings.model_fields:
+        assert f"HASSE_{name.upper()}" in page
+
+
+def test_the_environment_sets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HASSE_IN_FLIGHT", "3")
+    monkeypatch.setenv("HASSE_LOG_FORMAT", "json")
+    settings = Settings()
+    assert (settings.in_flight, settings.log_format) == (3, "json")
+    assert Settings(in_flight=5).in_flight == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PORT", "70000"), ("IN_FLIGHT", "0"), ("DEADLINE_SECONDS", "-1"), ("K_MAXIMUM", "1001")],
+)
+def test_a_setting_out_of_bounds_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"HASSE_{name}", value)
+    with pytest.raises(ValidationError, match=name.lower()):
+        Settings()
