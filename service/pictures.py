@@ -113,8 +113,10 @@ class Pictures:
         except PictureError as error:
             if isinstance(source, Path):
                 raise picture_missing() from None
+            # What the decoder itself said stays inside.
+            words = str(error).partition(" (")[0]
             raise ServiceError(
-                _REASONS[error.reason], f"image: {error}", errors=(("image", str(error)),)
+                _REASONS[error.reason], f"image: {words}", errors=(("image", words),)
             ) from None
 
 

@@ -1,0 +1,97 @@
+"""Images and captions by id, with their files."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from service.app import create_app
+from service.schemas import CaptionRecord, ImageRecord
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import make_collection
+from tests.service.test_errors import problem
+
+
+def test_an_image_is_described_with_its_captions(client: Client) -> None:
+    record = ImageRecord.model_validate_json(client.get("/images/1003").content)
+    assert (record.image_id, record.file_name, record.split) == (1003, "picture-3.png", "test")
+    assert (record.width, record.height) == (64, 48)
+    assert [caption.caption_id for caption in record.captions] == [10030, 10031]
+    problem(client.get("/images/77"), 404, "not_found")
+
+
+def test_a_caption_is_described_with_its_image(client: Client) -> None:
+    record = CaptionRecord.model_validate_json(client.get("/captions/10031").content)
+    assert (record.caption_id, record.image_id) == (10031, 1003)
+    assert record.caption == "a red animal runs"
+    problem(client.get("/captions/77"), 404, "not_found")
+
+
+def test_a_picture_is_served_as_it_is_stored(client: Client, collection: Path) -> None:
+    response = client.get("/images/1003/file")
+    stored = collection.parent / "pictures" / "picture-3.png"
+    assert response.content == stored.read_bytes()
+    assert response.headers["content-type"] == "image/png"
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_thumbnail_is_a_jpeg_of_the_picture(client: Client) -> None:
+    response = client.get("/images/1003/thumbnail")
+    assert response.headers["content-type"] == "image/jpeg"
+    assert Image.open(io.BytesIO(response.content)).size == (64, 48)
+    assert client.get("/images/1003/thumbnail").content == response.content
+
+
+@pytest.mark.parametrize("what", ["file", "thumbnail"])
+def test_a_client_that_has_a_picture_is_not_sent_it_again(client: Client, what: str) -> None:
+    url = f"/images/1003/{what}"
+    first = client.get(url)
+    tag = first.headers["etag"]
+    assert first.headers["cache-control"] == "public, no-cache"
+    for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+        again = client.get(url, headers={"If-None-Match": known})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == tag
+    assert client.get(url, headers={"If-None-Match": '"other"'}).status_code == 200
+    assert client.get(f"/images/1004/{what}").headers["etag"] != tag
+
+
+def test_a_picture_that_is_gone_or_broken_is_missed_in_words(tmp_path: Path) -> None:
+    index = make_collection(tmp_path)
+    pictures = tmp_path / "pictures"
+    (pictures / "picture-0.png").unlink()
+    (pictures / "picture-1.png").write_text("no picture")
+    (pictures / "picture-2.png").unlink()
+    (pictures / "picture-2.png").mkdir()
+    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+        for image_id in (1000, 1001, 1002):
+            for what in ("file", "thumbnail"):
+                response = client.get(f"/images/{image_id}/{what}")
+                found = problem(response, 404, "picture_missing")
+                assert str(tmp_path) not in response.text
+                assert "not where it was" in found.detail
+            assert client.get(f"/images/{image_id}").status_code == 200
+
+
+def test_a_changed_picture_is_another_version(tmp_path: Path) -> None:
+    index = make_collection(tmp_path)
+    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+        before = client.get("/images/1000/thumbnail")
+        Image.new("RGB", (64, 48), "red").save(tmp_path / "pictures" / "picture-0.png")
+        after = client.get("/images/1000/thumbnail")
+        assert after.headers["etag"] != before.headers["etag"]
+        assert after.content != before.content
+
+
+def test_files_are_served_by_id_only(client: Client) -> None:
+    for path in (
+        "/images/..%2f..%2fetc%2fpasswd/file",
+        "/static/../app.py",
+        "/static/..%2f..%2fapp.py",
+        "/static/%2e%2e/%2e%2e/settings.py",
+    ):
+        assert client.get(path).status_code in (404, 422)

@@ -1,0 +1,98 @@
+"""Pictures of strangers are read or refused in words, and never bring the service down."""
+
+from __future__ import annotations
+
+import io
+import resource
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from service.app import create_app
+from service.pictures import ThumbnailCache
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import picture
+from tests.service.hostile_pictures import BAD, GOOD, encoded, png_header
+from tests.service.test_errors import problem
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+@pytest.mark.parametrize("name", GOOD)
+def test_odd_pictures_are_answered(client: Client, name: str) -> None:
+    response = client.post("/search/captions", files={"image": ("a", GOOD[name]())})
+    assert response.status_code == 200, response.text
+    assert len(response.json()["hits"]) == 10
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_pictures_are_refused_in_words(client: Client, name: str) -> None:
+    make, (status, reason) = BAD[name]
+    response = client.post("/search/captions", files={"image": ("a.jpg", make(), "image/jpeg")})
+    found = problem(response, status, reason)
+    assert found.errors[0].field == "image"
+    assert "Error" not in response.text
+    assert "/" not in found.detail
+
+
+def test_pictures_too_large_to_decode_take_no_memory(client: Client) -> None:
+    make, _ = BAD["a bomb"]
+    bomb = make()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3):
+        client.post("/search/captions", files={"image": ("a.png", bomb)})
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 50_000  # kilobytes; decoded it would be 432,000
+
+
+def test_the_limit_on_pixels_is_a_setting(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu", picture_pixels=1000)
+    with Client(create_app(settings)) as client:
+        for size, status in (((10, 100), 200), ((10, 101), 413)):
+            body = encoded(picture(1, size), "PNG")
+            response = client.post("/search/captions", files={"image": ("a.png", body)})
+            assert response.status_code == status
+
+
+def test_a_picture_beyond_the_bytes_allowed_is_refused(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu", picture_bytes=20_000)
+    with Client(create_app(settings)) as client:
+        for size in (20_001, 100_000):
+            body = png_header(1, 1) + bytes(size)
+            response = client.post("/search/captions", files={"image": ("a.png", body)})
+            problem(response, 413, "body_too_large")
+
+
+def test_a_turned_picture_is_seen_upright(client: Client) -> None:
+    def captions(body: bytes) -> list[int]:
+        response = client.post("/search/captions", files={"image": ("a", body)})
+        return [hit["caption_id"] for hit in response.json()["hits"]]
+
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    upside_down = picture(1).transpose(Image.Transpose.ROTATE_180)
+    turned = encoded(upside_down, "PNG", exif=exif)
+    assert captions(turned) == captions(encoded(picture(1), "PNG"))
+
+
+def test_thumbnails_fit_their_size_and_are_not_enlarged(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu", thumbnail_size=16)
+    with Client(create_app(settings)) as client:
+        small = Image.open(io.BytesIO(client.get("/images/1001/thumbnail").content))
+        assert small.size == (16, 12)
+        engine = client.app.state.engine
+        preview = client.run(engine.pictures.preview(encoded(picture(1, (4, 8)), "PNG")))
+        assert Image.open(io.BytesIO(preview)).size == (4, 8)
+
+
+def test_the_memory_of_thumbnails_is_bounded_and_keeps_the_latest() -> None:
+    cache = ThumbnailCache(capacity=100)
+    for at in range(10):
+        cache.put(f"{at}", bytes(30))
+        cache.get("0")
+    assert [at for at in range(10) if cache.get(f"{at}")] == [0, 8, 9]
+    cache.put("0", bytes(90))
+    assert [at for at in range(10) if cache.get(f"{at}")] == [0]
+    cache.put("huge", bytes(101))
+    assert cache.get("huge") is None
