@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Generic, TypeVar
+
+from service.logs import event
 
 Lane = TypeVar("Lane", bound=Hashable)
 Item = TypeVar("Item")
@@ -137,11 +140,11 @@ class Batcher(Generic[Lane, Item, Result]):
                     self._do(*batch)
                 finally:
                     self._busy_since.pop(threading.get_ident(), None)
-        finally:
-            if not self._closing:
-                self._dead = True
-                self._fail_waiting()
-                self._on_death()
+        except BaseException as error:
+            self._dead = True
+            event("worker died", logging.CRITICAL, worker=self.name, error=repr(error))
+            self._fail_waiting()
+            self._on_death()
 
     def _take(self) -> tuple[Lane, list[_Job[Item, Result]]] | None:
         with self._changed:

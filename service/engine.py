@@ -9,11 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from PIL import Image
 
 from index.errors import ModelMismatchError
 from index.store import Index, IndexInfo
-from index.terms import CaptionRow, ImageRow
+from index.terms import MODES, CaptionRow, ImageRow, Kind
 from models import checkpoint
 from models.checkpoint import Checkpoint, CheckpointError
 from service.admission import Admission
@@ -97,7 +100,7 @@ class Engine:
             except BaseException:
                 index.close()
                 raise
-        loaded.model.encode_captions(["warm up"])
+        _warm(loaded, index)
         return cls(loaded, index, settings, metrics, on_death)
 
     @property
@@ -273,6 +276,18 @@ def _its_own_model(index: Index, device: str) -> Checkpoint:
             "name the former one with --model, or build the index again"
         )
     return loaded
+
+
+def _warm(checkpoint: Checkpoint, index: Index) -> None:
+    """Do once what every search does: kernels are compiled now, and not for the first client."""
+    model = checkpoint.model
+    captions = model.encode_captions(["a"])
+    pictures = model.encode_images([Image.new("RGB", (32, 32))])
+    asked: list[tuple[Kind, NDArray[np.float32]]] = [("image", captions), ("caption", pictures)]
+    for kind, points in asked:
+        for mode in MODES:
+            for batch in (points, np.repeat(points, 2, axis=0)):
+                index.search_batch(kind, batch, 1, mode)
 
 
 def _image_hits(found: Found) -> list[ImageHit]:

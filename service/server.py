@@ -51,6 +51,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
         asyncio.run(server.run_until_stopped(listener, say))
     finally:
         listener.close()
+        logs.event("stopped")
     if failures:
         raise ServeError(failures[0])
 
@@ -122,6 +123,7 @@ class _Server(uvicorn.Server):
         if self._stopping is not None:
             self.force_exit = True
             return
+        logs.event("stopping")
         self._readiness.phase = Phase.STOPPING
         self._stopping = asyncio.get_running_loop().create_task(self._stop())
 

@@ -37,6 +37,7 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         self.run(self._stack.aclose())
+        self.run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

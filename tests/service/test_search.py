@@ -26,9 +26,7 @@ def png(seed: int) -> bytes:
 def test_images_come_in_the_order_of_their_true_violations(
     client: Client, collection: Path, mode: str
 ) -> None:
-    response = client.post(
-        "/search/images", json={"caption": "a dog runs", "k": 5, "mode": mode}
-    )
+    response = client.post("/search/images", json={"caption": "a dog runs", "k": 5, "mode": mode})
     assert response.status_code == 200
     answer = ImageAnswer.model_validate_json(response.content)
     model = checkpoint.load(collection.parent / "model").model

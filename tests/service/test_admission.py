@@ -1,0 +1,157 @@
+"""Admission: so many at one time, so many waiting, nobody beyond, nobody forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from service.admission import Admission
+from service.errors import ServiceError
+from service.timing import Stages
+
+
+class Guests:
+    """Searches that stay until they are told to go."""
+
+    def __init__(self, admission: Admission) -> None:
+        self.admission = admission
+        self.inside: list[int] = []
+        self.doors: dict[int, asyncio.Event] = {}
+        self.on_leaving: Callable[[], object] = lambda: None
+
+    def come(self, name: int) -> asyncio.Task[None]:
+        self.doors[name] = asyncio.Event()
+        return asyncio.create_task(self._visit(name))
+
+    async def _visit(self, name: int) -> None:
+        async with self.admission.enter(Stages()):
+            self.inside.append(name)
+            try:
+                await self.doors[name].wait()
+            finally:
+                self.inside.remove(name)
+        self.on_leaving()
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_beyond_the_queue_the_answer_is_busy_at_once() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=2, queued=1, deadline=5))
+        tasks = [guests.come(at) for at in range(4)]
+        await settled()
+        assert guests.inside == [0, 1]
+        assert (guests.admission.in_flight, guests.admission.waiting) == (2, 1)
+        with pytest.raises(ServiceError) as refusal:
+            await tasks[3]
+        assert refusal.value.reason == "busy"
+        assert refusal.value.retry_after is not None
+        assert refusal.value.retry_after >= 1
+        for door in guests.doors.values():
+            door.set()
+        await asyncio.gather(*tasks[:3])
+        assert (guests.admission.in_flight, guests.admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_turns_come_in_the_order_of_arrival() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=5))
+        tasks = [guests.come(at) for at in range(4)]
+        for at in range(4):
+            await settled()
+            assert guests.inside == [at]
+            guests.doors[at].set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+
+
+def test_who_waits_past_the_deadline_is_told_the_service_is_busy() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=0.05))
+        inside, waiting = guests.come(0), guests.come(1)
+        with pytest.raises(ServiceError) as refusal:
+            await waiting
+        assert refusal.value.reason == "busy"
+        with pytest.raises(ServiceError) as refusal:
+            await inside
+        assert refusal.value.reason == "late"
+        await settled()
+        assert (guests.admission.in_flight, guests.admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("who", [0, 1, 2])
+def test_a_client_that_leaves_gives_its_place_to_the_next(who: int) -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=5))
+        tasks = [guests.come(at) for at in range(3)]
+        await settled()
+        tasks[who].cancel()
+        for at in range(3):
+            if at != who:
+                await settled()
+                assert guests.inside == [at]
+                guests.doors[at].set()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(results[who], asyncio.CancelledError)
+        assert (guests.admission.in_flight, guests.admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_a_turn_that_comes_as_its_client_leaves_is_handed_on() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=5))
+        tasks = [guests.come(at) for at in range(3)]
+        await settled()
+        # In the step in which 0 hands its place to 1, before 1 runs.
+        guests.on_leaving = tasks[1].cancel
+        guests.doors[0].set()
+        await settled()
+        assert tasks[1].cancelled()
+        assert guests.inside == [2]
+        guests.doors[2].set()
+        await tasks[2]
+        assert (guests.admission.in_flight, guests.admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_an_error_inside_frees_the_place() -> None:
+    async def main() -> None:
+        admission = Admission(in_flight=1, queued=0, deadline=5)
+        for _ in range(3):
+            with pytest.raises(KeyError):
+                async with admission.enter(Stages()):
+                    raise KeyError
+        assert admission.in_flight == 0
+
+    asyncio.run(main())
+
+
+def test_a_wait_that_would_outlast_the_deadline_is_not_begun() -> None:
+    async def main() -> None:
+        admission = Admission(in_flight=1, queued=1000, deadline=0.5)
+        for _ in range(10):
+            async with admission.enter(Stages()):
+                await asyncio.sleep(0.02)
+        guests = Guests(admission)
+        tasks = [guests.come(at) for at in range(200)]
+        await settled()
+        refused = [task for task in tasks if task.done()]
+        assert 100 < len(refused) < 199
+        assert all(task.exception().reason == "busy" for task in refused)  # type: ignore[union-attr]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())

@@ -1,0 +1,202 @@
+"""Batches: items share work and share no failures."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from service.batching import Batcher, Done, WorkerStoppedError
+
+
+class Recorder:
+    """Doubles numbers; remembers its batches; fails on some of them."""
+
+    def __init__(self, poison: object = None) -> None:
+        self.batches: list[tuple[str, list[int]]] = []
+        self.poison = poison
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+
+    def run(self, lane: str, items: list[int]) -> Sequence[int]:
+        self.entered.set()
+        assert self.gate.wait(10)
+        self.batches.append((lane, items))
+        if self.poison in items:
+            raise ValueError(f"cannot take {self.poison}")
+        return [2 * item for item in items]
+
+    def batcher(self, size: int = 8, delay: float = 0.0) -> Batcher[str, int, int]:
+        return Batcher("test", self.run, size=lambda lane: size, delay=delay)
+
+
+async def behind_a_closed_gate(recorder: Recorder, batcher: Batcher[str, int, int]) -> asyncio.Task:
+    """Keep the worker busy with one item, so that those that follow wait together."""
+    recorder.gate.clear()
+    first = asyncio.create_task(batcher.submit("a", 0))
+    await asyncio.to_thread(recorder.entered.wait, 10)
+    return first
+
+
+async def settled() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def test_what_comes_in_during_a_batch_is_the_next_batch() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher(size=3)
+        first = await behind_a_closed_gate(recorder, batcher)
+        rest = [asyncio.create_task(batcher.submit("a", at)) for at in range(1, 6)]
+        await settled()
+        assert batcher.waiting == 5
+        recorder.gate.set()
+        results = [done.result for done in await asyncio.gather(first, *rest)]
+        batcher.close()
+        assert results == [0, 2, 4, 6, 8, 10]
+        assert [items for _, items in recorder.batches] == [[0], [1, 2, 3], [4, 5]]
+
+    asyncio.run(main())
+
+
+def test_lanes_do_not_mix_and_the_oldest_goes_first() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher()
+        first = await behind_a_closed_gate(recorder, batcher)
+        rest = [
+            asyncio.create_task(batcher.submit(lane, at))
+            for at, lane in enumerate("bababc", start=1)
+        ]
+        await settled()
+        recorder.gate.set()
+        await asyncio.gather(first, *rest)
+        batcher.close()
+        assert recorder.batches == [("a", [0]), ("b", [1, 3, 5]), ("a", [2, 4]), ("c", [6])]
+
+    asyncio.run(main())
+
+
+def test_one_poisonous_item_fails_alone() -> None:
+    async def main() -> None:
+        recorder = Recorder(poison=2)
+        batcher = recorder.batcher()
+        first = await behind_a_closed_gate(recorder, batcher)
+        rest = [asyncio.create_task(batcher.submit("a", at)) for at in (1, 2, 3)]
+        await settled()
+        recorder.gate.set()
+        results = await asyncio.gather(first, *rest, return_exceptions=True)
+        assert [r.result for r in results if isinstance(r, Done)] == [0, 2, 6]
+        assert isinstance(results[2], ValueError)
+        assert batcher.alive
+        assert (await batcher.submit("a", 7)).result == 14
+        batcher.close()
+
+    asyncio.run(main())
+
+
+def test_a_run_that_returns_too_few_results_fails_its_items_and_nothing_else() -> None:
+    async def main() -> None:
+        batcher: Batcher[str, int, int] = Batcher("test", lambda lane, items: [], size=lambda _: 4)
+        with pytest.raises(ValueError, match="0 results for 1 items"):
+            await batcher.submit("a", 1)
+        assert batcher.alive
+        batcher.close()
+
+    asyncio.run(main())
+
+
+def test_the_work_of_a_client_that_left_is_not_done() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher()
+        first = await behind_a_closed_gate(recorder, batcher)
+        leaving, staying = (asyncio.create_task(batcher.submit("a", at)) for at in (1, 2))
+        await settled()
+        leaving.cancel()
+        await settled()
+        recorder.gate.set()
+        await asyncio.gather(first, staying)
+        batcher.close()
+        assert [items for _, items in recorder.batches] == [[0], [2]]
+
+    asyncio.run(main())
+
+
+def test_a_batch_waits_for_company_only_as_long_as_it_is_told() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher(size=2, delay=0.2)
+        start = time.perf_counter()
+        await asyncio.gather(*(batcher.submit("a", at) for at in range(2)))
+        full = time.perf_counter() - start
+        done = await batcher.submit("a", 3)
+        batcher.close()
+        assert full < 0.2
+        assert done.waited >= 0.2
+        assert [items for _, items in recorder.batches] == [[0, 1], [3]]
+
+    asyncio.run(main())
+
+
+def test_a_thread_that_dies_leaves_nobody_waiting_and_says_so() -> None:
+    async def main() -> None:
+        deaths: list[str] = []
+
+        def die(lane: str, items: list[int]) -> Sequence[int]:
+            raise SystemExit("the thread ends")
+
+        batcher: Batcher[str, int, int] = Batcher(
+            "test", die, size=lambda _: 1, on_death=lambda: deaths.append("dead")
+        )
+        results = await asyncio.gather(
+            *(batcher.submit("a", at) for at in range(3)), return_exceptions=True
+        )
+        assert all(isinstance(result, WorkerStoppedError) for result in results)
+        with pytest.raises(WorkerStoppedError):
+            await batcher.submit("a", 1)
+        assert not batcher.alive
+        assert deaths == ["dead"]
+
+    asyncio.run(main())
+
+
+def test_closing_finishes_what_runs_and_fails_what_waits() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher()
+        first = await behind_a_closed_gate(recorder, batcher)
+        waiting = asyncio.create_task(batcher.submit("b", 1))
+        await settled()
+        closing = asyncio.create_task(asyncio.to_thread(batcher.close))
+        await asyncio.sleep(0.02)
+        recorder.gate.set()
+        await closing
+        assert (await first).result == 0
+        with pytest.raises(WorkerStoppedError):
+            await waiting
+        with pytest.raises(WorkerStoppedError):
+            await batcher.submit("a", 1)
+
+    asyncio.run(main())
+
+
+def test_a_batch_that_hangs_can_be_seen() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher()
+        assert batcher.busy_seconds() == 0
+        first = await behind_a_closed_gate(recorder, batcher)
+        await asyncio.sleep(0.02)
+        assert batcher.busy_seconds() >= 0.02
+        recorder.gate.set()
+        await first
+        batcher.close()
+        assert batcher.busy_seconds() == 0
+
+    asyncio.run(main())

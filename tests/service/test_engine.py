@@ -1,0 +1,249 @@
+"""The engine under faults: one item's trouble stays its own, and health tells the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from service.app import create_app
+from service.engine import Engine
+from service.metrics import Metrics
+from service.readiness import Phase
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.test_errors import problem
+from tests.service.test_search import png
+
+
+class Faults:
+    """A real engine whose model and index can be made to misbehave."""
+
+    def __init__(self) -> None:
+        self.poison: str | None = None
+        self.death: type[BaseException] | None = None
+        self.not_finite = False
+        self.gate = threading.Event()
+        self.gate.set()
+        self.batches: list[list[str]] = []
+
+    def open(self, settings: Settings, metrics: Metrics, on_death: Any) -> Engine:
+        engine = Engine.open(settings, metrics, on_death)
+        model = engine.checkpoint.model
+        encode = model.encode_captions
+
+        def encode_captions(texts: Sequence[str], batch_size: int = 256) -> NDArray[np.float32]:
+            self.batches.append(list(texts))
+            assert self.gate.wait(20)
+            if self.death is not None:
+                raise self.death
+            if self.poison in texts:
+                raise RuntimeError("CUDA error: device-side assert triggered")
+            points = encode(texts, batch_size)
+            return points * np.nan if self.not_finite else points
+
+        model.encode_captions = encode_captions  # type: ignore[method-assign]
+        return engine
+
+
+@pytest.fixture
+def faults() -> Faults:
+    return Faults()
+
+
+@pytest.fixture
+def failures() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def faulty(collection: Path, faults: Faults, failures: list[str]) -> Iterator[Client]:
+    settings = Settings(
+        index=collection,
+        device="cpu",
+        in_flight=4,
+        queued=2,
+        deadline_seconds=2.0,
+        ready_seconds=0.0,
+        stall_seconds=0.2,
+    )
+    with Client(create_app(settings, faults.open, failures.append)) as client:
+        yield client
+        faults.gate.set()
+
+
+async def ask(client: Client, caption: str = "a dog") -> Any:
+    return await client.http.post("/search/images", json={"caption": caption, "k": 1})
+
+
+async def until(true: Callable[[], bool]) -> None:
+    while not true():
+        await asyncio.sleep(0.002)
+
+
+def test_a_model_that_raises_fails_that_caption_alone(faulty: Client, faults: Faults) -> None:
+    faults.poison = "a cat"
+    faults.gate.clear()
+
+    async def together() -> list[Any]:
+        asking = [asyncio.create_task(ask(faulty, "a"))]
+        await until(lambda: faults.batches == [["a"]])
+        asking += [asyncio.create_task(ask(faulty, c)) for c in ("a dog", "a cat", "a child")]
+        await until(lambda: faulty.app.state.engine.encoder.batcher.waiting == 3)
+        faults.gate.set()
+        return await asyncio.gather(*asking)
+
+    first, dog, cat, child = faulty.run(together())
+    assert [first.status_code, dog.status_code, child.status_code] == [200, 200, 200]
+    found = problem(cat, 500, "encoding_failed")
+    assert "CUDA" not in found.detail
+    assert faults.batches[1] == ["a dog", "a cat", "a child"]
+    assert faulty.get("/readyz").status_code == 200
+
+
+def test_points_that_are_no_numbers_are_never_searched_with(faulty: Client, faults: Faults) -> None:
+    faults.not_finite = True
+    problem(faulty.post("/search/images", json={"caption": "a dog"}), 500, "encoding_failed")
+
+
+def test_a_dead_worker_fails_readiness_and_ends_the_service(
+    faulty: Client, faults: Faults, failures: list[str]
+) -> None:
+    faults.death = SystemExit
+    problem(faulty.post("/search/images", json={"caption": "a dog"}), 503, "not_ready")
+    problem(faulty.get("/readyz"), 503, "not_ready")
+    problem(faulty.post("/search/images", json={"caption": "a dog"}), 503, "not_ready")
+    assert faulty.get("/livez").status_code == 200
+    assert len(failures) == 1
+
+
+def test_a_model_that_hangs_lets_go_of_its_callers_and_fails_readiness(
+    faulty: Client, faults: Faults
+) -> None:
+    faults.gate.clear()
+    problem(faulty.post("/search/images", json={"caption": "a dog"}), 503, "late")
+    found = problem(faulty.get("/readyz"), 503, "not_ready")
+    assert "hangs" in found.detail
+    faults.gate.set()
+    assert faulty.post("/search/images", json={"caption": "a dog"}).status_code == 200
+    assert faulty.get("/readyz").status_code == 200
+
+
+def test_a_full_queue_is_an_answer_with_a_time_to_come_back(faulty: Client, faults: Faults) -> None:
+    faults.gate.clear()
+
+    async def burst() -> list[Any]:
+        asking = [asyncio.create_task(ask(faulty)) for _ in range(20)]
+        await until(lambda: sum(task.done() for task in asking) == 14)
+        faults.gate.set()
+        return await asyncio.gather(*asking)
+
+    answers = faulty.run(burst())
+    assert sorted(answer.status_code for answer in answers) == [200] * 6 + [429] * 14
+    for answer in answers:
+        if answer.status_code == 429:
+            problem(answer, 429, "busy")
+            assert int(answer.headers["retry-after"]) >= 1
+    assert faulty.post("/search/images", json={"caption": "a dog"}).status_code == 200
+
+
+def test_a_client_that_goes_away_cancels_its_work(faulty: Client, faults: Faults) -> None:
+    faults.gate.clear()
+
+    async def leave() -> None:
+        app = faulty.app
+        admission = app.state.engine.admission
+        first = asyncio.create_task(ask(faulty, "a"))
+        await until(lambda: faults.batches == [["a"]])
+        messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        body = b'{"caption": "a cat", "k": 1}'
+        messages.put_nowait({"type": "http.request", "body": body, "more_body": False})
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                assert message["status"] == 499
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/search/images",
+            "raw_path": b"/search/images",
+            "query_string": b"",
+            "headers": [(b"content-type", b"application/json")],
+        }
+        leaving = asyncio.create_task(app(scope, messages.get, send))  # type: ignore[arg-type]
+        await until(lambda: admission.in_flight == 2)
+        messages.put_nowait({"type": "http.disconnect"})
+        await leaving
+        assert admission.in_flight == 1
+        faults.gate.set()
+        assert (await first).status_code == 200
+
+    faulty.run(leave())
+    assert faulty.post("/search/images", json={"caption": "a dog"}).status_code == 200
+    assert ["a cat"] not in faults.batches
+
+
+def test_searches_that_come_together_are_answered_as_if_alone(client: Client) -> None:
+    captions = ["a dog", "a cat runs", "the red park", "a " * 60, "zorp", "a child in the park"]
+    options = [{}, {"k": 3}, {"mode": "exact"}, {"max_violation": 0.5}, {"mode": "fast", "k": 2}]
+    queries = [{"caption": caption, **option} for caption in captions for option in options]
+
+    async def together() -> list[Any]:
+        return await asyncio.gather(
+            *(client.http.post("/search/images", json=query) for query in queries)
+        )
+
+    for query, answer in zip(queries, client.run(together()), strict=True):
+        alone = client.post("/search/images", json=query)
+        for ours, theirs in zip(answer.json()["hits"], alone.json()["hits"], strict=True):
+            assert ours["image_id"] == theirs["image_id"]
+            assert ours["violation"] == pytest.approx(theirs["violation"], abs=1e-6)
+
+
+def test_an_engine_that_cannot_open_says_why_in_one_sentence(
+    collection: Path, tmp_path: Path
+) -> None:
+    for settings, words in (
+        (Settings(index=tmp_path / "none"), "no index at"),
+        (Settings(index=collection, model=tmp_path / "none"), "is not a checkpoint"),
+        (Settings(index=collection, device="cuda:99"), "has no cuda:99"),
+    ):
+        failures: list[str] = []
+        app = create_app(settings, on_failure=failures.append)
+        with Client(app, wait=False) as client:
+            for _ in range(200):
+                if app.state.readiness.phase is Phase.FAILED:
+                    break
+                client.run(asyncio.sleep(0.01))
+            assert words in failures[0]
+            found = problem(client.get("/readyz"), 503, "not_ready")
+            assert str(tmp_path) not in found.detail
+            problem(client.post("/search/images", json={"caption": "a"}), 503, "not_ready")
+
+
+def test_an_index_of_another_model_is_refused(collection: Path, tmp_path: Path) -> None:
+    from index.errors import ModelMismatchError
+    from tests.tiny import tiny_checkpoint
+
+    other = tiny_checkpoint(tmp_path / "other", seed=1)
+    with pytest.raises(ModelMismatchError, match="was made by the model 'tiny'"):
+        Engine.open(Settings(index=collection, model=other, device="cpu"))
+
+
+def test_no_threads_stay_behind(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu")
+    with Client(create_app(settings)) as client:
+        client.post("/search/images", json={"caption": "a dog"})
+    before = set(threading.enumerate())
+    for _ in range(2):
+        with Client(create_app(settings)) as client:
+            client.post("/search/images", json={"caption": "a dog"})
+            client.post("/search/captions", files={"image": ("a.png", png(1))})
+    assert set(threading.enumerate()) <= before
