@@ -63,6 +63,25 @@ class Backbone(nn.Module):
         features: Tensor = self.network(pixels.contiguous(memory_format=torch.channels_last))
         return features.flatten(1)
 
+    def require_side(self, side: int) -> None:
+        """Try a picture of `side` x `side` pixels, since some networks take one size only.
+
+        Raises:
+            BackboneError: the network cannot take it.
+        """
+        training = self.training
+        pixels = next(self.parameters()).new_zeros(1, 3, side, side)
+        try:
+            with torch.inference_mode():
+                self.eval()(pixels)
+        except (AssertionError, RuntimeError, ValueError) as error:
+            raise BackboneError(
+                f"{self.name} cannot take pictures of {side} x {side} pixels "
+                f"({str(error).splitlines()[0]}): most networks take a crop of 224"
+            ) from error
+        finally:
+            self.train(training)
+
     def freeze(self) -> Self:
         """Fix the weights and the statistics of batch normalisation, for good.
 

@@ -61,11 +61,14 @@ def extract(
 
     Raises:
         FeaturesError: what is in `folder` was made with another network, preprocessing or
-            dataset; features are not finite; nothing could be read; or the disk is full.
+            dataset; features are not finite; nothing could be read; the disk or the device's
+            memory is full.
+        BackboneError: the network takes no pictures of this size.
         ExtractionStopped: `stop`, asked after each batch, said so.
     """
     maker = Maker(backbone.name, backbone.fingerprint(), backbone.feature_dimension, preprocessing)
     network = backbone.for_inference().to(device)
+    network.require_side(preprocessing.crop)
     pictures_per_batch = max(1, batch_size // preprocessing.crops)
     with appending(folder, maker) as writer:
         todo = _remaining(dataset, writer)
@@ -172,7 +175,13 @@ def _features(
     """Run the network over crops, a bounded number at a time: B x (crops, 3, H, W) -> (B, F)."""
     crops = torch.cat(pixels)  # (B * crops, 3, H, W)
     parts = torch.split(crops, batch_size)
-    rows = torch.cat([network(part.to(device)).float().cpu() for part in parts])
+    try:
+        rows = torch.cat([network(part.to(device)).float().cpu() for part in parts])
+    except torch.OutOfMemoryError as error:
+        raise FeaturesError(
+            f"{device} has not enough memory for {batch_size} crops at a time: lower "
+            f"--batch-size; what is done is kept, and the same command goes on from it"
+        ) from error
     mean: NDArray[np.float32] = rows.reshape(len(pixels), -1, rows.shape[1]).mean(1).numpy()
     return mean
 

@@ -89,7 +89,7 @@ class Gathering:
             self._refuse(image_id, subject, "file name that leaves its folder")
         else:
             path = next(
-                (found for folder in folders if (found := folder / file_name).is_file()),
+                (found for folder in folders if _is_file(found := folder / file_name)),
                 folders[-1] / file_name,
             )
             known = SPLITS.get(split.lower()) if isinstance(split, str) else None
@@ -163,7 +163,7 @@ class Gathering:
                     progress(done, len(rows))
 
     def _note_picture(self, row: _Row, error: PictureError) -> None:
-        if not row.path.is_file():
+        if not _is_file(row.path):
             self.problems.add(str(row), "file not found")
         else:
             reason = {
@@ -192,7 +192,14 @@ def _header(row: _Row) -> _Found:
 
 
 def _presences(rows: Sequence[_Row]) -> list[tuple[_Row, _Found]]:
-    return [(row, (row.width, row.height) if row.path.is_file() else _MISSING) for row in rows]
+    return [(row, (row.width, row.height) if _is_file(row.path) else _MISSING) for row in rows]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False
 
 
 def _is_id(value: object) -> TypeGuard[int]:
@@ -200,7 +207,7 @@ def _is_id(value: object) -> TypeGuard[int]:
 
 
 def _size(value: object) -> int | None:
-    return value if isinstance(value, int) and value > 0 else None
+    return value if _is_id(value) and value > 0 else None
 
 
 def _is_text(text: str) -> bool:

@@ -197,6 +197,17 @@ def test_an_unfrozen_backbone_learns() -> None:
     assert backbone.get_buffer("network.conv1.1.num_batches_tracked") == 1
 
 
+def test_a_size_that_a_network_cannot_take_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    without_initialisation(monkeypatch)
+    backbone = build_backbone("vit_b_16")
+    backbone.require_side(224)
+    with pytest.raises(BackboneError, match=r"vit_b_16 cannot take pictures of 64 x 64 pixels"):
+        backbone.require_side(64)
+    assert backbone.training
+
+
 @pytest.mark.parametrize(
     "name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "densenet121", "googlenet", "vgg11"]
 )

@@ -15,7 +15,7 @@ import torch
 from PIL import Image as Pillow
 
 from models import feature_store, features
-from models.backbone import Backbone, build_backbone
+from models.backbone import Backbone, BackboneError, build_backbone
 from models.datasets import Dataset, Image, save
 from models.feature_store import appending
 from models.features import ExtractionStopped, FeaturesError, FeatureStore, extract
@@ -301,6 +301,21 @@ def test_a_full_disk_keeps_what_is_there_and_says_so(
             assert "No space left on device" in refusal(dataset, backbone, SMALL, tmp_path / "f")
         assert len(FeatureStore.open(tmp_path / "f")) == 2
     assert len(extract(dataset, backbone, SMALL, tmp_path / "f")) == 6
+
+
+def test_a_device_without_memory_and_a_size_that_does_not_fit_are_sentences(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = pictures(tmp_path / "p", 2)
+    with pytest.raises(BackboneError, match=r"cannot take pictures of 32 x 32 pixels"):
+        extract(dataset, build_backbone("inception_v3"), SMALL, tmp_path / "f")
+    monkeypatch.setattr(Backbone, "require_side", lambda *_: None)
+
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Backbone, "forward", full)
+    assert "lower --batch-size" in refusal(dataset, backbone, SMALL, tmp_path / "f")
 
 
 def test_two_writers_do_not_mix(backbone: Backbone, tmp_path: Path) -> None:

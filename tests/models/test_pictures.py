@@ -176,7 +176,8 @@ def test_one_pixel_is_a_picture() -> None:
 )
 def test_a_picture_cut_short_is_refused_and_not_shown_grey(form: str, cut: float) -> None:
     data = encode(noise(200, 150), form)
-    assert refusal(data[: int(len(data) * cut)]).reason == "damaged"
+    for options in ({}, {"at_least": 16}):
+        assert refusal(data[: int(len(data) * cut)], **options).reason == "damaged"
 
 
 def test_a_progressive_jpeg_cut_short_is_refused() -> None:

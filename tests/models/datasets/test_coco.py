@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image as Pillow
 
 from models.datasets import DatasetError, coco, load, save
 from tests.models.datasets.conftest import Draw
@@ -142,6 +145,40 @@ def test_progress_reaches_the_end(draw: Draw) -> None:
     seen: list[tuple[int, int]] = []
     coco.read([path], root, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (3, 3)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("\ud800\0"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(data=st.data())
+def test_no_row_however_odd_breaks_the_import(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.getbasetemp() / "odd"
+    if not root.exists():
+        root.mkdir()
+        Pillow.new("RGB", (2, 2)).save(root / "000000000001.jpg")
+    rows: list[dict[str, Any]] = [image(2), image(1)]
+    notes: list[dict[str, Any]] = [caption(2, 1), caption(1, 1)]
+    row = data.draw(st.sampled_from([rows[0], notes[0]]))
+    row[data.draw(st.sampled_from([*row, "split"]))] = data.draw(json_values)
+    dataset, _ = coco.read([annotation_file(root / "x.json", rows, notes)], root)
+    assert dataset.images[-1].id == 1
+    assert dataset.images[-1].captions[-1].id == 1
+    save(dataset, root)
+    assert load(root) == dataset
+
+
+def test_a_file_name_longer_than_any_file_system_takes_is_not_found(draw: Draw) -> None:
+    root = draw("000000000001.jpg")
+    rows = [image(1), image(2, file_name="x" * 10_000)]
+    dataset, problems = coco.read([annotation_file(root / "x.json", rows, [caption(1, 1)])], root)
+    assert len(dataset) == 1
+    assert problems.by_reason["file not found"] == 1
 
 
 def refusal(path: Path, root: Path) -> str:
