@@ -15,3 +15,10 @@ def violation(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
 def pairwise_violation(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     """E(x[b], y[c]): (B, N), (C, N) -> (B, C)."""
     return violation(np.asarray(x)[:, None], np.asarray(y)[None, :])
+
+
+def best(violations: ArrayLike, ids: ArrayLike, k: int, limit: float = np.inf) -> NDArray[np.int64]:
+    """The ids of the k smallest violations (C,) within `limit`, ties by id."""
+    values, numbers = np.asarray(violations), np.asarray(ids)
+    order = np.lexsort((numbers, values))
+    return numbers[order[values[order] <= limit]][:k]

@@ -1,0 +1,93 @@
+"""Points, segments and indexes to test with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.segment import Segment, write_segment
+from index.snapshot import LiveSegment, Snapshot
+from index.store import Index
+from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity, Points, Score
+from tests import oracle
+
+
+def model(dimension: int = 16, score: Score = "order", name: str = "sample") -> ModelIdentity:
+    """An identity with a fingerprint that depends on the name."""
+    return ModelIdentity(name, (name.encode().hex() * 64)[:64], dimension, score, "models/sample")
+
+
+def embeddings(rng: np.random.Generator, rows: int, dimension: int) -> Points:
+    """Points like those of a trained model: unit norm, most of the mass in few coordinates."""
+    raw = np.abs(rng.standard_normal((rows, dimension))) ** 2 + 1e-6
+    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True), np.float32)
+
+
+def grid(rng: np.random.Generator, rows: int, dimension: int) -> Points:
+    """Points whose violations are exact in float32, with many ties, duplicates and zeros."""
+    points = (rng.integers(0, 4, (rows, dimension)) / 8).astype(np.float32)
+    points[rng.random(rows) < 0.1] = 0
+    copies = rng.integers(0, rows, (2, max(1, rows // 8)))
+    points[copies[0]] = points[copies[1]]
+    return points
+
+
+def violations(kind: Kind, score: Score, stored: Points, query: Points) -> NDArray[np.float64]:
+    """What each stored row (R, N) violates with one query (N,): the plain definition."""
+    x, y = (stored, query[None]) if kind == "image" else (query[None], stored)
+    if score == "cosine":
+        return np.asarray(1 - (x.astype(np.float64) * y.astype(np.float64)).sum(-1))
+    return oracle.violation(y, x) if score == "order-reversed" else oracle.violation(x, y)
+
+
+def segment(
+    folder: Path, kind: Kind, score: Score, ids: NDArray[np.int64], points: Points
+) -> Segment:
+    """Write one segment below `folder` and open it."""
+    place = folder / f"segment-{len(list(folder.iterdir()))}"
+    return Segment.open(place, write_segment(place, kind, score, ids, points))
+
+
+def snapshot(
+    folder: Path,
+    kind: Kind,
+    score: Score,
+    blocks: Sequence[tuple[NDArray[np.int64], Points]],
+    dead: Sequence[int] = (),
+) -> Snapshot:
+    """One generation of one segment for each block of ids and points."""
+    live = [
+        LiveSegment.whole(segment(folder, kind, score, ids, points)).without(list(dead))
+        for ids, points in blocks
+    ]
+    return Snapshot(1, model(blocks[0][1].shape[1], score), tuple(live))
+
+
+def images(ids: Sequence[int]) -> list[ImageRow]:
+    """Catalog rows for images of these ids."""
+    return [ImageRow(id_, f"{id_}.jpg", f"pictures/{id_}.jpg", 640, 480, "val") for id_ in ids]
+
+
+def captions(ids: Sequence[int], image_ids: Sequence[int]) -> list[CaptionRow]:
+    """Catalog rows for captions of these ids, of these images in turn."""
+    return [
+        CaptionRow(id_, image_ids[at % len(image_ids)], f"caption {id_}")
+        for at, id_ in enumerate(ids)
+    ]
+
+
+def small_index(folder: Path, rows: int = 12, dimension: int = 16) -> Index:
+    """An index of `rows` images, ids 1 to rows, with two captions each, at generation 1."""
+    rng = np.random.default_rng(0)
+    index = Index.create(folder, model(dimension), threads=1)
+    numbers = list(range(1, rows + 1))
+    index.add(
+        images(numbers),
+        embeddings(rng, rows, dimension),
+        captions(range(101, 101 + 2 * rows), numbers),
+        embeddings(rng, 2 * rows, dimension),
+    )
+    return index

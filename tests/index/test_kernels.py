@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.hits import Hits
+from index.kernels import relative_error
+from index.scan import Workers, read_only, scan, score_rows
+from index.terms import Form, Points
+from tests.index.samples import embeddings, grid, violations
+from tests.oracle import best
+
+ONE = Workers(1)
+
+
+def scanned(
+    points: Points, queries: Points, form: Form, k: int, workers: Workers = ONE
+) -> list[Hits]:
+    return scan(
+        read_only(points),
+        read_only(np.arange(len(points))),
+        read_only(np.zeros(0, np.bool_)),
+        queries,
+        form=form,
+        k=k,
+        limits=np.full(len(queries), np.inf),
+        workers=workers,
+    )
+
+
+def reference(
+    points: Points, query: Points, form: Form
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    kind = "caption" if form is Form.STORED_ABOVE else "image"
+    return violations(kind, "cosine" if form is Form.COSINE else "order", points, query)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("dimension", [1, 2, 15, 16, 17, 63, 64, 65, 100, 128, 1000])
+def test_every_row_scores_as_the_plain_formula_says(form: Form, dimension: int) -> None:
+    rng = np.random.default_rng(dimension)
+    points, queries = grid(rng, 30, dimension), grid(rng, 6, dimension)
+    for query, hits in zip(queries, scanned(points, queries, form, 30), strict=True):
+        expected = reference(points, query, form)
+        assert hits.ids.tolist() == best(expected, np.arange(30), 30).tolist()
+        assert np.array_equal(hits.violations, expected[hits.ids].astype(np.float32))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(Form), st.integers(1, 200), st.integers(0, 10_000))
+def test_rounding_stays_within_the_bound_that_proofs_rely_on(
+    form: Form, dimension: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    scale = 10.0 ** rng.integers(-12, 6, dimension)
+    points = (rng.random((20, dimension)) * scale).astype(np.float32)
+    query = (rng.random(dimension) * scale).astype(np.float32)
+    (hits,) = scanned(points, query[None], form, 20)
+    expected = reference(points, query, form)[hits.ids]
+    if form is Form.COSINE:
+        assert hits.violations == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    else:
+        error = np.abs(hits.violations - expected)
+        assert (error <= relative_error(dimension) * expected + dimension * 2.0**-126).all()
+
+
+@pytest.mark.parametrize("form", Form)
+def test_a_violation_has_the_same_bits_alone_in_a_batch_and_on_any_thread(
+    form: Form, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.scan._BYTES_PER_TASK", 1000)
+    rng = np.random.default_rng(1)
+    points, queries = embeddings(rng, 200, 77), embeddings(rng, 7, 77)
+    together = scanned(points, queries, form, 200, workers)
+    for query, hits in zip(queries, together, strict=True):
+        (alone,) = scanned(points, query[None], form, 200)
+        assert np.array_equal(alone.ids, hits.ids)
+        assert np.array_equal(alone.violations, hits.violations)
+        rows = rng.permutation(200)
+        scored = score_rows(read_only(points), rows, query, form, workers)
+        assert np.array_equal(np.sort(scored), alone.violations)
+        assert np.array_equal(scored[np.argsort(rows)][alone.ids], alone.violations)
+
+
+def test_hits_within_a_limit_include_those_exactly_at_it() -> None:
+    points = np.array([[0.0], [0.5], [1.0]], np.float32)
+    (hits,) = scan(
+        read_only(points),
+        read_only(np.arange(3)),
+        read_only(np.zeros(0, np.bool_)),
+        np.array([[1.0]], np.float32),
+        form=Form.QUERY_ABOVE,
+        k=3,
+        limits=np.array([0.25]),
+        workers=ONE,
+    )
+    assert hits.ids.tolist() == [2, 1]
+
+
+def test_a_point_precedes_itself_and_the_origin_is_true_of_everything() -> None:
+    points = embeddings(np.random.default_rng(2), 5, 70)
+    queries = np.vstack([points, np.zeros_like(points[:1])])
+    found = scanned(points, queries, Form.QUERY_ABOVE, 1)
+    assert [hits.ids[0] for hits in found] == [0, 1, 2, 3, 4, 0]
+    assert all(hits.violations[0] == 0 for hits in found)

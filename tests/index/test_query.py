@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from index.errors import BadQueryError
+from index.query import Query, checked_queries
+from tests.index.samples import model
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"kind": "sound"}, "sound"),
+        ({"mode": "quick"}, "quick"),
+        ({"k": 0}, "k is 0"),
+        ({"k": 1001}, "k is 1001"),
+        ({"candidates": 0}, "candidates is 0"),
+        ({"max_violation": -1.0}, "max_violation is -1.0"),
+        ({"max_violation": float("nan")}, "max_violation is nan"),
+    ],
+)
+def test_parameters_out_of_range_are_refused_by_name(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(BadQueryError, match=named):
+        Query(**{"kind": "image", "k": 5, **wrong})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -0.5, 1e300])
+def test_a_query_with_an_impossible_coordinate_is_refused(value: float) -> None:
+    with pytest.raises(BadQueryError, match="encode it again"):
+        checked_queries(np.array([[0.5, value]]), model(2))
+
+
+def test_a_query_of_another_dimension_is_refused_with_both_dimensions() -> None:
+    with pytest.raises(BadQueryError, match=r"\(3,\).* 2 coordinates.*'sample'"):
+        checked_queries(np.zeros((1, 3)), model(2))
+
+
+def test_a_cosine_query_may_be_negative() -> None:
+    assert checked_queries([[-0.5, 0.5]], model(2, "cosine")).dtype == np.float32
