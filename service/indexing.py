@@ -90,7 +90,7 @@ def build(
             )
 
     def captions(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
-        rows = (
+        rows: Iterator[CaptionRow] = (
             caption_row(caption)
             for image in dataset.images
             if image.id not in left_out
@@ -118,18 +118,19 @@ def add(
     source: ImageSource,
     progress: Progress = lambda done, total: None,
 ) -> int:
-    """Add pictures that are not in the index yet; return how many.
+    """Add the pictures that are not in the index yet; return how many they were.
 
     They get ids after the largest there is. Each block is searchable when it is done, so a call
     that is stopped and repeated goes on with what is missing.
+
+    Raises:
+        HasseIndexError: there is no room, or another process is writing.
     """
     first_image, first_caption = _next_ids(index)
     present = _paths(index)
     fresh: list[Image] = []
     for image in dataset.images:
-        if str(image.path) in present:
-            source.skipped(f"{image.file_name}: in the index already: skipped")
-        else:
+        if str(image.path) not in present:
             captions = tuple(
                 Caption(first_caption + at, first_image, caption.text)
                 for at, caption in enumerate(image.captions)

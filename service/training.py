@@ -13,6 +13,7 @@ from torch import Tensor
 from models.backbone import build_backbone
 from models.datasets import Dataset, DatasetError
 from models.features import FeaturesError, FeatureStore
+from models.files import write_whole
 from models.inputs import FeatureInput, ImageInput, PixelInput
 from models.model import ModelConfig
 from models.pictures import Preprocessing
@@ -20,6 +21,7 @@ from models.pixels import cache_pixels
 from models.trainer import TrainingConfig, TrainingError
 
 Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
+WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the file of the network's weights
 HELD_OUT = 10  # one image in so many, where a dataset has no split for validation
 
 
@@ -102,16 +104,24 @@ def _simple_fields(owner: type[Any]) -> dict[str, Any]:
     return {one.name: hints[one.name] for one in fields(owner) if one.name not in nested}
 
 
-def from_features(
-    config: TrainingConfig, folder: Path, weights: Path | None, collections: Collections
-) -> Material:
+def note_weights(folder: Path, weights: Path) -> None:
+    """Remember beside features which file the network's weights came from."""
+    write_whole(folder / WEIGHTS_NOTE, str(weights.resolve()).encode())
+
+
+def from_features(config: TrainingConfig, folder: Path, weights: Path | None) -> Material:
     """Prepare a training on cached features; the backbone and its weights are theirs.
+
+    Without `weights`, the file that `note_weights` remembers is read again.
 
     Raises:
         FeaturesError: they are not there, or were made with other weights.
         BackboneError: the weights cannot be read.
     """
     store = FeatureStore.open(folder)
+    note = folder / WEIGHTS_NOTE
+    if weights is None and note.is_file():
+        weights = Path(note.read_text(encoding="utf-8"))
     config = replace(
         config,
         model=replace(config.model, backbone=store.maker.backbone),

@@ -57,6 +57,7 @@ def features(
     from models.features import ExtractionStopped, extract
     from models.pictures import Preprocessing
     from service.device import pick_device
+    from service.training import note_weights
 
     place = pick_device(device)
     collection = load(dataset)
@@ -89,4 +90,5 @@ def features(
             )
         except ExtractionStopped as stopped:
             raise Stopped(f"{stopped}; the same command goes on from there") from None
+    note_weights(out, weights)
     typer.echo(f"{out}: {len(store.image_ids):,} of {len(collection):,} pictures")

@@ -133,7 +133,10 @@ def add(
         with progress("adding") as report, keeping(lambda: kept):
             for collection in collections:
                 added += indexing.add(opened, collection, checkpoint, source, report)
-        typer.echo(f"{added:,} pictures added; generation {opened.info().generation}")
+        generation = opened.info().generation
+    others = sum(len(collection) for collection in collections) - added
+    rest = f"; {others:,} were there already or cannot be read" if others else ""
+    typer.echo(f"{added:,} pictures added{rest}; generation {generation}")
 
 
 @index.command()
@@ -160,9 +163,18 @@ def verify(*, folder: IndexFolder, as_json: Json = False) -> None:
     """
     from index.verify import verify as check
 
-    found = check(folder)
+    with progress("checking bytes") as report:
+        found = check(folder, progress=report)
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2, default=str))
+        typer.echo(json.dumps(asdict(found) | {"ok": found.ok}, indent=2, default=str))
+    else:
+        for finding in found.findings:
+            typer.echo(finding)
+        verdict = "whole" if found.ok else f"{len(found.findings):,} things are wrong"
+        typer.echo(
+            f"{folder}: {verdict}; {found.segments:,} segments, {found.rows:,} rows, "
+            f"{_size(found.bytes)}, generation {found.generation}"
+        )
     raise typer.Exit(0 if found.ok else 1)
 
 

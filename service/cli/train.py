@@ -147,7 +147,7 @@ def train(
         "margin": margin,
         "seed": seed,
     }
-    choices = pairs(more or ())
+    choices: dict[str, object] = dict(pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
     config = training.with_choices(start.config, choices)
     place = pick_device(device)
@@ -155,7 +155,7 @@ def train(
     kept = f"the same command goes on from there; {out} holds the best epoch so far"
     with keeping(lambda: kept):
         if features:
-            material = training.from_features(config, features, weights, collections)
+            material = training.from_features(config, features, weights)
         else:
             with progress("reading pictures") as report:
                 material = training.from_pictures(

@@ -36,9 +36,7 @@ def test_a_picture_finds_captions_as_the_service_finds_them(
     assert found.status == 0, found.err
     CaptionAnswer.model_validate_json(found.out)
     form = {"k": "4", "mode": "exact"}
-    served = client.post(
-        "/search/captions", data=form, files={"image": photo.read_bytes()}
-    ).json()
+    served = client.post("/search/captions", data=form, files={"image": photo.read_bytes()}).json()
     assert json.loads(found.out) == served
 
 
