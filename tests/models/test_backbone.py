@@ -65,7 +65,7 @@ def test_a_network_gives_as_many_features_as_it_says(
     assert backbone.feature_dimension == WIDTHS[name]
     side = {"vit_b_16": 224, "swin_t": 224, "inception_v3": 96}.get(name, 64)
     with torch.inference_mode():
-        assert backbone(torch.zeros(2, 3, side, side)).shape == (2, WIDTHS[name])
+        assert backbone(torch.zeros(1, 3, side, side)).shape == (1, WIDTHS[name])
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18", "densenet121", "squeezenet1_1"])
@@ -92,7 +92,7 @@ def test_a_vgg_keeps_fc7_and_its_relu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fc7.out_features == 4096
 
 
-@pytest.mark.parametrize("name", [SMALL, "mnasnet0_5", "convnext_tiny"])
+@pytest.mark.parametrize("name", [SMALL, "mnasnet0_5", "mobilenet_v3_small"])
 def test_the_state_survives_safetensors(name: str, tmp_path: Path) -> None:
     one, other = build_backbone(name).eval(), build_backbone(name).eval()
     assert one.fingerprint() != other.fingerprint()
@@ -202,14 +202,14 @@ def test_a_size_that_a_network_cannot_take_is_one_sentence(
 ) -> None:
     without_initialisation(monkeypatch)
     backbone = build_backbone("vit_b_16")
-    backbone.require_side(224)
     with pytest.raises(BackboneError, match=r"vit_b_16 cannot take pictures of 64 x 64 pixels"):
         backbone.require_side(64)
     assert backbone.training
+    build_backbone(SMALL).require_side(32)
 
 
 @pytest.mark.parametrize(
-    "name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "densenet121", "googlenet", "vgg11"]
+    "name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "densenet121", "squeezenet1_1"]
 )
 def test_a_copy_for_inference_computes_the_same(name: str) -> None:
     backbone = build_backbone(name)
