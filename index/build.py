@@ -53,6 +53,7 @@ def build(
     with index.writing(patience=0.0) as writer:
         _claim(index, model)
         staging = Staging(index.folder, model, source, writer.publish, rows_per_segment)
+        writer.sweep()
 
         def tell() -> None:
             if progress is not None:

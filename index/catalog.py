@@ -8,6 +8,7 @@ carries a CRC-32 of its values, because SQLite itself does not notice a byte tha
 from __future__ import annotations
 
 import json
+import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, Connection, Engine, ForeignKey, Integer, Table, Text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from index.errors import REMEDY, DamagedIndexError, FormatVersionError
 from index.records import Deletion, FileRecord, SegmentRecord, State
@@ -82,6 +83,9 @@ DELETED = Table(
     Column("checksum", BigInteger, nullable=False),
 )
 
+# What a database that was changed from outside makes the drivers raise, text included.
+_UNREADABLE = (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError)
+
 
 def row_checksum(*values: object) -> int:
     """Return the CRC-32 of a row's values in their order."""
@@ -123,11 +127,12 @@ class Catalog:
         try:
             with self._reader.begin() as connection:
                 yield connection
-        except DBAPIError as error:
-            if "locked" in str(error.orig):
+        except _UNREADABLE as error:
+            said = getattr(error, "orig", None) or error
+            if "locked" in str(said):
                 raise
             raise DamagedIndexError(
-                f"{self.url.database} cannot be read ({error.orig}): {REMEDY}"
+                f"{self.url.database} cannot be read ({said}): {REMEDY}"
             ) from error
 
     @contextmanager

@@ -11,7 +11,7 @@ import sqlalchemy as sql
 
 from index.catalog import CAPTIONS, IMAGES, Catalog, damaged_rows
 from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
-from index.points import checked, checked_ids
+from index.points import checked, checked_ids, first_duplicate
 from index.records import SegmentRecord, State
 from index.segment import Segment, check_file
 from index.staging import SEGMENTS
@@ -67,19 +67,30 @@ def verify(
         total = sum(_bytes(record) for record in state.segments)
         done = 0
         found: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}
+        whole = set(KINDS)
         for record in state.segments:
             place = folder / SEGMENTS / record.name
+            faults = []
             for name, file in record.files.items():
                 try:
                     check_file(place / name, file, "checksums")
                 except DamagedIndexError as error:
-                    findings.append(str(error))
+                    faults.append(str(error))
                 done += file.bytes
                 if progress is not None:
                     progress(done, total)
-            ids = _live_ids(place, record, state, findings)
-            found[record.kind].append(ids)
-        findings += _disagreements(catalog, found)
+            if not faults:
+                try:
+                    found[record.kind].append(_checked_ids(place, record, state))
+                except (DamagedIndexError, BadPointsError, BadRowsError) as error:
+                    faults.append(f"{place}: {error}")
+            if faults:
+                whole.discard(record.kind)
+            findings += faults
+        for kind in KINDS:
+            # What a damaged segment holds is unknown, and named already.
+            if kind in whole:
+                findings += _disagreements(catalog, kind, found[kind])
     finally:
         catalog.close()
     return Report(
@@ -96,48 +107,33 @@ def _bytes(record: SegmentRecord) -> int:
     return sum(file.bytes for file in record.files.values())
 
 
-def _live_ids(place: Path, record: SegmentRecord, state: State, findings: list[str]) -> Ids:
+def _checked_ids(place: Path, record: SegmentRecord, state: State) -> Ids:
     """Check what a segment holds and return the ids that a search sees."""
-    try:
-        segment = Segment.open(place, record, "sizes")
-    except DamagedIndexError as error:
-        if str(error) not in findings:
-            findings.append(str(error))
-        return np.empty(0, np.int64)
-    try:
-        ids = checked_ids(record.kind, segment.ids)
-        for at in range(0, segment.rows, _ROWS):
-            part = slice(at, at + _ROWS)
-            checked(record.kind, ids[part], segment.points[part], record.dimension, record.score)
-    except (BadPointsError, BadRowsError) as error:
-        findings.append(f"{place}: {error}")
+    segment = Segment.open(place, record, "sizes")
+    ids = checked_ids(record.kind, segment.ids)
+    for at in range(0, segment.rows, _ROWS):
+        part = slice(at, at + _ROWS)
+        checked(record.kind, ids[part], segment.points[part], record.dimension, record.score)
     gone = [
         deletion.id
         for deletion in state.deleted
         if deletion.kind == record.kind and deletion.generation > record.generation
     ]
-    return np.asarray(segment.ids[~np.isin(segment.ids, gone)])
+    return np.asarray(ids[~np.isin(ids, gone)])
 
 
-def _disagreements(catalog: Catalog, found: dict[Kind, list[Ids]]) -> Iterator[str]:
+def _disagreements(catalog: Catalog, kind: Kind, found: list[Ids]) -> Iterator[str]:
     """Compare the ids that searches return with those the catalog describes."""
+    table = IMAGES if kind == "image" else CAPTIONS
     with catalog.reading() as connection:
-        for kind in KINDS:
-            table = IMAGES if kind == "image" else CAPTIONS
-            known = np.fromiter(connection.execute(sql.select(table.c.id)).scalars(), np.int64)
-            stored = np.concatenate(found[kind]) if found[kind] else np.empty(0, np.int64)
-            for ids, what in (
-                (np.setdiff1d(stored, known), "is in a segment and not in the catalog"),
-                (np.setdiff1d(known, stored), "is in the catalog and in no segment"),
-            ):
-                if len(ids):
-                    yield (
-                        f"{catalog.url.database}: {kind} {ids[0]}"
-                        + (f" (and {len(ids) - 1:,} more)" if len(ids) > 1 else "")
-                        + f" {what}: {REMEDY}"
-                    )
-            if len(np.unique(stored)) != len(stored):
-                yield (
-                    f"{catalog.url.database}: a live {kind} is in two segments: build the index "
-                    "again"
-                )
+        known = np.fromiter(connection.execute(sql.select(table.c.id)).scalars(), np.int64)
+    stored = np.concatenate(found) if found else np.empty(0, np.int64)
+    for ids, what in (
+        (np.setdiff1d(stored, known), "is in a segment and not in the catalog"),
+        (np.setdiff1d(known, stored), "is in the catalog and in no segment"),
+    ):
+        if len(ids):
+            more = f" (and {len(ids) - 1:,} more)" if len(ids) > 1 else ""
+            yield f"{catalog.url.database}: {kind} {ids[0]}{more} {what}: {REMEDY}"
+    if (twice := first_duplicate(stored)) is not None:
+        yield f"{catalog.url.database}: {kind} {twice} is alive in two segments: {REMEDY}"

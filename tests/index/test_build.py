@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike
+
+from index.build import CaptionBlocks, ImageBlocks, build
+from index.errors import (
+    BadPointsError,
+    BadRowsError,
+    IndexExistsError,
+    IndexLockedError,
+)
+from index.store import Index
+from index.terms import CaptionRow, ImageRow, Points
+from index.verify import verify
+from tests.index.samples import captions, embeddings, images, model, small_index
+
+IMAGES = embeddings(np.random.default_rng(0), 20, 16)
+CAPTIONS = embeddings(np.random.default_rng(1), 60, 16)
+
+
+class StopError(Exception):
+    """Stands in for a kill: the build ends in the middle of its stream."""
+
+
+def image_blocks(stop: int = 100, rows: int = 4) -> ImageBlocks:
+    def blocks(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
+        for at in range(done, len(IMAGES), rows):
+            if at >= stop:
+                raise StopError
+            part = range(at, min(at + rows, len(IMAGES)))
+            yield images(part), IMAGES[part.start : part.stop]
+
+    return blocks
+
+
+def caption_blocks(stop: int = 100, rows: int = 7) -> CaptionBlocks:
+    def blocks(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
+        for at in range(done, len(CAPTIONS), rows):
+            if at >= stop:
+                raise StopError
+            part = range(at, min(at + rows, len(CAPTIONS)))
+            rows_ = [replace(row, image_id=row.id % len(IMAGES)) for row in captions(part, [0])]
+            yield rows_, CAPTIONS[part.start : part.stop]
+
+    return blocks
+
+
+def run(
+    folder: Path,
+    image_stop: int = 100,
+    caption_stop: int = 100,
+    source: str = "sample",
+    told: list[tuple[int, int]] | None = None,
+) -> Index:
+    return build(
+        folder,
+        model(),
+        image_blocks(image_stop),
+        caption_blocks(caption_stop),
+        source=source,
+        total=80,
+        progress=None if told is None else lambda done, total: told.append((done, total)),
+        rows_per_segment=25,
+        threads=1,
+    )
+
+
+def check(index: Index) -> None:
+    assert index.generation == 1
+    for at, point in enumerate(IMAGES):
+        answer = index.search("image", point, 1)
+        assert (answer.ids[0], answer.violations[0]) == (at, 0)
+    for at, point in enumerate(CAPTIONS):
+        answer = index.search("caption", point, 1)
+        assert (answer.ids[0], answer.violations[0]) == (at, 0)
+    assert index.captions_of([3])[3][0] == CaptionRow(3, 3, "caption 3")
+    index.close()
+    assert verify(index.folder).ok
+
+
+def test_a_build_shows_everything_at_once_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    index = run(tmp_path / "i", told=told)
+    assert told[0] == (0, 80)
+    assert told[-1] == (80, 80)
+    assert told == sorted(told)
+    assert len(index.info().segments) == 1 + 3
+    check(index)
+    assert {path.name for path in (tmp_path / "i").iterdir()} == {"catalog.db", "segments", "lock"}
+
+
+def test_a_build_that_was_stopped_shows_nothing_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "i"
+    reached = []
+    for image_stop, caption_stop in ((8, 0), (12, 0), (100, 14), (100, 42), (100, 100)):
+        told: list[tuple[int, int]] = []
+        try:
+            index = run(folder, image_stop, caption_stop, told=told)
+        except StopError:
+            with Index.open(folder) as half:
+                assert half.generation == 0
+                assert half.info().images == half.info().bytes == 0
+        reached.append(told[0][0])
+    assert reached == [0, 8, 12, 20 + 14, 20 + 42]
+    check(index)
+
+
+def test_a_build_of_another_source_or_model_starts_anew(tmp_path: Path) -> None:
+    for source, identity in (("other", model()), ("sample", model(name="elder"))):
+        folder = tmp_path / f"{source}-{identity.name}"
+        with pytest.raises(StopError):
+            build(
+                folder,
+                identity,
+                image_blocks(),
+                caption_blocks(56),
+                source=source,
+                total=80,
+                rows_per_segment=25,
+            )
+        told: list[tuple[int, int]] = []
+        index = run(folder, told=told)
+        assert told[0][0] == 0
+        assert index.model == model()
+        assert len(list((folder / "segments").iterdir())) == 4
+        check(index)
+
+
+def test_an_index_that_holds_something_is_not_built_over(tmp_path: Path) -> None:
+    small_index(tmp_path / "i").close()
+    with pytest.raises(IndexExistsError, match=r"already holds an index.*hasse index add"):
+        run(tmp_path / "i")
+    with Index.open(tmp_path / "i") as index:
+        assert index.info().images == 12
+
+
+def test_two_builds_of_one_index_do_not_meet(tmp_path: Path) -> None:
+    with (
+        Index.create(tmp_path / "i", model()) as index,
+        index.writing(),
+        pytest.raises(IndexLockedError, match="another process is writing"),
+    ):
+        run(tmp_path / "i")
+
+
+def test_a_build_without_images_is_refused(tmp_path: Path) -> None:
+    def nothing(_done: int) -> Iterator[tuple[list[ImageRow], Points]]:
+        return iter(())
+
+    with pytest.raises(BadRowsError, match="no images to index: name a dataset with pictures"):
+        build(tmp_path / "i", model(), nothing, caption_blocks(), source="s", total=0)
+
+
+@pytest.mark.parametrize(
+    ("image_ids", "of", "named"),
+    [([1, 2, 1], 1, "image 1 occurs twice"), ([1, 2, 3], 9, "caption 0 is of image 9")],
+)
+def test_rows_that_do_not_fit_together_are_named_and_the_next_build_starts_anew(
+    image_ids: list[int], of: int, named: str, tmp_path: Path
+) -> None:
+    def some_images(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
+        return ((images([id_]), IMAGES[[id_]]) for id_ in image_ids[done:])
+
+    def some_captions(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
+        return iter([(captions([0], [of]), CAPTIONS[:1])][done:])
+
+    for _ in range(2):
+        with pytest.raises(BadRowsError, match=named):
+            build(tmp_path / "i", model(), some_images, some_captions, source="sample", total=4)
+    check(run(tmp_path / "i"))
+
+
+def test_a_point_that_cannot_be_stored_is_named_and_what_came_before_is_kept(
+    tmp_path: Path,
+) -> None:
+    def broken(done: int) -> Iterator[tuple[Sequence[ImageRow], ArrayLike]]:
+        for block, points in image_blocks()(done):
+            yield block, np.asarray(points) - (1 if block[0].id == 8 else 0)
+
+    with pytest.raises(BadPointsError, match=r"image 8 .row 0. has -"):
+        build(tmp_path / "i", model(), broken, caption_blocks(), source="sample", total=80)
+    told: list[tuple[int, int]] = []
+    check(run(tmp_path / "i", told=told))
+    assert told[0] == (8, 80)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sql
+
+from index import changes
+from index.catalog import SCHEMA, Catalog, damaged_rows
+from index.errors import DamagedIndexError
+from index.records import FileRecord, SegmentRecord
+from index.terms import CaptionRow, ImageRow
+from tests.index.samples import captions, images, model
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(f"sqlite:///{tmp_path / 'catalog.db'}")
+
+
+def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> None:
+    changes.create(catalog, model())
+    row = ImageRow(2**62, "Ä \0 '\".jpg", "a/b", None, None, "")
+    numpy_row = ImageRow(np.int64(7), np.str_("7.jpg"), "7.jpg", np.int32(3), np.int32(4), "val")  # type: ignore[arg-type]
+    caption = CaptionRow(-5, 2**62, "two\nlines 🐕")
+    with catalog.writing() as connection:
+        changes.raise_generation(connection)
+        changes.insert_images(connection, [row, numpy_row])
+        changes.insert_captions(connection, [caption])
+    assert catalog.images([2**62, 7, 8]) == {
+        2**62: row,
+        7: ImageRow(7, "7.jpg", "7.jpg", 3, 4, "val"),
+    }
+    assert catalog.captions_of([2**62, 7]) == {2**62: [caption], 7: []}
+    assert catalog.counts() == {"image": 2, "caption": 1}
+    assert list(damaged_rows(catalog)) == []
+    catalog.close()
+
+
+def test_a_thousand_ids_are_one_query_and_a_hundred_thousand_rows_go_in_by_blocks(
+    catalog: Catalog,
+) -> None:
+    changes.create(catalog, model())
+    with catalog.writing() as connection:
+        changes.insert_images(connection, images(range(1000)))
+        changes.insert_captions(connection, captions(range(30_000), range(1000)))
+    statements: list[str] = []
+    engine = catalog._reader
+    sql.event.listen(engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    assert len(catalog.captions(range(1000))) == 1000
+    assert len([text for text in statements if "SELECT" in text]) == 1
+    assert len(catalog.captions(range(-10, 29_990))) == 29_990
+    catalog.close()
+
+
+def test_readers_do_not_see_a_change_before_it_is_whole(catalog: Catalog) -> None:
+    changes.create(catalog, model())
+    with catalog.writing() as connection:
+        changes.raise_generation(connection)
+        changes.insert_images(connection, images([1]))
+        assert catalog.generation() == 0
+        assert catalog.images([1]) == {}
+    assert catalog.generation() == 1
+    with pytest.raises(TypeError), catalog.writing() as connection:
+        changes.delete_images(connection, [1], changes.raise_generation(connection) + "no number")  # type: ignore[operator]
+    assert catalog.generation() == 1
+    catalog.close()
+
+
+def test_captions_need_their_image(catalog: Catalog) -> None:
+    changes.create(catalog, model())
+    with pytest.raises(sql.exc.IntegrityError), catalog.writing() as connection:
+        changes.insert_captions(connection, captions([1], [5]))
+    catalog.close()
+
+
+def test_every_commit_is_synced_and_reads_go_on_beside_writes(catalog: Catalog) -> None:
+    changes.create(catalog, model())
+    for reach in (catalog.reading, catalog.writing):
+        with reach() as connection:
+            pragmas = {
+                name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+                for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+            }
+        assert pragmas == {
+            "journal_mode": "wal",
+            "synchronous": 2,
+            "foreign_keys": 1,
+            "busy_timeout": 10000,
+        }
+    catalog.close()
+
+
+@pytest.mark.parametrize("table", sorted(SCHEMA.tables))
+def test_a_value_that_changed_in_any_column_of_any_table_is_found(
+    table: str, catalog: Catalog, tmp_path: Path
+) -> None:
+    changes.create(catalog, model())
+    files = {"points.npy": FileRecord(5, "ab" * 32)}
+    with catalog.writing() as connection:
+        changes.raise_generation(connection)
+        changes.insert_images(connection, images([1, 2]))
+        changes.insert_captions(connection, captions([1, 2, 3], [1, 2]))
+        record = SegmentRecord("image-1", "image", 1, 16, "float32", "order", files)
+        changes.insert_segments(connection, [record], 1)
+        changes.delete_images(connection, [2], 2)
+    catalog.close()
+    path = tmp_path / "catalog.db"
+    whole = path.read_bytes()
+    columns = [c.name for c in SCHEMA.tables[table].columns if (table, c.name) != ("meta", "id")]
+    for column in columns:
+        path.write_bytes(whole)
+        with sqlite3.connect(path) as other:
+            other.execute(
+                f"UPDATE {table} SET {column} = CASE typeof({column})"  # noqa: S608
+                f" WHEN 'integer' THEN {column} + 1 ELSE {column} || 'x' END"
+            )
+        other.close()
+        assert any(f"the table '{table}' was changed" in line for line in damaged_rows(catalog))
+        if table in ("meta", "segments", "deleted") and column != "format":
+            with pytest.raises(DamagedIndexError, match=rf"catalog\.db.*'{table}' was changed"):
+                catalog.state()
+        catalog.close()

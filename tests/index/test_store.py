@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.errors import (
+    BadPointsError,
+    BadRowsError,
+    DamagedIndexError,
+    FormatVersionError,
+    IndexExistsError,
+    IndexLockedError,
+    MissingIndexError,
+    ModelMismatchError,
+    NotAnIndexError,
+)
+from index.store import Index
+from index.terms import KINDS, MODES, CaptionRow
+from tests.index.samples import captions, embeddings, images, model, small_index, violations
+from tests.oracle import best
+
+
+def test_what_was_added_is_found_described_and_still_there_after_opening(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        point = embeddings(np.random.default_rng(1), 1, 16)[0]
+        before = [index.search(kind, point, 5) for kind in KINDS]
+    with Index.open(tmp_path / "i", model().fingerprint) as index:
+        assert index.model == model()
+        assert index.generation == 1
+        for kind, answer in zip(KINDS, before, strict=True):
+            again = index.search(kind, point, 5)
+            assert again.ids.tolist() == answer.ids.tolist()
+            assert again.violations.tolist() == answer.violations.tolist()
+        row = index.image(3)
+        assert row == images([3])[0]
+        assert row is not None
+        assert index.path_of(row) == (tmp_path / "i" / "pictures" / "3.jpg").resolve()
+        assert index.caption(103) == CaptionRow(103, 3, "caption 103")
+        assert [c.id for c in index.captions_of([3, 4])[3]] == [103, 115]
+        assert index.image(99) is None
+        assert index.caption(99) is None
+        assert index.captions_of([99]) == {99: []}
+        assert set(index.images([1, 2, 99])) == {1, 2}
+        info = index.info()
+        assert (info.images, info.captions, info.generation) == (12, 24, 1)
+        assert info.bytes == sum(
+            file.stat().st_size for file in (tmp_path / "i" / "segments").rglob("*.*")
+        )
+
+
+def test_search_speaks_for_all_segments_as_numpy_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    points = embeddings(rng, 60, 16)
+    with Index.create(tmp_path / "i", model()) as index:
+        for at in range(0, 60, 20):
+            index.add(images(range(at, at + 20)), points[at : at + 20])
+        query = embeddings(rng, 1, 16)[0]
+        answer = index.search("image", query, 7)
+        expected = violations("image", "order", points, query)
+        assert answer.ids.tolist() == best(expected, np.arange(60), 7).tolist()
+        assert answer.generation == index.generation == 3
+
+
+def test_removed_images_and_their_captions_are_gone_from_every_search(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        query = np.zeros(16)
+        index.remove([3, 7])
+        for live in (index, Index.open(tmp_path / "i")):
+            for mode in MODES:
+                found = live.search("image", query, 100, mode)
+                assert found.ids.tolist() == [1, 2, 4, 5, 6, 8, 9, 10, 11, 12]
+                assert found.searched == 10
+                found = live.search("caption", np.ones(16), 100, mode)
+                assert not {103, 107, 115, 119} & set(found.ids.tolist())
+                assert found.searched == 20
+            assert live.image(3) is None
+            assert live.caption(103) is None
+            live.close()
+
+
+def test_adding_then_removing_changes_no_answer(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    query = embeddings(rng, 1, 16)[0]
+    with small_index(tmp_path / "i") as index:
+        before = [index.search(kind, query, 40) for kind in KINDS]
+        index.add(
+            images([50, 51]),
+            embeddings(rng, 2, 16),
+            captions([500, 501], [50]),
+            embeddings(rng, 2, 16),
+        )
+        index.remove([50, 51])
+        assert index.generation == 3
+        for kind, old in zip(KINDS, before, strict=True):
+            new = index.search(kind, query, 40)
+            assert new.ids.tolist() == old.ids.tolist()
+            assert new.violations.tolist() == old.violations.tolist()
+            assert new.searched == old.searched
+
+
+def test_an_id_can_come_back_with_another_point(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        for corner in range(3):
+            index.remove([5])
+            point = np.zeros((1, 16))
+            point[0, corner] = 1
+            index.add(images([5]), point)
+            for live in (index, Index.open(tmp_path / "i")):
+                answer = live.search("image", point[0], 1)
+                assert (answer.ids[0], answer.violations[0]) == (5, 0)
+                assert answer.searched == 12
+        live.close()
+
+
+def test_another_reader_sees_a_change_when_it_looks(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as writer, Index.open(tmp_path / "i") as reader:
+        assert not reader.refresh()
+        writer.add(images([70]), np.ones((1, 16)))
+        assert reader.search("image", np.ones(16), 1).violations[0] > 0
+        assert reader.refresh()
+        assert reader.search("image", np.ones(16), 1).ids[0] == 70
+        writer.remove([70])
+        assert reader.refresh()
+        assert reader.search("image", np.ones(16), 1).ids[0] != 70
+
+
+def test_an_index_is_not_written_over_another(tmp_path: Path) -> None:
+    small_index(tmp_path / "i").close()
+    with pytest.raises(IndexExistsError, match=r"already holds an index.*choose another folder"):
+        Index.create(tmp_path / "i", model())
+    with Index.open(tmp_path / "i") as index:
+        assert index.info().images == 12
+
+
+def test_a_folder_without_an_index_is_named_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(MissingIndexError, match=r"no index at .*nowhere: .*hasse index build"):
+        Index.open(tmp_path / "nowhere")
+
+
+def test_a_database_of_somebody_else_is_not_an_index_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE images (id INTEGER)")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(NotAnIndexError, match="not a catalog of ours"):
+        Index.open(tmp_path)
+    assert path.read_bytes() == before
+
+
+def test_another_models_index_is_refused_with_its_checkpoint_named(tmp_path: Path) -> None:
+    small_index(tmp_path / "i").close()
+    with pytest.raises(ModelMismatchError, match=r"'sample'.*name its checkpoint, models/sample"):
+        Index.open(tmp_path / "i", "0" * 64)
+
+
+def test_an_index_of_a_later_format_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.changes.FORMAT", 2)
+    monkeypatch.setattr("index.catalog.FORMAT", 2)
+    small_index(tmp_path / "i").close()
+    monkeypatch.undo()
+    with pytest.raises(FormatVersionError, match="has the format 2, and this version reads 1"):
+        Index.open(tmp_path / "i")
+
+
+def test_a_catalog_that_lost_rows_is_refused(tmp_path: Path) -> None:
+    small_index(tmp_path / "i").close()
+    with sqlite3.connect(tmp_path / "i" / "catalog.db") as other:
+        other.execute("DELETE FROM captions WHERE id = 103")
+    other.close()
+    with pytest.raises(DamagedIndexError, match=r"catalog\.db knows 23 captions.*hold 24"):
+        Index.open(tmp_path / "i")
+
+
+def test_a_moved_index_is_the_same_index(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        before = index.search("image", np.ones(16), 5).ids.tolist()
+    shutil.move(tmp_path / "i", tmp_path / "j")
+    with Index.open(tmp_path / "j") as index:
+        assert index.search("image", np.ones(16), 5).ids.tolist() == before
+
+
+@pytest.mark.parametrize(
+    ("ids", "caption_ids", "of", "named"),
+    [
+        ([3], [], 1, "image 3 is in the index already"),
+        ([60, 60], [], 1, "image 60 occurs twice"),
+        ([60], [101], 60, "caption 101 is in the index already"),
+        ([60], [600], 61, "captions of image 61, which is not in the index"),
+    ],
+)
+def test_rows_that_cannot_be_added_are_named_and_nothing_changes(
+    ids: list[int], caption_ids: list[int], of: int, named: str, tmp_path: Path
+) -> None:
+    with small_index(tmp_path / "i") as index:
+        with pytest.raises(BadRowsError, match=named):
+            index.add(
+                images(ids),
+                np.zeros((len(ids), 16)),
+                captions(caption_ids, [of]),
+                np.zeros((len(caption_ids), 16)),
+            )
+        with pytest.raises(BadRowsError, match="image 99 is not in the index"):
+            index.remove([1, 99])
+        half = replace(images([60])[0], file_name="\ud800.jpg")
+        with pytest.raises(BadRowsError, match="the text of image 60 is not Unicode"):
+            index.add([half], np.zeros((1, 16)))
+        with pytest.raises(BadPointsError, match=r"image 60 .row 0. has nan"):
+            index.add(images([60]), np.full((1, 16), np.nan))
+        assert index.generation == 1
+        assert index.info().images == 12
+        assert len(list((tmp_path / "i" / "segments").iterdir())) == 2
+
+
+def test_captions_can_be_added_to_an_image_that_is_there(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        index.add([], np.empty((0, 16)), captions([900], [4]), np.zeros((1, 16)))
+        assert index.search("caption", np.zeros(16), 1).ids[0] == 900
+        assert [row.id for row in index.captions_of([4])[4]] == [104, 116, 900]
+
+
+def test_a_second_writer_is_told_of_the_first(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index, Index.open(tmp_path / "i") as other:
+        with (
+            other.writing(),
+            pytest.raises(IndexLockedError, match="another process is writing"),
+            index.writing(patience=0.05),
+        ):
+            pass
+        index.add(images([80]), np.zeros((1, 16)))
+
+
+def test_every_answer_belongs_to_one_generation_while_pictures_come_and_go(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(4)
+    points = embeddings(rng, 40, 16)
+    query = embeddings(rng, 1, 16)[0]
+    expected = violations("image", "order", points, query)
+    alive: dict[int, list[int]] = {}
+    done = threading.Event()
+
+    with Index.create(tmp_path / "i", model(), threads=2) as index:
+        index.add(images(range(10)), points[:10])
+        alive[1] = list(range(10))
+
+        def look() -> int:
+            looked = 0
+            while not done.is_set() or looked < 20:
+                answer = index.search("image", query, 5)
+                now = np.array(alive[answer.generation])
+                assert answer.ids.tolist() == best(expected[now], now, 5).tolist()
+                assert answer.searched == len(now)
+                looked += 1
+            return looked
+
+        def change() -> None:
+            for step in range(10, 40):
+                now = alive[max(alive)]
+                following = max(alive) + 1
+                if step % 3:
+                    alive[following] = [*now, step]
+                    assert index.add(images([step]), points[[step]]) == following
+                else:
+                    alive[following] = now[1:]
+                    assert index.remove([now[0]]) == following
+
+        with ThreadPoolExecutor(4) as pool:
+            lookers = [pool.submit(look) for _ in range(3)]
+            try:
+                change()
+            finally:
+                done.set()
+            assert all(looker.result() >= 20 for looker in lookers)

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.catalog import CAPTIONS, IMAGES, Catalog
+from index.errors import HasseIndexError
+from index.store import Index
+from index.verify import verify
+from tests.index.samples import embeddings, images, model, small_index
+
+
+def rows_of(folder: Path) -> list[object]:
+    catalog = Catalog(f"sqlite:///{folder / 'catalog.db'}")
+    try:
+        with catalog.reading() as connection:
+            rows = [
+                tuple(row) for t in (IMAGES, CAPTIONS) for row in connection.execute(t.select())
+            ]
+        return [catalog.state(), *rows]
+    finally:
+        catalog.close()
+
+
+def test_a_whole_index_has_no_findings_and_is_read_to_the_end(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with small_index(tmp_path / "i") as index:
+        index.remove([2])
+        index.add(images([40]), embeddings(np.random.default_rng(1), 1, 16))
+        report = verify(
+            index.folder, model().fingerprint, progress=lambda *sizes: told.append(sizes)
+        )
+        assert report.ok
+        assert (report.generation, report.segments, report.rows) == (3, 3, 37)
+        assert report.bytes == index.info().bytes
+    assert told[-1] == (report.bytes, report.bytes)
+
+
+@pytest.mark.usefixtures("everywhere_bounded")
+def test_every_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
+    small_index(tmp_path / "i", rows=70).close()
+    files = sorted(path for path in (tmp_path / "i" / "segments").rglob("*") if path.is_file())
+    assert len(files) == 12
+    for path in files:
+        whole = path.read_bytes()
+        damaged = bytearray(whole)
+        damaged[len(damaged) // 2] ^= 1
+        for changed in (bytes(damaged), whole[:-3], None):
+            path.unlink()
+            if changed is not None:
+                path.write_bytes(changed)
+            report = verify(tmp_path / "i")
+            assert len([line for line in report.findings if str(path) in line]) == 1
+            assert all("build the index again" in line for line in report.findings)
+        path.write_bytes(whole)
+    assert verify(tmp_path / "i").ok
+
+
+def test_a_flipped_bit_in_the_catalog_is_found_or_changes_nothing(tmp_path: Path) -> None:
+    small_index(tmp_path / "whole", rows=4).close()
+    before = rows_of(tmp_path / "whole")
+    whole = (tmp_path / "whole" / "catalog.db").read_bytes()
+    shutil.copytree(tmp_path / "whole", tmp_path / "i")
+    path = tmp_path / "i" / "catalog.db"
+    rng = np.random.default_rng(0)
+    # Most pages are nearly empty: flip where something is written.
+    written = np.flatnonzero(np.frombuffer(whole, np.uint8))
+    found = 0
+    for at in rng.choice(written, 60, replace=False):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        try:
+            report = verify(tmp_path / "i")
+        except HasseIndexError as error:
+            assert "catalog.db" in str(error)  # noqa: PT017
+            found += 1
+        else:
+            if report.findings:
+                assert any("catalog.db" in line for line in report.findings)
+                found += 1
+            else:
+                assert rows_of(tmp_path / "i") == before
+        for beside in ("catalog.db-wal", "catalog.db-shm"):
+            (tmp_path / "i" / beside).unlink(missing_ok=True)
+    assert found > 20
+
+
+def test_rows_without_points_and_points_without_rows_are_named(tmp_path: Path) -> None:
+    small_index(tmp_path / "i").close()
+    with sqlite3.connect(tmp_path / "i" / "catalog.db") as other:
+        other.execute("DELETE FROM captions WHERE id = 105")
+    other.close()
+    (finding,) = verify(tmp_path / "i").findings
+    assert "caption 105 is in a segment and not in the catalog" in finding
+    small_index(tmp_path / "j").close()
+    with sqlite3.connect(tmp_path / "j" / "catalog.db") as other:
+        other.execute("DELETE FROM segments WHERE kind = 'image'")
+    other.close()
+    (finding,) = verify(tmp_path / "j").findings
+    assert "image 1 (and 11 more) is in the catalog and in no segment" in finding
+
+
+def test_another_models_index_is_a_finding(tmp_path: Path) -> None:
+    small_index(tmp_path / "i").close()
+    (finding,) = verify(tmp_path / "i", "0" * 64).findings
+    assert "was made by the model 'sample'" in finding
+
+
+def test_points_that_should_not_be_there_are_found_even_with_a_good_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Index.create(tmp_path / "i", model()) as index:
+        points = np.ones((2, 16), np.float32)
+        points[1, 3] = np.nan
+        for module in ("store", "segment"):
+            monkeypatch.setattr(f"index.{module}.checked", lambda *args: np.asarray(args[2]))
+        index.add(images([1, 2]), points)
+    (finding,) = verify(tmp_path / "i").findings
+    assert "image 2 (row 1) has nan at coordinate 3" in finding
+
+
+def test_a_report_with_findings_is_not_ok(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        report = verify(index.folder)
+    assert report.ok
+    assert not replace(report, findings=("something",)).ok
