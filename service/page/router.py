@@ -84,7 +84,7 @@ async def picture(
         return _problem(request, query, error)
     data = base64.b64encode(preview).decode("ascii")
     url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
-    shown = Picture(url=url, name="Your picture", alt="Your picture")
+    shown = Picture(url=url, name="your picture", alt="Your picture")
     return respond(request, query, _captions(query, shown, answer, stages))
 
 

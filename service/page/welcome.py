@@ -92,19 +92,18 @@ def draw(index: Index) -> Sample:
 def _some_images(index: Index) -> list[int]:
     """Return the ids of images scattered over the collection, in a random order that stays."""
     column = IMAGES.c.id
+    dice = random.Random(_SEED)
+    ids = sql.select(column).order_by(column)
     with index.catalog.reading() as connection:
-        low, high = connection.execute(sql.select(sql.func.min(column), sql.func.max(column))).one()
-        if low is None:
-            return []
-        dice = random.Random(_SEED)
-        found: dict[int, None] = {}
-        for _ in range(2 * _SAMPLED):
-            at_least = column >= dice.randint(low, high)
-            nearest = sql.select(column).where(at_least).order_by(column).limit(1)
-            found[int(connection.execute(nearest).scalar_one())] = None
-            if len(found) == _SAMPLED:
-                break
-    return list(found)
+        found = list(connection.execute(ids.limit(_SAMPLED + 1)).scalars())
+        if len(found) > _SAMPLED:
+            low, high = found[0], connection.execute(sql.select(sql.func.max(column))).scalar_one()
+            places = [dice.randint(low, high) for _ in range(_SAMPLED)]
+            nearest = [ids.where(column >= place).limit(1) for place in places]
+            found = [connection.execute(query).scalar_one() for query in nearest]
+    found = list(dict.fromkeys(map(int, found)))
+    dice.shuffle(found)
+    return found
 
 
 def inviting(captions: Iterable[str]) -> list[str]:

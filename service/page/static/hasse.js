@@ -51,7 +51,7 @@
   function settle(keepBox) {
     const shown = view();
     if (!shown) return;
-    if (!keepBox) box.value = shown.dataset.query;
+    if (!keepBox) box.value = shown.dataset.query ?? box.value;
     if (shown.dataset.view !== "captions" || answer.querySelector("input[name=image]")) forgetPicture();
     if (document.activeElement === document.body) shown.querySelector("h1")?.focus({ preventScroll: true });
   }
@@ -96,8 +96,8 @@
 
   options.addEventListener("change", ({ target }) => {
     if (target.name in upload.elements) upload.elements[target.name].value = search.elements[target.name].value;
-    if (view()?.dataset.view === "welcome") return;
-    htmx.trigger(picker.files.length ? upload : search, "submit");
+    if (picker.files.length) htmx.trigger(upload, "submit");
+    else if (box.value.trim() || answer.querySelector("input[name=image]")) htmx.trigger(search, "submit");
   });
   document.addEventListener("click", ({ target }) => {
     if (!options.contains(target)) options.open = false;

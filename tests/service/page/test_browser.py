@@ -1,0 +1,434 @@
+"""The page in a real Chromium, over a real server and a small real collection."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+
+from service.app import create_app
+from service.engine import Engine
+from service.settings import Settings
+from tests.service.collection import picture
+
+CHROMIUM = shutil.which("chromium")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None and not os.environ.get("HASSE_REQUIRE_BROWSER"),
+        reason="there is no chromium on this machine",
+    ),
+]
+
+# Without the second half Chromium calls home at every start, and fails slowly where it cannot.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# What Chromium and htmx report of requests that fail or are overtaken, as some here are meant to.
+REPORTS = ("Failed to load resource", "htmx:afterRequest", "htmx:send", "Response Status Error")
+WATCH = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  violations.push(`${event.violatedDirective} ${event.blockedURI}`);
+});
+"""
+FILE = """(bytes) => {
+  const content = Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0));
+  const carried = new DataTransfer();
+  carried.items.add(new File([content], "mine.png", { type: "image/png" }));
+  return carried;
+}"""
+
+
+@contextmanager
+def serving(app: FastAPI) -> Iterator[str]:
+    """Serve an application on a free port of this machine."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+@pytest.fixture(scope="module")
+def url(settings: Settings) -> Iterator[str]:
+    """A service that is ready."""
+    app = create_app(settings)
+    with serving(app) as url:
+        while app.state.engine is None:
+            time.sleep(0.01)
+        yield url
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A browser."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    """A visitor."""
+    context = chromium.new_context(viewport={"width": 1100, "height": 800})
+    context.set_default_timeout(20_000)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, url: str) -> Iterator[Page]:
+    """A visitor on the first page, who must meet no error and nothing from elsewhere."""
+    page = context.new_page()
+    faults: list[str] = []
+    page.add_init_script(WATCH)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda told: faults.append(told.text) if told.type == "error" else None)
+    page.on(
+        "request",
+        lambda request: (
+            None if request.url.startswith((url, "data:", "blob:")) else faults.append(request.url)
+        ),
+    )
+    page.goto(url)
+    yield page
+    faults += page.evaluate("window.violations")
+    assert [fault for fault in faults if not fault.startswith(REPORTS)] == []
+
+
+def png(seed: int = 3) -> bytes:
+    out = io.BytesIO()
+    picture(seed).save(out, "PNG")
+    return out.getvalue()
+
+
+def address(page: Page) -> str:
+    """Return the address without the origin."""
+    found: str = page.evaluate("location.pathname + location.search")
+    return found
+
+
+def offer(page: Page, kind: str, event: str, content: bytes) -> None:
+    """Let an event that carries a picture happen to the page, as a visitor would cause it."""
+    carried = page.evaluate_handle(FILE, base64.b64encode(content).decode())
+    key = "clipboardData" if kind == "ClipboardEvent" else "dataTransfer"
+    page.evaluate(
+        f"""(carried) => document.body.dispatchEvent(new {kind}("{event}", {{
+          {key}: carried, bubbles: true, cancelable: true,
+        }}))""",
+        carried,
+    )
+
+
+def test_typing_finds_pictures_and_the_address_follows(page: Page) -> None:
+    page.locator("#q").press_sequentially("a dog")
+    expect(page.locator("h1")).to_contain_text("a dog")
+    expect(page.locator(".card")).to_have_count(12)
+    expect(page).to_have_title("a dog · Hasse")
+    expect(page.locator("#verdict")).to_contain_text("12 pictures.")
+    assert address(page) == "/?q=a+dog"
+
+
+def test_all_that_is_typed_is_one_step_back(page: Page) -> None:
+    page.fill("#q", "a dog")
+    expect(page.locator("h1")).to_contain_text("a dog")
+    page.fill("#q", "a dog runs")
+    expect(page.locator("h1")).to_contain_text("a dog runs")
+    page.go_back()
+    expect(page.locator("h1")).to_contain_text("Find pictures")
+    expect(page.locator("#q")).to_have_value("")
+    page.go_forward()
+    expect(page.locator("h1")).to_contain_text("a dog runs")
+    expect(page.locator("#q")).to_have_value("a dog runs")
+
+
+def test_a_picture_leads_to_its_captions_and_a_caption_to_its_pictures(page: Page) -> None:
+    page.locator(".mosaic a").first.click()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    expect(page.locator("h1")).to_be_focused()
+    assert address(page).startswith("/?image=10")
+    line = page.locator(".lines .caption").first
+    said = line.inner_text()
+    line.click()
+    expect(page.locator("#q")).to_have_value(said)
+    expect(page.locator("h1")).to_contain_text(said)
+    assert address(page) == f"/?q={said.replace(' ', '+')}"
+    page.locator(".card .shot").first.click()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    page.go_back()
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    expect(page.locator("#q")).to_have_value("")
+
+
+def test_a_shared_link_opens_the_same_answer(page: Page, url: str) -> None:
+    page.goto(f"{url}/?q=a+red+animal&k=12&mode=exact")
+    expect(page.locator("#q")).to_have_value("a red animal")
+    expect(page.locator(".proof")).to_contain_text("every one compared")
+    expect(page.locator("#k")).to_have_value("12")
+
+
+def test_a_chosen_picture_is_answered_and_can_be_come_back_to(page: Page) -> None:
+    page.set_input_files("#picture", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    assert address(page) == "/page/picture"
+    assert page.locator(".subject img").evaluate("image => image.naturalWidth") == 64
+    assert page.locator(".choose img").evaluate("image => image.naturalWidth") == 64
+    page.locator(".lines .caption").first.click()
+    expect(page.locator(".cards")).to_be_visible()
+    expect(page.locator(".choose img")).to_have_count(0)
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    assert page.locator(".subject img").evaluate("image => image.naturalWidth") == 64
+
+
+def test_a_picture_can_be_dropped_anywhere(page: Page) -> None:
+    expect(page.locator("#drop")).to_be_hidden()
+    offer(page, "DragEvent", "dragenter", png())
+    expect(page.locator("#drop")).to_be_visible()
+    offer(page, "DragEvent", "drop", png())
+    expect(page.locator("#drop")).to_be_hidden()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+
+
+def test_a_drag_that_leaves_again_leaves_no_trace(page: Page) -> None:
+    offer(page, "DragEvent", "dragenter", png())
+    offer(page, "DragEvent", "dragleave", png())
+    expect(page.locator("#drop")).to_be_hidden()
+
+
+def test_a_picture_can_be_pasted(page: Page) -> None:
+    offer(page, "ClipboardEvent", "paste", png())
+    expect(page.locator("h1")).to_have_text("True of this picture")
+
+
+def test_options_ask_the_question_again(page: Page) -> None:
+    page.fill("#q", "a dog")
+    expect(page.locator(".proof")).to_contain_text("proved exact")
+    page.locator("#options summary").click()
+    page.get_by_label("Exhaustive").check()
+    expect(page.locator(".proof")).to_contain_text("every one compared")
+    assert address(page) == "/?q=a+dog&mode=exact"
+    page.keyboard.press("Escape")
+    expect(page.locator(".panel")).to_be_hidden()
+    page.locator(".card .shot").first.click()
+    expect(page.locator(".lines")).to_be_visible()
+    assert address(page).endswith("&mode=exact")
+
+
+def test_options_ask_about_the_same_picture_again(page: Page) -> None:
+    page.set_input_files("#picture", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
+    expect(page.locator(".proof")).to_contain_text("proved exact")
+    page.locator("#options summary").click()
+    page.get_by_label("Exhaustive").check()
+    expect(page.locator(".proof")).to_contain_text("every one compared")
+    page.locator(".of a").first.click()
+    expect(page.locator(".origin a")).to_be_visible()
+    expect(page.locator(".panel")).to_be_hidden()
+    page.locator("#options summary").click()
+    page.locator("[value=certified]").check()
+    expect(page.locator(".proof")).to_contain_text("proved exact")
+    expect(page.locator(".origin a")).to_be_visible()
+
+
+def test_keys_reach_everything_and_the_focus_is_seen(page: Page) -> None:
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_in_viewport()
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+    assert page.locator("#q").evaluate("box => getComputedStyle(box).outlineStyle") == "solid"
+    page.keyboard.type("a/b")
+    expect(page.locator("#q")).to_have_value("a/b")
+    page.keyboard.press("Escape")
+    expect(page.locator("#q")).to_have_value("")
+    expect(page.locator("h1")).to_contain_text("Find pictures")
+    reached = []
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.closest('[id], .chips, .mosaic').id"))
+        ring = "getComputedStyle(document.activeElement.matches('.file')"
+        ring += " ? document.querySelector('.choose') : document.activeElement).outlineStyle"
+        assert page.evaluate(ring) == "solid"
+    assert "options" in reached
+    assert "picture" in reached
+    page.locator(".chips a").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".cards")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("h1")).to_contain_text("Find pictures")
+
+
+def test_landmarks_and_names_are_there_for_screen_readers(page: Page) -> None:
+    page.fill("#q", "a dog")
+    expect(page.locator(".cards")).to_be_visible()
+    for role in ("banner", "search", "main", "status"):
+        expect(page.get_by_role(role)).to_have_count(1)
+    expect(page.get_by_role("searchbox", name="Words to find pictures by")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_count(1)
+    assert page.evaluate("[...document.images].every((image) => image.hasAttribute('alt'))")
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def test_dark_follows_the_system(page: Page) -> None:
+    shade = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]"
+    assert page.evaluate(shade) > 200
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(shade) < 60
+
+
+def test_motion_stops_where_it_is_not_wanted(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.evaluate("document.body.classList.add('busy')")
+    moving = "getComputedStyle(document.querySelector('.progress'), '::before').animationName"
+    assert page.evaluate(moving) == "none"
+
+
+@pytest.mark.parametrize("view", ["/", "/?q=a+dog", "/?image=1003", "/?image=5", "/page/picture"])
+def test_a_phone_never_scrolls_sideways(page: Page, url: str, view: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(url + view)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.locator("#options summary").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    panel = page.locator(".panel").bounding_box()
+    assert panel is not None
+    assert panel["x"] >= 0
+    assert panel["x"] + panel["width"] <= 360
+
+
+def test_a_question_under_way_is_seen_and_heard(page: Page) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/?q=*", hold)
+    page.fill("#q", "a dog")
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "true")
+    expect(page.locator(".progress")).to_be_visible()
+    held[0].continue_()
+    expect(page.locator(".cards")).to_be_visible()
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
+
+
+def test_the_last_question_wins_over_a_slower_one_before_it(page: Page) -> None:
+    held: list[Route] = []
+
+    def hold_the_first(route: Route) -> None:
+        if "cat" in route.request.url:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/?q=*", hold_the_first)
+    page.fill("#q", "a cat")
+    expect(page.locator("body")).to_have_class("busy")
+    page.fill("#q", "a dog")
+    expect(page.locator("h1")).to_contain_text("a dog")
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
+    assert len(held) == 1
+
+
+def test_an_error_is_a_sentence_with_a_way_on(page: Page) -> None:
+    page.set_input_files(
+        "#picture", {"name": "a.png", "mimeType": "image/png", "buffer": b"not a picture"}
+    )
+    expect(page.get_by_role("alert")).to_contain_text("That is not a picture Hasse can read")
+    page.get_by_role("link", name="Go to the first page").click()
+    expect(page.locator("h1")).to_contain_text("Find pictures")
+
+
+def test_a_picture_that_is_too_large_is_not_even_sent(page: Page) -> None:
+    page.evaluate("document.getElementById('upload').dataset.limit = '1000000'")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url))
+    page.set_input_files(
+        "#picture", {"name": "a.png", "mimeType": "image/png", "buffer": bytes(1_000_001)}
+    )
+    expect(page.get_by_role("alert")).to_contain_text("At most 1 MB can be sent.")
+    assert sent == []
+
+
+def test_a_service_that_is_gone_is_named_and_can_be_tried_again(page: Page) -> None:
+    page.route("**/?q=*", lambda route: route.abort())
+    page.fill("#q", "a dog")
+    expect(page.get_by_role("alert")).to_contain_text("The service cannot be reached.")
+    page.unroute("**/?q=*")
+    page.fill("#q", "a dog runs")
+    expect(page.locator(".cards")).to_be_visible()
+
+
+def test_an_answer_that_is_no_page_is_told_in_its_own_words(page: Page) -> None:
+    told = '{"detail": "The moon is in the wrong phase."}'
+    page.route(
+        "**/?q=*",
+        lambda route: route.fulfill(status=429, content_type="application/problem+json", body=told),
+    )
+    page.fill("#q", "a dog")
+    expect(page.get_by_role("alert")).to_contain_text("The moon is in the wrong phase.")
+
+
+def test_a_service_that_wakes_up_goes_on_with_the_question(
+    context: BrowserContext, settings: Settings
+) -> None:
+    awake = threading.Event()
+
+    def open_late(*arguments: object) -> Engine:
+        awake.wait(60)
+        return Engine.open(settings)
+
+    try:
+        with serving(create_app(settings, open_late)) as url:
+            page = context.new_page()
+            page.goto(f"{url}/?q=a+dog")
+            expect(page.locator("h1")).to_have_text("Still loading")
+            awake.set()
+            expect(page.locator(".cards")).to_be_visible()
+            expect(page.locator("h1")).to_contain_text("a dog")
+            page.close()
+    finally:
+        awake.set()
+
+
+def test_everything_works_without_scripts(chromium: Browser, url: str) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(url)
+    page.fill("#q", "a dog")
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.locator(".card")).to_have_count(12)
+    page.locator(".shot").first.click()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    page.locator(".lines .caption").first.click()
+    expect(page.locator(".cards")).to_be_visible()
+    page.set_input_files("#picture", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
+    page.get_by_role("button", name="Search by this picture").click()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    expect(page.locator(".origin")).to_have_text("Your picture was read, not kept.")
+    context.close()

@@ -1,0 +1,272 @@
+"""The page as the server sends it: whole without JavaScript, harmless, and in parts for htmx."""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from index.store import Index
+from index.terms import CaptionRow, ImageRow
+from service.app import create_app
+from service.engine import Engine
+from service.page.screen import HERE
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import IMAGES, make_collection, picture
+
+HTMX = {"HX-Request": "true"}
+HOSTILE = "<img src=x onerror=alert(1)> \"'&"
+VIEWS = ["/", "/?q=a+dog+zeppelin", "/?image=1003", "/?image=5", "/page/picture"]
+
+
+class Tags(HTMLParser):
+    """The tags of a document with their attributes, and its words."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+        self.feed(document)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words = f"{self.words} {data}"
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        """Return the attributes of each tag of a name."""
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def said(response: httpx.Response) -> str:
+    """Return the words of a page with single spaces."""
+    return " ".join(Tags(response.text).words.split())
+
+
+def png(seed: int = 3) -> bytes:
+    out = io.BytesIO()
+    picture(seed).save(out, "PNG")
+    return out.getvalue()
+
+
+def upload(client: Client, content: bytes, **fields: str) -> httpx.Response:
+    return client.post("/page/picture", files={"image": ("a.png", content)}, data=fields)
+
+
+def test_the_first_view_shows_the_collection_and_ways_to_begin(client: Client) -> None:
+    response = client.get("/")
+    page = Tags(response.text)
+    assert response.status_code == 200
+    assert len([image for image in page.of("img") if image["alt"]]) == IMAGES
+    assert "12 pictures and 24 captions, answered by the model tiny." in said(response)
+    assert [link for link in page.of("a") if str(link["href"]).startswith("/?q=a+")]
+
+
+def test_words_show_the_pictures_they_are_true_of(client: Client) -> None:
+    response = client.get("/", params={"q": "a dog runs", "k": "5"})
+    answer = client.post("/search/images", json={"caption": "a dog runs", "k": 5}).json()
+    page = Tags(response.text)
+    shown = [link["href"] for link in page.of("a") if link.get("class") == "shot"]
+    assert shown == [f"/?image={hit['image_id']}&k=5" for hit in answer["hits"]]
+    assert re.search(r"The best 5 of 12 pictures, proved exact, in \d+ ms", said(response))
+    assert f"violation {answer['hits'][0]['violation']:.4f}" in said(response)
+    assert ("input", "a dog runs") in [(tag, found.get("value")) for tag, found in page.tags]
+
+
+def test_a_stored_picture_shows_the_captions_true_of_it_each_once(client: Client) -> None:
+    response = client.get("/", params={"image": "1003"})
+    page = Tags(response.text)
+    shown = [link["href"] for link in page.of("a") if link.get("class") == "caption"]
+    assert len(shown) == len(set(shown)) == 6
+    assert "/?q=a+person+runs" in shown
+    assert {"type": "hidden", "name": "image", "value": "1003", "form": "search"} in page.of(
+        "input"
+    )
+
+
+def test_a_picture_of_the_visitor_is_answered_and_shown_but_not_kept(client: Client) -> None:
+    response = upload(client, png(), k="12", mode="exact")
+    page = Tags(response.text)
+    assert response.status_code == 200
+    assert str(page.of("img")[0]["src"]).startswith("data:image/jpeg;base64,")
+    assert "every one compared" in said(response)
+    assert "Your picture was read, not kept." in said(response)
+    again = client.get("/page/picture")
+    assert again.status_code == 200
+    assert "That picture was not kept" in said(again)
+
+
+def test_words_that_were_never_seen_are_named(client: Client) -> None:
+    one = client.get("/", params={"q": "a dog zeppelin"})
+    assert "never seen the word “zeppelin” : the answer rests" in said(one)
+    three = client.get("/", params={"q": "zeppelin dirigible dog airship"})
+    assert "never seen the words “zeppelin” , “dirigible” and “airship” :" in said(three)
+    assert "never seen" not in said(client.get("/", params={"q": "a dog"}))
+
+
+@pytest.mark.parametrize("mode", ["certified", "exact", "fast"])
+def test_a_shared_link_carries_its_options(client: Client, mode: str) -> None:
+    page = Tags(client.get("/", params={"q": "a dog", "k": "7", "mode": mode}).text)
+    assert {"value": "7", "selected": None} in page.of("option")
+    chosen = [found["value"] for found in page.of("input") if "checked" in found]
+    assert chosen == [mode]
+
+
+def test_what_a_visitor_or_a_caption_says_is_text_and_never_markup(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path)
+    with Index.open(folder, threads=1) as index:
+        point = np.eye(1, index.model.dimension, dtype=np.float32)
+        Image.new("RGB", (8, 8)).save(tmp_path / "hostile.png")
+        row = ImageRow(1, HOSTILE, str(tmp_path / "hostile.png"), 8, 8)
+        index.add([row], point, [CaptionRow(1, 1, HOSTILE)], point)
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        for view in ({"q": HOSTILE}, {"image": "1"}, {"q": "a dog", "k": "13"}, {}):
+            page = Tags(client.get("/", params=view).text)
+            assert all("onerror" not in found for _, found in page.tags)
+            assert len(page.of("script")) == 2
+            assert "onerror=alert(1)" in page.words or not view
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_page_needs_nothing_from_elsewhere_and_nothing_inline(client: Client, view: str) -> None:
+    page = Tags(client.get(view).text)
+    for tag, found in page.tags:
+        assert tag != "style"
+        assert not [name for name in found if name == "style" or name.startswith("on")]
+        for name in ("src", "href", "action"):
+            target = found.get(name)
+            assert target is None or re.match(r"/(?!/)|#|data:image/", target)
+    for script in page.of("script"):
+        assert str(script["src"]).startswith("/static/")
+
+
+def test_every_file_that_a_page_names_is_there(client: Client) -> None:
+    page = Tags(client.get("/").text)
+    names = [found["href"] for found in page.of("link")]
+    names += [found["src"] for found in page.of("script")]
+    for name in names:
+        assert client.get(str(name)).status_code == 200
+    assert "Zero-Clause BSD" in (HERE / "static" / "htmx.LICENSE.txt").read_text("utf-8")
+
+
+def test_htmx_gets_the_part_that_changes_and_history_the_whole(client: Client) -> None:
+    whole = client.get("/", params={"q": "a dog"})
+    part = client.get("/", params={"q": "a dog"}, headers=HTMX)
+    restored = client.get(
+        "/", params={"q": "a dog"}, headers=HTMX | {"HX-History-Restore-Request": "true"}
+    )
+    assert "<html" in whole.text
+    assert "<html" not in part.text
+    assert part.text.startswith("<title>a dog · Hasse</title>")
+    assert "<html" in restored.text
+
+
+def test_no_cache_mistakes_a_part_for_a_page(client: Client) -> None:
+    whole, part = client.get("/"), client.get("/", headers=HTMX)
+    assert "HX-Request" in whole.headers["Vary"]
+    assert whole.headers["Cache-Control"] == "no-cache"
+    assert "HX-Request" in part.headers["Vary"]
+    assert part.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("current", "typing", "name", "value"),
+    [
+        ("http://hasse.test/", False, "HX-Push-Url", "/?q=a+dog"),
+        ("http://hasse.test/?q=a", True, "HX-Replace-Url", "/?q=a+dog"),
+        ("http://hasse.test/?q=a+dog", False, "HX-Push-Url", "false"),
+    ],
+)
+def test_keystrokes_refine_one_entry_of_the_history(
+    client: Client, current: str, typing: bool, name: str, value: str
+) -> None:
+    headers = HTMX | {"HX-Current-URL": current} | ({"Hasse-Typing": "1"} if typing else {})
+    response = client.get("/", params={"q": " a  dog "}, headers=headers)
+    assert response.headers[name] == value
+
+
+def test_the_address_after_an_upload_explains_itself_later(client: Client) -> None:
+    response = client.post("/page/picture", files={"image": ("a.png", png())}, headers=HTMX)
+    assert response.headers["HX-Push-Url"] == "/page/picture?k=10"
+
+
+@pytest.mark.parametrize(
+    ("view", "status", "words"),
+    [
+        ({"image": "5"}, 404, "That picture is not here"),
+        ({"image": "dog"}, 404, "That picture is not here"),
+        ({"q": "dog " * 101}, 422, "Caption: more than 100 words."),
+        ({"q": "d" * 2001}, 422, "Caption: more than 2,000 characters."),
+    ],
+)
+def test_errors_are_pages_with_their_status(
+    client: Client, view: dict[str, str], status: int, words: str
+) -> None:
+    response = client.get("/", params=view)
+    assert response.status_code == status
+    assert words in said(response)
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        (b"hello", 415, "That is not a picture Hasse can read"),
+        (b"", 415, "That is not a picture Hasse can read"),
+        (png()[:400], 422, "That picture is damaged"),
+        (b"x" * 70_000, 413, "At most 0.05 MB can be sent."),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_answered_kindly(
+    collection: Path, content: bytes, status: int, words: str
+) -> None:
+    settings = Settings(index=collection, device="cpu", picture_bytes=50_000)
+    with Client(create_app(settings)) as client:
+        response = upload(client, content)
+    assert response.status_code == status
+    assert words in said(response)
+
+
+@pytest.fixture
+def loading(settings: Settings) -> Iterator[Client]:
+    """An application whose engine takes its time."""
+    go_on = threading.Event()
+
+    def open_late(*arguments: object) -> Engine:
+        go_on.wait(30)
+        return Engine.open(settings)
+
+    with Client(create_app(settings, open_late), wait=False) as client:
+        try:
+            yield client
+        finally:
+            go_on.set()
+
+
+def test_a_service_that_is_loading_says_so_and_asks_again_by_itself(loading: Client) -> None:
+    response = loading.get("/", params={"q": "a dog"})
+    page = Tags(response.text)
+    assert response.status_code == 503
+    assert "Retry-After" in response.headers
+    assert "Still loading" in said(response)
+    assert {"http-equiv": "refresh", "content": "3"} in page.of("meta")
+    assert [found["hx-get"] for found in page.of("div") if "hx-get" in found] == ["/?q=a+dog"]
+
+
+def test_the_page_is_no_part_of_the_api(client: Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert not [path for path in paths if path == "/" or path.startswith(("/page", "/static"))]
+
+
+def test_the_page_answers_head(client: Client) -> None:
+    assert client.request("HEAD", "/").status_code == 200

@@ -1,0 +1,178 @@
+"""Answers put into words, bars and links."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.errors import ServiceError
+from service.page.view import DEFAULT_SIZE, Fit, Query, count, lines, links, verdict
+from service.schemas import CaptionAnswer, CaptionHit, Mode
+from service.settings import Settings
+from service.timing import Stages
+
+SETTINGS = Settings()
+
+
+def stages(seconds: float = 0.0124) -> Stages:
+    """A stopwatch that was stopped."""
+    found = Stages()
+    found.seconds["total"] = seconds
+    return found
+
+
+def caption_answer(
+    *hits: tuple[int, str, float],
+    mode: Mode = "certified",
+    certified: bool = True,
+    searched: int = 2000,
+) -> CaptionAnswer:
+    """An answer with hits given as image id, caption and violation."""
+    return CaptionAnswer(
+        hits=[
+            CaptionHit(
+                rank=at + 1, caption_id=at, image_id=image_id, caption=text, violation=violation
+            )
+            for at, (image_id, text, violation) in enumerate(hits)
+        ],
+        mode=mode,
+        certified=certified,
+        searched=searched,
+        rescored=3,
+        model="tiny",
+        generation=1,
+    )
+
+
+def test_a_bar_is_full_only_when_the_caption_holds_exactly() -> None:
+    assert Fit(0.0).percent == 100
+    assert Fit(1e-12).percent == 99
+    assert Fit(1.0).percent == 0
+    assert Fit(7.5).percent == 0  # a model without unit norm
+
+
+@given(st.floats(0, 4), st.floats(0, 4))
+def test_a_bar_never_grows_with_the_violation(one: float, other: float) -> None:
+    less, more = sorted((one, other))
+    assert 0 <= Fit(more).percent <= Fit(less).percent <= 100
+
+
+@given(st.floats(0, 4))
+def test_every_bar_has_a_word_and_a_colour(violation: float) -> None:
+    fit = Fit(violation)
+    assert fit.word
+    assert fit.level in {"holds", "nearly", "partly", "hardly"}
+
+
+@given(
+    st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40),
+    st.integers(1, 1000),
+    st.sampled_from(["certified", "exact", "fast"]),
+)
+def test_an_address_is_read_back_as_the_query_it_was_made_from(
+    text: str, k: int, mode: Mode
+) -> None:
+    query = Query(text=" ".join(text.split()), k=k, mode=mode)
+    parts = {name: values[0] for name, values in parse_qs(urlsplit(query.url()).query).items()}
+    again = Query.read(
+        parts.get("q", ""), parts.get("k", ""), parts.get("mode", ""), SETTINGS
+    ).about(parts.get("image", ""))
+    assert again == query
+
+
+def test_an_address_leaves_out_what_is_usual() -> None:
+    assert Query().url() == "/"
+    assert Query(text="a dog & a cat").url() == "/?q=a+dog+%26+a+cat"
+    assert Query(image_id=7, k=48).url() == "/?image=7&k=48"
+    assert Query(k=12, mode="exact").picture_url() == "/page/picture?k=12&mode=exact"
+
+
+def test_links_keep_the_options_and_change_the_question() -> None:
+    query = Query(text="a dog", k=96, mode="fast")
+    assert query.of_image(5) == "/?image=5&k=96&mode=fast"
+    assert query.of_text("a cat") == "/?q=a+cat&k=96&mode=fast"
+
+
+@pytest.mark.parametrize("k", ["", "0x10", "-3", "¾", "many", "9" * 30])
+def test_options_that_make_no_sense_are_the_usual_ones(k: str) -> None:
+    query = Query.read("a dog", k, "sideways", SETTINGS)
+    assert query == Query(text="a dog", k=DEFAULT_SIZE, mode="certified")
+
+
+def test_more_results_than_allowed_are_as_many_as_allowed() -> None:
+    assert Query.read("", "5000", "", SETTINGS).k == SETTINGS.k_maximum
+    assert Query.read("", "0", "", SETTINGS).k == 1
+
+
+@pytest.mark.parametrize("image", ["dog", "-1", "1.5", "²", "9" * 19, "9" * 400])
+def test_what_is_no_number_of_an_image_is_not_found(image: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        Query().about(image)
+    assert caught.value.reason == "not_found"
+
+
+def test_words_win_over_an_image() -> None:
+    assert Query(text="a dog").about("5") == Query(text="a dog")
+
+
+def test_captions_that_say_the_same_are_one_line_with_their_pictures() -> None:
+    answer = caption_answer(
+        (1, "a dog", 0.1),
+        (2, "A dog.", 0.1),
+        (2, "a  dog", 0.1),
+        (3, "a cat", 0.2),
+        (4, "a dog", 0.3),
+        (5, "a dog", 0.3),
+    )
+    dog, cat = lines(answer, Query())
+    assert (dog.text, dog.count, dog.more) == ("a dog", 4, 1)
+    assert [image.thumbnail_url for image in dog.images] == [
+        f"/images/{n}/thumbnail" for n in (1, 2, 4)
+    ]
+    assert dog.fit == Fit(0.1)
+    assert (cat.text, cat.count, cat.more) == ("a cat", 1, 0)
+
+
+def test_no_more_lines_are_shown_than_were_asked_for() -> None:
+    answer = caption_answer(*((n, f"thing {n}", 0.1) for n in range(30)))
+    assert len(lines(answer, Query(k=12))) == 12
+
+
+def test_a_picture_that_says_a_thing_twice_is_quoted_once_in_its_own_order() -> None:
+    found = links(["a dog runs", "a dog", "A dog runs."], Query())
+    assert [link.text for link in found] == ["a dog runs", "a dog"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "certified", "proof", "words"),
+    [
+        ("certified", True, "proved", "The best 2 of 2,000 captions, proved exact, in 12 ms"),
+        ("exact", True, "proved", "The best 2 of 2,000 captions, every one compared, in 12 ms"),
+        ("fast", True, "proved", "The best 2 of 2,000 captions, proved exact, in 12 ms"),
+        (
+            "fast",
+            False,
+            "likely",
+            "The best 2 of 2,000 captions, found in 12 ms, likely but not proved",
+        ),
+    ],
+)
+def test_the_verdict_claims_a_proof_only_where_there_is_one(
+    mode: Mode, certified: bool, proof: str, words: str
+) -> None:
+    found = verdict(caption_answer(mode=mode, certified=certified), 2, "caption", stages())
+    assert (found.proof, found.sentence) == (proof, words)
+
+
+def test_a_small_collection_is_shown_whole() -> None:
+    found = verdict(caption_answer(searched=1), 1, "picture", stages())
+    assert found.sentence == "All 1 picture, the best first, proved exact, in 12 ms"
+
+
+def test_numbers_are_written_for_people() -> None:
+    assert count(1, "picture") == "1 picture"
+    assert count(0, "picture") == "0 pictures"
+    assert count(113287, "picture") == "113,287 pictures"

@@ -1,0 +1,80 @@
+"""What a first visit shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.store import Index
+from index.terms import CaptionRow, ImageRow, ModelIdentity
+from service.page.view import Query
+from service.page.welcome import SHOWN, draw, inviting, linked
+
+MODEL = ModelIdentity("tiny", "0" * 64, 4, "order")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    """An empty index."""
+    with Index.create(tmp_path / "index", MODEL, threads=1) as index:
+        yield index
+
+
+def fill(index: Index, image_ids: list[int]) -> None:
+    """Add images with one caption each."""
+    points = np.full((len(image_ids), 4), 0.5, np.float32)
+    rows = [ImageRow(n, f"{n}.jpg", f"{n}.jpg") for n in image_ids]
+    index.add(rows, points, [CaptionRow(n, n, f"thing {n}") for n in image_ids], points)
+
+
+def test_the_sample_is_the_same_every_time_and_without_repeats(index: Index) -> None:
+    fill(index, list(range(7, 7000, 7)))
+    first = draw(index)
+    assert draw(index) == first
+    ids = [image_id for image_id, _ in first.images]
+    assert len(ids) == len(set(ids)) == SHOWN
+    assert all(image_id % 7 == 0 for image_id in ids)
+    assert ids != sorted(ids)
+
+
+def test_the_sample_of_a_small_collection_is_all_of_it(index: Index) -> None:
+    fill(index, [5, 900, 2**40])
+    assert {image_id for image_id, _ in draw(index).images} == {5, 900, 2**40}
+
+
+def test_an_empty_collection_has_a_first_view(index: Index) -> None:
+    drawn = draw(index)
+    assert (drawn.images, drawn.examples) == ((), ())
+    assert drawn.facts == "0 pictures and 0 captions, answered by the model tiny."
+
+
+def test_a_picture_without_captions_has_words_for_those_who_cannot_see_it(index: Index) -> None:
+    index.add([ImageRow(3, "3.jpg", "3.jpg")], np.ones((1, 4), np.float32))
+    assert draw(index).images == ((3, "picture 3"),)
+
+
+def test_the_first_view_keeps_the_options_in_its_links(index: Index) -> None:
+    fill(index, [3])
+    shown = linked(draw(index), Query(k=48))
+    assert shown.images[0].url == "/?image=3&k=48"
+
+
+def test_examples_go_from_the_general_to_the_particular_and_never_repeat_a_thing() -> None:
+    captions = [
+        "a dog and a dog",
+        "a dog on grass",
+        "an animal outside",
+        "an animal outside",
+        "a person",
+        "a girl with a red kite",
+        "the dog runs",
+        "a cup on a table inside",
+    ]
+    assert inviting(captions) == ["an animal outside", "a dog on grass", "a girl with a red kite"]
+
+
+def test_captions_of_nothing_in_particular_are_no_examples() -> None:
+    assert inviting(["it is there", "", "a the of"]) == []
