@@ -255,17 +255,18 @@ class Preprocessing:
                 for left, top in corners
             ]
         )  # (1 or 5, crop, crop, 3)
+        pixels = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))  # (1 or 5, 3, crop, crop)
         if self.crops == 10:
-            pixels = np.concatenate([pixels, pixels[:, :, ::-1]])  # (10, crop, crop, 3)
+            pixels = np.concatenate([pixels, pixels[..., ::-1]])  # (10, 3, crop, crop)
         return torch.from_numpy(self._normalise(pixels))
 
     def _normalise(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         # In numpy, since torch would start its own threads inside each decoding thread.
         scale = (1 / (255 * np.asarray(self.std))).astype(np.float32)
         shift = (np.asarray(self.mean) / np.asarray(self.std)).astype(np.float32)
-        values = pixels.transpose(0, 3, 1, 2) * scale[:, None, None]  # (crops, 3, crop, crop)
+        values: NDArray[np.float32] = pixels * scale[:, None, None]  # (crops, 3, crop, crop)
         values -= shift[:, None, None]
-        return np.ascontiguousarray(values)
+        return values
 
 
 def _half(pixels: int) -> int:
