@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from index.errors import ModelMismatchError
+from index.errors import MissingIndexError, ModelMismatchError
 from index.store import Index, IndexInfo
 from index.terms import MODES, CaptionRow, ImageRow, Kind
 from models import checkpoint
@@ -100,6 +100,12 @@ class Engine:
             except BaseException:
                 index.close()
                 raise
+        if not index.info().images:
+            index.close()
+            raise MissingIndexError(
+                f"{settings.index} holds no images: if its build was stopped, run 'hasse index "
+                f"build' again, which goes on; or add some with 'hasse index add'"
+            )
         _warm(loaded, index)
         return cls(loaded, index, settings, metrics, on_death)
 

@@ -71,18 +71,20 @@ def build(
         else:
             note.unlink(missing_ok=True)
         remaining = [image for image in dataset.images if image.id not in left_out][done:]
-        encoded = source.points(checkpoint.model, remaining)
-        for part, points in _gathered(encoded):
+        position = 0
+        for part, points in _gathered(source.points(checkpoint.model, remaining)):
             # A build that goes on counts finished rows, so it must know which images were not
             # among them. The note is written first: an image in it is never encoded again.
-            passed = remaining.index(part[-1]) + 1
-            missing = {image.id for image in remaining[:passed]} - {image.id for image in part}
-            del remaining[:passed]
+            there = {image.id for image in part}
+            end = remaining.index(part[-1], position) + 1
+            missing = [image.id for image in remaining[position:end] if image.id not in there]
             _append_ids(note, missing)
             left_out.update(missing)
+            position = end
             yield [image_row(image, folder) for image in part], points
-        left_out.update(image.id for image in remaining)
-        _append_ids(note, [image.id for image in remaining])
+        missing = [image.id for image in remaining[position:]]
+        _append_ids(note, missing)
+        left_out.update(missing)
         if len(left_out) == len(dataset):
             raise DatasetError(
                 f"no picture of the dataset '{dataset.name}' can be read: "
@@ -202,7 +204,7 @@ def _read_ids(path: Path) -> set[int]:
 
 
 def _append_ids(path: Path, ids: Iterable[int]) -> None:
-    lines = "".join(f"{one}\n" for one in sorted(ids))
+    lines = "".join(f"{one}\n" for one in ids)
     if lines:
         with path.open("a", encoding="ascii") as file:
             file.write(lines)

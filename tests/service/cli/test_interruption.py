@@ -1,0 +1,205 @@
+"""Ctrl-C and kills: what was finished stays, and the same command goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models import checkpoint
+from models.datasets import load
+from service import indexing
+from service.cli import features as features_command
+from service.cli import index as index_command
+from service.cli import train as train_command
+from service.encoded import ImageSource
+from tests.service.cli.shell import hasse
+from tests.service.collection import picture
+from tests.tiny import tiny_checkpoint
+
+PICTURES = 24
+DAMAGED = (3, 9)
+TRAINING = (
+    *("--backbone", "shufflenet_v2_x0_5", "--dimension", "16", "--set", "word_dimension=8"),
+    *("--set", "resize=36", "--set", "crop=32", "--batch-size", "6", "--device", "cpu"),
+)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Captioned pictures, two of them cut short."""
+    home = tmp_path_factory.mktemp("interrupted")
+    pictures = home / "pictures"
+    pictures.mkdir()
+    for at in range(PICTURES):
+        path = pictures / f"{at:02}.png"
+        picture(at).save(path)
+        if at in DAMAGED:
+            path.write_bytes(path.read_bytes()[:-200])
+        path.with_suffix(".txt").write_text(f"a dog {at}\na cat\n")
+    assert hasse("data", "import", "folder", pictures, "--out", home / "data").status == 0
+    return home / "data"
+
+
+def ctrl_c_at(count: int, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send this process SIGINT when the command reports progress for the count-th time."""
+
+    @contextmanager
+    def progress(label: str) -> Iterator[Callable[..., None]]:
+        calls = 0
+
+        def report(done: int, total: int, remark: str = "") -> None:
+            nonlocal calls
+            calls += 1
+            if calls == count:
+                signal.raise_signal(signal.SIGINT)
+
+        yield report
+
+    monkeypatch.setattr(sys.modules[command.__module__], "progress", progress)
+
+
+def test_a_build_goes_on_where_ctrl_c_stopped_it(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_checkpoint(tmp_path / "model")
+    command = ("index", "build", dataset, "--model", model, "--batch-size", 4, "--device", "cpu")
+    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
+    assert hasse(*command, "--out", tmp_path / "whole").status == 0
+
+    with monkeypatch.context() as patch:
+        ctrl_c_at(4, index_command.build, patch)
+        stopped = hasse(*command, "--out", tmp_path / "parts")
+    assert stopped.status == 130
+    assert "the same command goes on" in stopped.err
+    assert stopped.err.count("stopped: ") == 1
+    assert "hasse index build" in hasse("search", "a dog", "--index", tmp_path / "parts").error
+
+    encoded: list[int] = []
+    original = ImageSource.points
+
+    def counting(self: ImageSource, model: Any, images: Any) -> Any:
+        encoded.append(len(images))
+        return original(self, model, images)
+
+    monkeypatch.setattr(ImageSource, "points", counting)
+    resumed = hasse(*command, "--out", tmp_path / "parts")
+    assert resumed.status == 0, resumed.err
+    assert encoded[0] < PICTURES, "what was finished is not encoded again"
+    whole, parts = (
+        hasse("search", "a dog", "-k", 100, "--json", "--index", tmp_path / name).out
+        for name in ("whole", "parts")
+    )
+    assert json.loads(parts)["hits"] == json.loads(whole)["hits"]
+    assert len(json.loads(parts)["hits"]) == PICTURES - len(DAMAGED)
+
+
+@pytest.mark.parametrize("block", range(1, 5))
+def test_a_build_killed_after_any_block_ends_like_one_that_was_not(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    class Kill(BaseException):
+        pass
+
+    loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
+    collection = load(dataset)
+    source = ImageSource(batch_size=4)
+    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
+    monkeypatch.setattr(indexing, "CAPTIONS_AT_ONCE", 16)
+    reports = 0
+
+    def kill(done: int, total: int) -> None:
+        nonlocal reports
+        reports += 1
+        if reports > 2 * block:
+            raise Kill
+
+    with pytest.raises(Kill):
+        indexing.build(collection, loaded, tmp_path / "index", source, kill)
+    with indexing.build(collection, loaded, tmp_path / "index", source) as built:
+        found = built.info()
+        images = built.images([image.id for image in collection.images])
+        captions = built.captions([caption.id for caption in collection.captions])
+    left_out = {image.id for image in collection.images if image.id - 1 in DAMAGED}
+    assert found.images == PICTURES - len(DAMAGED)
+    assert set(images) == {image.id for image in collection.images} - left_out
+    assert {row.image_id for row in captions.values()} == set(images)
+    assert found.captions == len(captions) == 2 * len(images)
+
+
+def test_features_go_on_where_ctrl_c_stopped_them(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safetensors.torch import save_file
+
+    from models.backbone import build_backbone
+
+    weights = tmp_path / "weights.safetensors"
+    save_file(dict(build_backbone("shufflenet_v2_x0_5").network.state_dict()), weights)
+    command = (
+        *("features", dataset, "--backbone", "shufflenet_v2_x0_5", "--weights", weights),
+        *("--resize", 36, "--crop", 32, "--batch-size", 4, "--device", "cpu"),
+        *("--out", tmp_path / "features"),
+    )
+    with monkeypatch.context() as patch:
+        ctrl_c_at(2, features_command.features, patch)
+        stopped = hasse(*command)
+    assert stopped.status == 130
+    assert "8 of 24 pictures are done" in stopped.err
+    resumed = hasse(*command)
+    assert resumed.status == 0, resumed.err
+    assert "22 of 24 pictures" in resumed.out
+
+
+def test_training_goes_on_where_ctrl_c_stopped_it(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("train", dataset, *TRAINING, "--epochs", 2)
+    whole = hasse(*command, "--out", tmp_path / "a" / "model")
+    assert whole.status == 0, whole.err
+    with monkeypatch.context() as patch:
+        ctrl_c_at(8, train_command.train, patch)
+        stopped = hasse(*command, "--out", tmp_path / "b" / "model")
+    assert stopped.status == 130
+    assert "goes on from there" in stopped.err
+    assert hasse(*command, "--out", tmp_path / "b" / "model").status == 0
+    prints = {checkpoint.fingerprint(tmp_path / name / "model") for name in ("a", "b")}
+    assert len(prints) == 1, "stopping changes nothing of the result"
+
+
+def test_ctrl_c_on_a_real_process_ends_it_with_one_line_and_130(
+    dataset: Path, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "service.cli", "train", str(dataset), *TRAINING),
+            *("--epochs", "100000", "--patience", "100000", "--out", str(tmp_path / "model")),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert process.stderr is not None
+    with process:
+        try:
+            lines = [process.stderr.readline()]
+            while not lines[-1].startswith("epoch 1 "):
+                assert lines[-1], "".join(lines)
+                lines.append(process.stderr.readline())
+            process.send_signal(signal.SIGINT)
+            _, rest = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert process.returncode == 130, rest
+    assert "Traceback" not in rest
+    assert rest.count("stopped: ") == 1
+    assert checkpoint.load(tmp_path / "model").name == "model"

@@ -1,0 +1,192 @@
+"""A person's way through Hasse on their own pictures, with nothing but commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageDraw
+
+from tests.service.cli.shell import Outcome, hasse
+
+COLOURS = ("red", "green", "blue", "yellow")
+SHAPES = ("circle", "square")
+TINY = (
+    *("--backbone", "shufflenet_v2_x0_5", "--dimension", 16, "--set", "word_dimension=8"),
+    *(
+        "--set",
+        "resize=36",
+        "--set",
+        "crop=32",
+        "--epochs",
+        1,
+        "--batch-size",
+        8,
+        "--device",
+        "cpu",
+    ),
+)
+
+
+def draw(folder: Path, colour: str, shape: str) -> Path:
+    """Draw a captioned picture."""
+    picture = Image.new("RGB", (64, 64), "white")
+    paint = ImageDraw.Draw(picture)
+    (paint.ellipse if shape == "circle" else paint.rectangle)((12, 12, 52, 52), fill=colour)
+    path = folder / f"{colour}-{shape}.png"
+    picture.save(path)
+    path.with_suffix(".txt").write_text(f"a {colour} {shape}\na {shape}\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pictures, and all that the first commands make of them."""
+    home = tmp_path_factory.mktemp("home")
+    pictures = home / "pictures"
+    for at in range(3):
+        folder = pictures / str(at)
+        folder.mkdir(parents=True)
+        for colour in COLOURS:
+            for shape in SHAPES:
+                draw(folder, colour, shape)
+    # A picture that is cut short: its header is good, so that only decoding finds out.
+    whole = (pictures / "2" / "red-circle.png").read_bytes()
+    (pictures / "2" / "red-circle.png").write_bytes(whole[:-60])
+    done(hasse("data", "import", "folder", pictures, "--out", home / "data"))
+    done(hasse("train", home / "data", "--out", home / "model", *TINY))
+    built = done(
+        hasse("index", "build", home / "data", "--model", home / "model", "--out", home / "index")
+    )
+    assert "red-circle.png" in built.err, "the damaged picture is named"
+    return home
+
+
+def done(outcome: Outcome) -> Outcome:
+    assert outcome.status == 0, outcome.err
+    return outcome
+
+
+def info(index: Path) -> dict[str, object]:
+    document: dict[str, object] = json.loads(done(hasse("index", "info", index, "--json")).out)
+    return document
+
+
+def test_training_leaves_a_checkpoint_that_can_be_evaluated(home: Path) -> None:
+    measured = done(
+        hasse(
+            *("evaluate", home / "data", "--model", home / "model", "--split", ""),
+            *("--json", "--out", home / "metrics.json", "--folds", 2),
+        )
+    )
+    document = json.loads(measured.out)
+    assert document == json.loads((home / "metrics.json").read_text())
+    assert document["images"] == 23
+    assert document["captions"] == 46
+    assert document["model"] == "model"
+    assert 0 < document["rsum"] <= 600
+
+
+def test_the_table_of_an_evaluation_has_both_directions(home: Path) -> None:
+    shown = done(hasse("evaluate", home / "data", "--model", home / "model", "--split", ""))
+    assert "captions by image" in shown.out
+    assert "images by caption" in shown.out
+    assert "R@10" in shown.out
+
+
+def test_the_same_training_again_is_finished_and_another_is_refused(home: Path) -> None:
+    before = (home / "model" / "model.safetensors").read_bytes()
+    done(hasse("train", home / "data", "--out", home / "model", *TINY))
+    assert (home / "model" / "model.safetensors").read_bytes() == before
+    refused = hasse("train", home / "data", "--out", home / "model", *TINY, "--seed", 9)
+    assert refused.status == 1
+    assert "another config" in refused.error
+
+
+def test_the_index_has_all_but_the_damaged_picture(home: Path) -> None:
+    found = info(home / "index")
+    assert (found["images"], found["captions"]) == (23, 46)
+    assert "23" in done(hasse("index", "info", home / "index")).out
+
+
+def test_words_and_pictures_find(home: Path) -> None:
+    by_words = done(hasse("search", "a red circle", "--index", home / "index", "--json"))
+    assert len(json.loads(by_words.out)["hits"]) == 10
+    photo = home / "pictures" / "0" / "blue-square.png"
+    by_picture = done(hasse("search", photo, "--index", home / "index", "-k", 3, "--json"))
+    assert len(json.loads(by_picture.out)["hits"]) == 3
+
+
+def test_an_index_is_not_built_over_another(home: Path) -> None:
+    refused = hasse(
+        "index", "build", home / "data", "--model", home / "model", "--out", home / "index"
+    )
+    assert refused.status == 1
+    assert "hasse index add" in refused.error
+
+
+def test_pictures_come_and_go_and_the_index_stays_whole(home: Path, tmp_path: Path) -> None:
+    index = home / "index"
+    new = tmp_path / "new"
+    new.mkdir()
+    photo = draw(new, "orange", "square")
+    added = done(hasse("index", "add", index, new))
+    assert added.out.startswith("1 pictures added")
+    again = done(hasse("index", "add", index, photo))
+    assert again.out.startswith("0 pictures added; 1 were there already")
+
+    found = done(hasse("search", "a square", "--index", index, "-k", 100, "--json"))
+    hits = {hit["file_name"]: hit for hit in json.loads(found.out)["hits"]}
+    assert hits[photo.name]["captions"] == ["a orange square", "a square"]
+    done(hasse("index", "remove", index, hits[photo.name]["image_id"]))
+    assert info(index)["images"] == 23
+
+    checked = done(hasse("index", "verify", index, "--json"))
+    assert json.loads(checked.out)["findings"] == []
+    assert "whole" in done(hasse("index", "verify", index)).out
+
+
+def test_removing_what_is_not_there_removes_nothing(home: Path) -> None:
+    refused = hasse("index", "remove", home / "index", 1, 999_999)
+    assert refused.status == 1
+    assert "999999" in refused.error
+    assert info(home / "index")["images"] == 23
+
+
+def test_features_are_trained_on_with_the_weights_they_were_made_with(
+    home: Path, tmp_path: Path
+) -> None:
+    from safetensors.torch import save_file
+
+    from models.backbone import build_backbone
+
+    network = build_backbone("shufflenet_v2_x0_5")
+    weights = tmp_path / "weights.safetensors"
+    save_file(dict(network.network.state_dict()), weights)
+    small = ("--resize", 36, "--crop", 32, "--device", "cpu")
+    features = tmp_path / "features"
+    made = done(
+        hasse(
+            *("features", home / "data", "--backbone", "shufflenet_v2_x0_5"),
+            *("--weights", weights, "--out", features, *small),
+        )
+    )
+    assert "23 of 24 pictures" in made.out
+    options = ("--epochs", 1, "--batch-size", 8, "--dimension", 16, "--set", "word_dimension=8")
+    model = tmp_path / "model"
+    done(hasse("train", home / "data", "--features", features, "--out", model, *options))
+    measured = done(
+        hasse("evaluate", home / "data", "--model", model, "--features", features, "--split", "")
+    )
+    assert "23 images" in measured.out
+    index = tmp_path / "index"
+    build = ("index", "build", home / "data", "--model", model, "--out", index)
+    done(hasse(*build, "--features", features))
+    assert info(index)["images"] == 23
+
+    foreign = hasse(
+        "evaluate", home / "data", "--model", home / "model", "--features", features, "--split", ""
+    )
+    assert foreign.status == 1
+    assert "not made with the network" in foreign.error
