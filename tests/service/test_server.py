@@ -1,0 +1,178 @@
+"""A real process on a real port: it starts in words, answers, and stops without breaking a word."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.server import ServeError, listen
+
+ROOT = Path(__file__).parents[2]
+# A service whose model, asked about "slowly", waits until a file is there.
+SERVE = """
+import sys, time
+from pathlib import Path
+from service import engine
+
+gate = Path(sys.argv[1])
+open_engine = engine.Engine.open
+
+def open_slow(*args):
+    opened = open_engine(*args)
+    encode = opened.checkpoint.model.encode_captions
+
+    def slowly(texts, batch_size=256):
+        while "slowly" in texts and not gate.exists():
+            time.sleep(0.01)
+        return encode(texts, batch_size)
+
+    opened.checkpoint.model.encode_captions = slowly
+    return opened
+
+engine.Engine.open = open_slow
+from service import server
+from service.settings import Settings
+
+try:
+    server.serve(Settings(), say=lambda line: print(line, flush=True))
+except server.ServeError as error:
+    sys.exit(f"error: {error}")
+"""
+
+
+@dataclass
+class Server:
+    """A service in a process of its own."""
+
+    process: subprocess.Popen[str]
+    lines: list[str]
+
+    @property
+    def url(self) -> str:
+        found = re.search(r"http://[\d.:]+", self.lines[-1])
+        assert found is not None, self.lines
+        return found[0]
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the process; return its status and what it said to standard error."""
+        _, words = self.process.communicate(timeout=60)
+        return self.process.returncode, words
+
+
+@contextmanager
+def serving(index: Path, gate: Path = Path("none"), **settings: object) -> Iterator[Server]:
+    chosen = {"index": index, "port": 0, "device": "cpu", **settings}
+    environment = os.environ | {
+        f"HASSE_{name.upper()}": str(value) for name, value in chosen.items()
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, gate],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    server = Server(process, [])
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            server.lines.append(line.rstrip())
+            if "Serving" in line:
+                break
+        yield server
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def test_it_says_what_it_serves_answers_and_ends_with_0(collection: Path) -> None:
+    with serving(collection) as server:
+        said = "\n".join(server.lines)
+        assert "12 images, 24 captions" in said
+        assert "tiny: order, 16 dimensions, on cpu" in said
+        assert "64 searches at a time" in said
+        with httpx.Client(base_url=server.url) as client:
+            assert client.get("/readyz").status_code == 200
+            answer = client.post("/search/images", json={"caption": "a dog", "k": 3})
+            assert len(answer.json()["hits"]) == 3
+            refused = client.post("/search/captions", files={"image": ("a.jpg", bytes(12_000_000))})
+            assert refused.status_code == 413
+            assert refused.json()["reason"] == "body_too_large"
+            head = client.head("/images/1000/file")
+            assert (head.status_code, head.content) == (200, b"")
+        server.process.send_signal(signal.SIGTERM)
+        status, words = server.end()
+    assert status == 0
+    assert "Traceback" not in words
+
+
+def test_a_stop_answers_everything_in_flight(collection: Path, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    limits = {"in_flight": 10, "deadline_seconds": 60, "log_format": "json"}
+    with serving(collection, gate, **limits) as server:
+        statuses: list[int] = []
+        host, port = server.url.removeprefix("http://").split(":")
+
+        def ask() -> None:
+            connection = HTTPConnection(host, int(port), timeout=60)
+            body = json.dumps({"caption": "slowly", "k": 1})
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", "/search/images", body, headers)
+            statuses.append(connection.getresponse().status)
+            connection.close()
+
+        threads = [threading.Thread(target=ask) for _ in range(50)]
+        for thread in threads:
+            thread.start()
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            while "hasse_queue_length 40.0" not in client.get("/metrics").text:
+                time.sleep(0.05)
+            server.process.send_signal(signal.SIGTERM)
+            while (ready := client.get("/readyz")).status_code == 200:
+                time.sleep(0.01)
+            assert ready.json()["detail"] == "the service is stopping"
+        gate.touch()
+        for thread in threads:
+            thread.join()
+        status, words = server.end()
+    assert statuses == [200] * 50
+    assert status == 0
+    events = [json.loads(line)["event"] for line in words.splitlines()]
+    assert "stopping" in events
+    assert events[-1] == "stopped"
+
+
+def test_a_port_in_use_is_one_sentence_with_the_remedy() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ServeError, match=f"cannot listen on 127.0.0.1:{port} .*--port"):
+            listen("127.0.0.1", port)
+    with pytest.raises(ServeError, match=r"cannot listen on nowhere\.invalid"):
+        listen("nowhere.invalid", 80)
+
+
+def test_an_index_that_is_not_there_ends_the_process_with_one_sentence(tmp_path: Path) -> None:
+    with serving(tmp_path / "none") as server:
+        status, words = server.end()
+    assert status == 1
+    assert words.splitlines()[-1].startswith("error: no index at ")
+    assert "Traceback" not in words
