@@ -1,0 +1,174 @@
+"""`hasse serve` and `hasse demo`: up or refused with one sentence, and nothing made twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from models import checkpoint
+from service.settings import Settings
+from tests.service.cli.shell import Outcome, hasse
+from tests.tiny import tiny_checkpoint
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody listens on."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    yield listener.getsockname()[1]
+    listener.close()
+
+
+def test_a_port_in_use_is_one_sentence_before_any_work(
+    taken: int, collection: Path, tmp_path: Path
+) -> None:
+    for command in (
+        ("serve", "--index", collection),
+        ("demo", "--index", tmp_path / "index", "--pictures", tmp_path / "scenes"),
+    ):
+        refused = hasse(*command, "--port", taken)
+        assert refused.status == 1
+        assert f"127.0.0.1:{taken}" in refused.error
+        assert "--port" in refused.error
+    assert not (tmp_path / "scenes").exists()
+
+
+def test_an_index_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    refused = hasse("serve", "--index", tmp_path / "absent", "--port", 0)
+    assert refused.status == 1
+    assert "hasse index build" in refused.error
+
+
+def test_every_setting_is_listed_with_its_value() -> None:
+    shown = hasse("serve", "--settings", "--port", 9000, "--set", "in_flight=7")
+    assert shown.status == 0
+    lines = {line.split()[0]: line.split()[1] for line in shown.out.splitlines()[1:]}
+    assert set(lines) == {f"HASSE_{name.upper()}" for name in Settings.model_fields}
+    assert lines["HASSE_PORT"] == "9000"
+    assert lines["HASSE_IN_FLIGHT"] == "7"
+
+
+def test_the_command_line_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HASSE_PORT", "9001")
+    monkeypatch.setenv("HASSE_K_MAXIMUM", "50")
+    shown = hasse("serve", "--settings", "--port", 9002).out
+    lines = {line.split()[0]: line.split()[1] for line in shown.splitlines()[1:]}
+    assert (lines["HASSE_PORT"], lines["HASSE_K_MAXIMUM"]) == ("9002", "50")
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "said"),
+    [
+        (("--set", "in_flight"), {}, "NAME=VALUE"),
+        (("--set", "colour=red"), {}, "no setting 'colour'"),
+        (("--set", "in_flight=many"), {}, "in-flight"),
+        ((), {"HASSE_PORT": "http"}, "HASSE_PORT"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    environment: dict[str, str],
+    said: str,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    refused = hasse("serve", *options)
+    assert refused.status == 1
+    assert said in refused.error
+
+
+@pytest.fixture
+def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand a tiny model in for the built-in one, to be quick."""
+    folder = tiny_checkpoint(tmp_path / "tiny-1")
+    monkeypatch.setattr(checkpoint, "pretrained", lambda: folder)
+    return folder
+
+
+def demo(home: Path, *options: object) -> Outcome:
+    made = hasse(
+        *("demo", "--no-serve", "--device", "cpu"),
+        *("--pictures", home / "scenes", "--index", home / "index", *options),
+    )
+    assert made.status == 0, made.err
+    return made
+
+
+def images(home: Path) -> tuple[int, int]:
+    document = json.loads(hasse("index", "info", home / "index", "--json").out)
+    return document["images"], document["generation"]
+
+
+def test_a_demo_is_made_once(built_in: Path, tmp_path: Path) -> None:
+    demo(tmp_path, "--count", 6)
+    assert images(tmp_path) == (6, 1)
+    drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")}
+    demo(tmp_path)
+    assert images(tmp_path) == (6, 1)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")} == drawn
+    refused = hasse("demo", "--no-serve", "--count", 7, "--index", tmp_path / "index")
+    assert refused.status == 1
+    assert "holds 6 images" in refused.error
+
+
+def test_a_demo_of_another_version_of_the_model_is_made_again(
+    built_in: Path, tmp_path: Path
+) -> None:
+    demo(tmp_path, "--count", 6)
+    before = hasse("index", "info", tmp_path / "index", "--json").out
+    tiny_checkpoint(built_in, seed=1)
+    assert "built again" in demo(tmp_path, "--count", 6).err
+    after = hasse("index", "info", tmp_path / "index", "--json").out
+    fingerprints = {json.loads(text)["model"]["fingerprint"] for text in (before, after)}
+    assert len(fingerprints) == 2
+
+
+def test_somebodys_own_index_is_left_alone(
+    collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.tiny import tiny_model
+
+    other = tmp_path / "other"
+    checkpoint.save(other, tiny_model(seed=2), "scenes-1", {})
+    monkeypatch.setattr(checkpoint, "pretrained", lambda: other)
+    before = hasse("index", "info", collection, "--json").out
+    kept = hasse("demo", "--no-serve", "--index", collection, "--pictures", tmp_path / "scenes")
+    assert kept.status == 0
+    assert "used as it is" in kept.err
+    assert hasse("index", "info", collection, "--json").out == before
+    assert not (tmp_path / "scenes").exists()
+
+
+def test_a_served_index_answers_and_ctrl_c_ends_it_well(collection: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "service.cli", "serve", "--index", str(collection), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    with process:
+        try:
+            lines = [process.stdout.readline()]
+            while "http://" not in lines[-1]:
+                assert lines[-1], process.stderr and process.stderr.read()
+                lines.append(process.stdout.readline())
+            address = next(word for word in lines[-1].split() if word.startswith("http://"))
+            assert httpx.get(f"{address}/readyz", timeout=30).status_code == 200
+            process.send_signal(signal.SIGINT)
+            _, rest = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, rest
+    assert "Traceback" not in rest
