@@ -38,7 +38,7 @@ from index.search import search
 from index.segment import Segment, Verify, write_segment
 from index.snapshot import LiveSegment, Snapshot
 from index.staging import SEGMENTS
-from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity
+from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, Points
 from index.writer import LOCK, Writer, writing
 
 CATALOG = "catalog.db"
@@ -251,6 +251,15 @@ class Index:
     def captions_of(self, image_ids: Sequence[int]) -> dict[int, list[CaptionRow]]:
         """Return the captions of each image, by image id."""
         return self.catalog.captions_of(image_ids)
+
+    def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
+        """Return the stored points (N,) of those of `ids` that there are, by id."""
+        found: dict[int, Points] = {}
+        for live in self._snapshot.of(kind):
+            for row in np.flatnonzero(np.isin(live.segment.ids, np.asarray(ids, np.int64))):
+                if not (len(live.dead) and live.dead[row]):
+                    found[int(live.segment.ids[row])] = np.array(live.segment.points[row])
+        return found
 
     def path_of(self, image: ImageRow) -> Path:
         """Return where the picture of an image is."""

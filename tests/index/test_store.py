@@ -119,6 +119,17 @@ def test_an_id_can_come_back_with_another_point(tmp_path: Path) -> None:
         live.close()
 
 
+def test_stored_points_are_read_back_by_id_and_the_dead_are_not(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        point = embeddings(np.random.default_rng(3), 1, 16)
+        index.remove([5, 6])
+        index.add(images([5]), point)
+        found = index.points("image", [4, 5, 6, 99])
+        assert sorted(found) == [4, 5]
+        assert found[5].tolist() == point[0].tolist()
+        assert index.points("caption", []) == {}
+
+
 def test_another_reader_sees_a_change_when_it_looks(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as writer, Index.open(tmp_path / "i") as reader:
         assert not reader.refresh()
