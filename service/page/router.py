@@ -12,8 +12,10 @@ from service.engine import Engine
 from service.errors import ServiceError
 from service.page import view, welcome
 from service.page.problems import trouble
+from service.page.scale import Scale
 from service.page.screen import Screen, respond
 from service.page.view import Picture, Query
+from service.page.welcome import Sample
 from service.pictures import THUMBNAIL_MEDIA_TYPE
 from service.readiness import Phase, Readiness
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
@@ -43,12 +45,14 @@ async def page(
         query = query.about(image)
         engine = readiness.require_engine()
         async with until_client_leaves(request):
+            drawn = await _sample(request, engine)
             if query.text:
-                screen = await _images(engine, query)
+                screen = await _images(engine, query, drawn.scale)
             elif query.image_id is not None:
-                screen = await _captions_of_stored(engine, query, query.image_id)
+                screen = await _captions_of_stored(engine, query, query.image_id, drawn.scale)
             else:
-                screen = await _welcome(request, engine, query)
+                context = {"welcome": welcome.linked(drawn, query)}
+                screen = Screen("welcome.html", context=context)
     except ServiceError as error:
         return _problem(request, query, error)
     return respond(request, query, screen)
@@ -80,19 +84,20 @@ async def picture(
                 form.picture, _folding(query, settings), stages=stages
             )
             preview = await engine.pictures.preview(form.picture)
+            drawn = await _sample(request, engine)
     except ServiceError as error:
         return _problem(request, query, error)
     data = base64.b64encode(preview).decode("ascii")
     url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
     shown = Picture(url=url, name="your picture", alt="Your picture")
-    return respond(request, query, _captions(query, shown, answer, stages))
+    return respond(request, query, _captions(query, shown, answer, drawn.scale, stages))
 
 
-async def _images(engine: Engine, query: Query) -> Screen:
+async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
     stages = Stages()
     options = SearchOptions(k=query.k, mode=query.mode)
     answer = await engine.images_by_caption(query.text, options, stages=stages)
-    cards = view.cards(answer, query)
+    cards = view.cards(answer, query, scale)
     verdict = view.verdict(answer, len(cards), "picture", stages)
     return Screen(
         "images.html",
@@ -103,7 +108,7 @@ async def _images(engine: Engine, query: Query) -> Screen:
     )
 
 
-async def _captions_of_stored(engine: Engine, query: Query, image_id: int) -> Screen:
+async def _captions_of_stored(engine: Engine, query: Query, image_id: int, scale: Scale) -> Screen:
     stages = Stages()
     record = await engine.image(image_id)
     answer = await engine.captions_by_image_id(
@@ -119,11 +124,13 @@ async def _captions_of_stored(engine: Engine, query: Query, image_id: int) -> Sc
         file_url=record.image_url,
         image_id=image_id,
     )
-    return _captions(query, shown, answer, stages)
+    return _captions(query, shown, answer, scale, stages)
 
 
-def _captions(query: Query, shown: Picture, answer: CaptionAnswer, stages: Stages) -> Screen:
-    lines = view.lines(answer, query)
+def _captions(
+    query: Query, shown: Picture, answer: CaptionAnswer, scale: Scale, stages: Stages
+) -> Screen:
+    lines = view.lines(answer, query, scale)
     verdict = view.verdict(answer, len(lines), "caption", stages)
     return Screen(
         "captions.html",
@@ -135,10 +142,10 @@ def _captions(query: Query, shown: Picture, answer: CaptionAnswer, stages: Stage
     )
 
 
-async def _welcome(request: Request, engine: Engine, query: Query) -> Screen:
+async def _sample(request: Request, engine: Engine) -> Sample:
     drawn = await welcome.sample(engine, getattr(request.app.state, "sample", None))
     request.app.state.sample = drawn
-    return Screen("welcome.html", context={"welcome": welcome.linked(drawn, query)})
+    return drawn
 
 
 def _problem(request: Request, query: Query, error: ServiceError) -> Response:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 from urllib.parse import urlencode
 
 from service.errors import ServiceError
+from service.page.scale import Fit, Scale
 from service.schemas import (
     ID_MAXIMUM,
     CaptionAnswer,
@@ -106,50 +106,6 @@ class Thumbnail:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """A violation as a bar: full when the caption holds exactly, empty when all of it is missing.
-
-    Points have unit norm, so that the root of the violation is the missing share of the caption's
-    length; the bar is the share that is there.
-    """
-
-    violation: float
-
-    @property
-    def percent(self) -> int:
-        """Return the length of the bar, 0 to 100; only an exact hold fills it."""
-        there = 100 * (1 - math.sqrt(min(1.0, max(0.0, self.violation))))
-        return min(99, round(there)) if self.violation > 0 else 100
-
-    @property
-    def level(self) -> str:
-        """Return the class that colours the bar."""
-        return self._reading[0]
-
-    @property
-    def word(self) -> str:
-        """Return what the bar says, in a word or two."""
-        return self._reading[1]
-
-    @property
-    def number(self) -> str:
-        """Return the violation itself."""
-        return f"{self.violation:.4f}"
-
-    @property
-    def _reading(self) -> tuple[str, str]:
-        return next((level, word) for least, level, word in _READINGS if self.percent >= least)
-
-
-_READINGS = (
-    (80, "holds", "holds"),
-    (65, "nearly", "nearly"),
-    (45, "partly", "in part"),
-    (0, "hardly", "hardly"),
-)
-
-
-@dataclass(frozen=True, slots=True)
 class Card:
     """A picture that a caption is more or less true of."""
 
@@ -214,21 +170,21 @@ def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def cards(answer: ImageAnswer, query: Query) -> list[Card]:
+def cards(answer: ImageAnswer, query: Query, scale: Scale) -> list[Card]:
     """Return the pictures of an answer, the best first."""
     return [
         Card(
             url=query.of_image(hit.image_id),
             thumbnail_url=hit.thumbnail_url,
             alt=hit.captions[0] if hit.captions else hit.file_name,
-            fit=Fit(hit.violation),
+            fit=scale.fit(hit.violation),
             captions=links(hit.captions, query),
         )
         for hit in answer.hits
     ]
 
 
-def lines(answer: CaptionAnswer, query: Query) -> list[Line]:
+def lines(answer: CaptionAnswer, query: Query, scale: Scale) -> list[Line]:
     """Return the captions of an answer, the best first, those that say the same only once."""
     folded: dict[str, list[int]] = {}
     for at, hit in enumerate(answer.hits):
@@ -241,7 +197,7 @@ def lines(answer: CaptionAnswer, query: Query) -> list[Line]:
             Line(
                 text=best.caption,
                 url=query.of_text(best.caption),
-                fit=Fit(best.violation),
+                fit=scale.fit(best.violation),
                 images=tuple(
                     thumbnail(image_id, best.caption, query)
                     for image_id in image_ids[:SHOWN_PER_CAPTION]

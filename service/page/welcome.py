@@ -1,4 +1,4 @@
-"""The first view: a sample of the collection, always the same, and captions to begin with."""
+"""A sample of the collection, always the same: what the first view shows and bars are held to."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sqlalchemy as sql
 
 from index.catalog import IMAGES
 from models.vocabulary import words
+from service.page.scale import Scale, measure
 from service.page.view import Link, Query, Thumbnail, count, links, thumbnail
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from service.engine import Engine
 
 SHOWN = 24
-_SAMPLED = 120  # images whose captions are read for the examples
+_SAMPLED = 120  # images whose captions make the examples and the scale
 _SEED = 0
 _LENGTHS = (3, 4, 5, 5, 6, 7)  # of the examples, in words
 
@@ -34,12 +35,13 @@ _SMALL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the first view shows of one generation of a collection."""
+    """What a part of the collection tells of one generation of it."""
 
     generation: int
     images: tuple[tuple[int, str], ...]
     examples: tuple[str, ...]
     facts: str
+    scale: Scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +73,19 @@ def draw(index: Index) -> Sample:
     """Draw the sample of a collection: reads a few hundred rows, whatever its size."""
     info = index.info()
     image_ids = _some_images(index)
-    captions = {
-        image_id: [row.text for row in rows]
-        for image_id, rows in index.captions_of(image_ids).items()
-    }
+    rows_of = index.captions_of(image_ids)
     return Sample(
         generation=info.generation,
         images=tuple(
-            (image_id, next(iter(captions[image_id]), f"picture {image_id}"))
+            (image_id, next((row.text for row in rows_of[image_id]), f"picture {image_id}"))
             for image_id in image_ids[:SHOWN]
         ),
-        examples=tuple(inviting(text for texts in captions.values() for text in texts)),
+        examples=tuple(inviting(row.text for rows in rows_of.values() for row in rows)),
         facts=(
             f"{count(info.images, 'picture')} and {count(info.captions, 'caption')}, "
             f"answered by the model {info.model.name}."
         ),
+        scale=measure(index, {n: [row.id for row in rows] for n, rows in rows_of.items()}),
     )
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import ServiceError
-from service.page.view import DEFAULT_SIZE, Fit, Query, count, lines, links, verdict
+from service.page.scale import Scale
+from service.page.view import DEFAULT_SIZE, Query, count, lines, links, verdict
 from service.schemas import CaptionAnswer, CaptionHit, Mode
 from service.settings import Settings
 from service.timing import Stages
@@ -45,26 +46,6 @@ def caption_answer(
         model="tiny",
         generation=1,
     )
-
-
-def test_a_bar_is_full_only_when_the_caption_holds_exactly() -> None:
-    assert Fit(0.0).percent == 100
-    assert Fit(1e-12).percent == 99
-    assert Fit(1.0).percent == 0
-    assert Fit(7.5).percent == 0  # a model without unit norm
-
-
-@given(st.floats(0, 4), st.floats(0, 4))
-def test_a_bar_never_grows_with_the_violation(one: float, other: float) -> None:
-    less, more = sorted((one, other))
-    assert 0 <= Fit(more).percent <= Fit(less).percent <= 100
-
-
-@given(st.floats(0, 4))
-def test_every_bar_has_a_word_and_a_colour(violation: float) -> None:
-    fit = Fit(violation)
-    assert fit.word
-    assert fit.level in {"holds", "nearly", "partly", "hardly"}
 
 
 @given(
@@ -127,18 +108,18 @@ def test_captions_that_say_the_same_are_one_line_with_their_pictures() -> None:
         (4, "a dog", 0.3),
         (5, "a dog", 0.3),
     )
-    dog, cat = lines(answer, Query())
+    dog, cat = lines(answer, Query(), Scale())
     assert (dog.text, dog.count, dog.more) == ("a dog", 4, 1)
     assert [image.thumbnail_url for image in dog.images] == [
         f"/images/{n}/thumbnail" for n in (1, 2, 4)
     ]
-    assert dog.fit == Fit(0.1)
+    assert dog.fit == Scale().fit(0.1)
     assert (cat.text, cat.count, cat.more) == ("a cat", 1, 0)
 
 
 def test_no_more_lines_are_shown_than_were_asked_for() -> None:
     answer = caption_answer(*((n, f"thing {n}", 0.1) for n in range(30)))
-    assert len(lines(answer, Query(k=12))) == 12
+    assert len(lines(answer, Query(k=12), Scale())) == 12
 
 
 def test_a_picture_that_says_a_thing_twice_is_quoted_once_in_its_own_order() -> None:
