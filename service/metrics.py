@@ -17,7 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 from service.timing import STAGES, Stages
 
 # When a counter began is of no use here, and as many lines again.
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

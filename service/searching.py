@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from index.search import Answer
+from index.query import Answer
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, Mode
 from service.batching import Batcher, WorkerStoppedError

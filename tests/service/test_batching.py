@@ -34,7 +34,9 @@ class Recorder:
         return Batcher("test", self.run, size=lambda lane: size, delay=delay)
 
 
-async def behind_a_closed_gate(recorder: Recorder, batcher: Batcher[str, int, int]) -> asyncio.Task:
+async def behind_a_closed_gate(
+    recorder: Recorder, batcher: Batcher[str, int, int]
+) -> asyncio.Task[Done[int]]:
     """Keep the worker busy with one item, so that those that follow wait together."""
     recorder.gate.clear()
     first = asyncio.create_task(batcher.submit("a", 0))

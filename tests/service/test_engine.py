@@ -177,7 +177,7 @@ def test_a_client_that_goes_away_cancels_its_work(faulty: Client, faults: Faults
             "query_string": b"",
             "headers": [(b"content-type", b"application/json")],
         }
-        leaving = asyncio.create_task(app(scope, messages.get, send))  # type: ignore[arg-type]
+        leaving = asyncio.create_task(app(scope, messages.get, send))
         await until(lambda: admission.in_flight == 2)
         messages.put_nowait({"type": "http.disconnect"})
         await leaving
@@ -192,7 +192,13 @@ def test_a_client_that_goes_away_cancels_its_work(faulty: Client, faults: Faults
 
 def test_searches_that_come_together_are_answered_as_if_alone(client: Client) -> None:
     captions = ["a dog", "a cat runs", "the red park", "a " * 60, "zorp", "a child in the park"]
-    options = [{}, {"k": 3}, {"mode": "exact"}, {"max_violation": 0.5}, {"mode": "fast", "k": 2}]
+    options: list[dict[str, Any]] = [
+        {},
+        {"k": 3},
+        {"mode": "exact"},
+        {"max_violation": 0.5},
+        {"mode": "fast", "k": 2},
+    ]
     queries = [{"caption": caption, **option} for caption in captions for option in options]
 
     async def together() -> list[Any]:
