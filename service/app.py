@@ -70,8 +70,9 @@ def create_app(
                 fail(f"the service could not start ({type(error).__name__}); see the log")
             else:
                 readiness.engine = app.state.engine = engine
-                if readiness.phase is Phase.STARTING:
-                    readiness.phase = Phase.SERVING
+                if readiness.phase is not Phase.STARTING:
+                    return  # asked to stop while loading: there is nothing to keep fresh
+                readiness.phase = Phase.SERVING
                 event("serving", **introduction.facts(engine))
                 await engine.keep_fresh()
 

@@ -197,7 +197,10 @@ def _media_type(request: Request) -> str:
 def _parse(body: bytes) -> Any:
     try:
         return json.loads(
-            body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_not_a_number
+            body.decode("utf-8"),
+            object_pairs_hook=_unique,
+            parse_constant=_not_a_number,
+            parse_float=_number,
         )
     except (ValueError, RecursionError):
         raise invalid("body", "this is not JSON in UTF-8") from None
@@ -214,6 +217,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if not _encodable(name):
             raise invalid("body", "the name of a field is not Unicode text")
     return found
+
+
+def _number(digits: str) -> float:
+    # JSON has one kind of number, and JSON Schema calls 7.0 an integer.
+    value = float(digits)
+    return int(value) if value.is_integer() else value
 
 
 def _not_a_number(name: str) -> Any:

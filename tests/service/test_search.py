@@ -42,6 +42,12 @@ def test_images_come_in_the_order_of_their_true_violations(
     assert answer.unknown_words == []
 
 
+def test_a_whole_number_may_be_written_with_a_point(client: Client) -> None:
+    body = '{"caption": "a dog", "k": 7.0, "max_violation": 1}'
+    headers = {"Content-Type": "application/json"}
+    assert len(client.post("/search/images", content=body, headers=headers).json()["hits"]) == 7
+
+
 def test_hits_carry_the_captions_and_addresses_of_their_image(client: Client) -> None:
     (hit,) = client.post("/search/images", json={"caption": "a dog", "k": 1}).json()["hits"]
     assert len(hit["captions"]) == CAPTIONS_EACH
