@@ -1,0 +1,272 @@
+"""Kill a writer at any of its write points, or fill its disk there, and look at what is left.
+
+    python -m tests.index.crashes FOLDER WORK FIRST STEP COUNT [kill|full]
+
+does WORK (`change` or `build`) COUNT times, stopped at write point FIRST, FIRST + STEP and so on,
+and prints one JSON line for each: the fault found, or null. A write point is every call that
+reaches the disk: before it, and, for a write, after half of it; and both sides of a commit.
+
+Each attempt is a fork of one process that has everything imported, so that hundreds are quick.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import faiss
+import numpy as np
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
+
+from index import durable, segment
+from index.build import build
+from index.catalog import Catalog
+from index.errors import DiskFullError
+from index.store import Index
+from index.terms import CaptionRow, ImageRow, Points
+from index.verify import verify
+from tests.index.samples import captions, embeddings, images, model, small_index
+
+NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
+DATABASE_FULL = OperationalError(
+    "COMMIT", None, sqlite3.OperationalError("database or disk is full")
+)
+POINTS = embeddings(np.random.default_rng(0), 60, 16)
+
+
+class WritePoints:
+    """Counts what reaches the disk and stops the process, or fails, at one of them."""
+
+    def __init__(self, stop_at: int, *, full: bool) -> None:
+        self.passed = 0
+        self._stop_at = stop_at
+        self._full = full
+        for name in ("sync", "sync_folder", "rename", "remove"):
+            setattr(durable, name, self._guarded(getattr(durable, name)))
+        setattr(durable, "write", self._halved(durable.write))  # noqa: B010
+        setattr(Catalog, "writing", self._committing(Catalog.writing))  # noqa: B010
+
+    def point(self, error: Exception) -> None:
+        """Pass one write point, or end here: by a kill, or with the error of a full disk."""
+        self.passed += 1
+        if self.passed == self._stop_at:
+            if self._full:
+                raise error
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _guarded(self, verb: Callable[..., None]) -> Callable[..., None]:
+        def guarded(*args: Any) -> None:
+            # Removing needs no room.
+            if not (self._full and verb.__name__ == "remove"):
+                self.point(NO_SPACE)
+            verb(*args)
+
+        return guarded
+
+    def _halved(self, verb: Callable[..., None]) -> Callable[..., None]:
+        def guarded(file: IO[bytes], data: bytes | memoryview) -> None:
+            self.point(NO_SPACE)
+            half = len(data) // 2
+            verb(file, data[:half])
+            file.flush()
+            self.point(NO_SPACE)
+            verb(file, data[half:])
+
+        return guarded
+
+    def _committing(self, writing: Callable[..., Any]) -> Callable[..., Any]:
+        @contextmanager
+        def guarded(catalog: Catalog) -> Iterator[Connection]:
+            with writing(catalog) as connection:
+                yield connection
+                self.point(DATABASE_FULL)
+            if not self._full:
+                self.point(DATABASE_FULL)
+
+        return guarded
+
+
+def change(folder: Path, acknowledge: Callable[[int], None]) -> None:
+    """Add, remove, and add again what was removed: generations 2 to 4 of a small index."""
+    with Index.open(folder, threads=1) as index:
+        index.add(images([50, 51]), POINTS[:2], captions([500], [50]), POINTS[2:3])
+        acknowledge(2)
+        index.remove([3, 50])
+        acknowledge(3)
+        index.add(images([3]), POINTS[3:4], captions([501, 502], [3, 51]), POINTS[4:6])
+        acknowledge(4)
+
+
+# The images and captions of each generation that `change` makes.
+STATES: dict[int, tuple[set[int], set[int]]] = {
+    1: (set(range(1, 13)), set(range(101, 125))),
+    2: ({*range(1, 13), 50, 51}, {*range(101, 125), 500}),
+    3: ({1, 2, *range(4, 13), 51}, {*range(101, 125)} - {103, 115}),
+    4: ({*range(1, 13), 51}, ({*range(101, 125)} - {103, 115}) | {501, 502}),
+}
+
+
+def fresh_build(folder: Path, acknowledge: Callable[[int], None]) -> None:
+    """Build an index of 20 images and 40 captions in segments of 15 rows."""
+
+    def image_blocks(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
+        for at in range(done, 20, 6):
+            part = range(at, min(at + 6, 20))
+            yield images(part), POINTS[part.start : part.stop]
+
+    def caption_blocks(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
+        for at in range(done, 40, 9):
+            part = range(at, min(at + 9, 40))
+            rows = [CaptionRow(id_, id_ % 20, f"caption {id_}") for id_ in part]
+            yield rows, POINTS[part.start : part.stop]
+
+    index = build(
+        folder,
+        model(),
+        image_blocks,
+        caption_blocks,
+        source="crashes",
+        total=60,
+        rows_per_segment=15,
+        threads=1,
+    )
+    acknowledge(index.generation)
+    index.close()
+
+
+def held(folder: Path) -> tuple[int, set[int], set[int]]:
+    """Return the generation of an index and the ids that searches and the catalog give."""
+    report = verify(folder)
+    assert report.ok, report.findings
+    with Index.open(folder, threads=1) as index:
+        found = [
+            set(index.search(kind, np.zeros(16), 1000).ids.tolist())
+            for kind in ("image", "caption")
+        ]
+        assert set(index.images(range(100))) == found[0]
+        assert set(index.captions(range(600))) == found[1]
+        return index.generation, found[0], found[1]
+
+
+def check_change(folder: Path, acknowledged: int) -> None:
+    """The index is at the last generation acknowledged or the next one, and takes a change."""
+    generation, *found = held(folder)
+    last = max(acknowledged, 1)
+    assert generation in (last, last + 1), (generation, acknowledged)
+    assert tuple(found) == STATES[generation], generation
+    with Index.open(folder, threads=1) as index:
+        index.add(images([90]), POINTS[:1])
+        known = {live.segment.record.name for live in index._snapshot.segments}
+        assert {path.name for path in index.folder.joinpath("segments").iterdir()} == known
+
+
+def check_build(folder: Path, acknowledged: int) -> None:
+    """Nothing or everything is there; when nothing, the next run completes it."""
+    if acknowledged == 0 and (not (folder / "catalog.db").exists() or held(folder)[0] == 0):
+        fresh_build(folder, lambda _generation: None)
+    assert held(folder) == (1, set(range(20)), set(range(40)))
+    assert {path.name for path in folder.iterdir()} <= {"catalog.db", "segments", "lock"}
+
+
+WORKS = {"change": (change, check_change), "build": (fresh_build, check_build)}
+
+
+def forked(work: Callable[[], None]) -> tuple[int, str]:
+    """Run `work` in a fork; return how it ended and what it raised."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        status = 0
+        try:
+            work()
+        except BaseException:
+            os.write(writer, traceback.format_exc()[-3000:].encode())
+            status = 1
+        os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        text = said.read()
+    _, status = os.waitpid(child, 0)
+    return status, text
+
+
+def attempt(folder: Path, name: str, stop_at: int, *, full: bool) -> dict[str, Any]:
+    """Do the work once, stopped at one write point; say what was wrong afterwards."""
+    place, note = folder / "index", folder / "acknowledged"
+    shutil.rmtree(place, ignore_errors=True)
+    note.write_bytes(b"\0")
+    if name == "change":
+        shutil.copytree(folder / "small", place)
+    work, check = WORKS[name]
+
+    def stopped() -> None:
+        points = WritePoints(stop_at, full=full)
+        try:
+            work(place, lambda generation: _overwrite(note, generation))
+            assert points.passed < stop_at or not stop_at, "a full disk was not noticed"
+        except DiskFullError:
+            assert full
+        (folder / "passed").write_text(str(points.passed))
+
+    status, said = forked(stopped)
+    acknowledged = note.read_bytes()[0]
+    if not said:
+        _, said = forked(lambda: check(place, acknowledged))
+    return {
+        "point": stop_at,
+        "killed": os.WIFSIGNALED(status),
+        "acknowledged": acknowledged,
+        "fault": said or None,
+    }
+
+
+def _overwrite(path: Path, generation: int) -> None:
+    with path.open("r+b") as file:
+        file.write(bytes([generation]))
+
+
+def write_points(folder: Path, name: str) -> int:
+    """Return how many write points the whole work has."""
+    outcome = attempt(folder, name, 0, full=False)
+    assert outcome["fault"] is None, outcome["fault"]
+    return int((folder / "passed").read_text())
+
+
+def prepare(folder: Path) -> None:
+    """Make the small index that `change` starts from; give segments all that large ones have."""
+    folder.mkdir(parents=True, exist_ok=True)
+    faiss.omp_set_num_threads(1)
+    segment.BOUNDS_FROM_BYTES = 1
+    segment.PREFILTER_FROM_ROWS = 16
+    status, said = forked(lambda: small_index(folder / "small").close())
+    assert status == 0, said
+
+
+def main() -> None:
+    """Run the attempts that the command line asks for."""
+    folder, name, first, step, count = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
+    full = sys.argv[6:] == ["full"]
+    place = Path(folder)
+    prepare(place)
+    total = write_points(place, name)
+    sys.stdout.write(json.dumps({"points": total}) + "\n")
+    for at in range(count):
+        outcome = attempt(place, name, (first + at * step) % total + 1, full=full)
+        sys.stdout.write(json.dumps(outcome) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
