@@ -20,8 +20,8 @@ from models.score import Score, penalties
 # Among a picture's own captions are general and very particular ones; the best twentieth of
 # them hold beyond doubt.
 _BEYOND_DOUBT = 0.05
-# With the two ends closer than this, the model does not tell a picture from another.
-_LEAST_SPAN = 0.05
+# A caption of the picture must fit better than chance by this share, or the model says nothing.
+_LEAST_GAIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Fit:
 
 # On scenes, whose truth is known, about as many of a hundred captions hold as a bar is long.
 _READINGS = (
-    (75, "holds", "holds"),
+    (75, "well", "fits"),
     (55, "nearly", "nearly"),
     (30, "partly", "in part"),
     (0, "hardly", "hardly"),
@@ -96,8 +96,8 @@ def measure(index: Index, captions_of: Mapping[int, Sequence[int]]) -> Scale:
         np.stack([captions[caption_id] for _, caption_id in pairs]),
     )  # (I, C)
     own = found[[rows[image_id] for image_id, _ in pairs], np.arange(len(pairs))]
-    full, empty = float(np.quantile(own, _BEYOND_DOUBT)), float(np.median(found))
-    return Scale(full, empty) if empty - full > _LEAST_SPAN * empty else Scale()
+    full, usual, empty = *np.quantile(own, [_BEYOND_DOUBT, 0.5]), np.median(found)
+    return Scale(float(full), float(empty)) if empty - usual > _LEAST_GAIN * empty else Scale()
 
 
 def _penalties(score: Score, images: Points, captions: Points) -> Points:

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from service.engine import Engine
 
 SHOWN = 24
+EXAMPLES = 5
 _SAMPLED = 120  # images whose captions make the examples and the scale
 _SEED = 0
-_LENGTHS = (3, 4, 5, 5, 6, 7)  # of the examples, in words
+_LONGEST = 44  # characters of an example
 
 # Words that say nothing of what a caption is about.
 _SMALL = frozenset(
@@ -107,18 +108,20 @@ def _some_images(index: Index) -> list[int]:
 
 
 def inviting(captions: Iterable[str]) -> list[str]:
-    """Choose captions that speak of different things, from the general to the particular.
+    """Choose short captions that speak of different things, from the general to the particular.
 
-    Of each wanted length it takes the one that is said most often, the first of equals.
+    One comes from each part of the captions in order of length, where what is said often goes
+    first among equals.
     """
-    said_often = [text for text, _ in Counter(captions).most_common()]
+    often = Counter(captions)
+    short = [t for t in often if len(words(t)) > 2 and len(t) <= _LONGEST and not t.isupper()]
+    short.sort(key=lambda text: (len(words(text)), -often[text]))
     chosen: list[str] = []
     said: set[str] = set()
-    for length in _LENGTHS:
-        for text in said_often:
+    for part in range(EXAMPLES):
+        for text in short[len(short) * part // EXAMPLES :]:
             about = [word for word in words(text) if word not in _SMALL]
-            fresh = len({*about, *said}) == len(about) + len(said)
-            if len(text.split()) == length and about and fresh:
+            if about and len({*about, *said}) == len(about) + len(said):
                 chosen.append(text)
                 said.update(about)
                 break
