@@ -82,6 +82,23 @@ class Backbone(nn.Module):
         finally:
             self.train(training)
 
+    def pool_maxima(self) -> Self:
+        """Pool each feature's largest value over the grid instead of its average.
+
+        What is in a corner then counts as much as what fills the picture.
+
+        Raises:
+            BackboneError: the network does not average its last grid in a layer of its own.
+        """
+        pool = getattr(self.network, "avgpool", None)
+        if not isinstance(pool, nn.AdaptiveAvgPool2d) or pool.output_size not in {1, (1, 1)}:
+            raise BackboneError(
+                f"the network '{self.name}' has no average to replace by the maximum: "
+                f"take pooling=average, or a ResNet, RegNet, EfficientNet or MobileNetV3"
+            )
+        self.network.avgpool = nn.AdaptiveMaxPool2d(1)
+        return self
+
     def freeze(self) -> Self:
         """Fix the weights and the statistics of batch normalisation, for good.
 

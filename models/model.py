@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ class ModelConfig:
     Attributes:
         score: how an image is compared with a caption; see `models.score`.
         backbone: the name of a torchvision classification network.
+        pooling: of the backbone's last grid, "average" as trained by torchvision, or "max".
         dimension: N, the dimension of a point; also the width of the GRU.
         word_dimension: the dimension of a word vector.
         max_words: words of a caption beyond this many are not read.
@@ -37,6 +39,7 @@ class ModelConfig:
 
     score: Score = "order"
     backbone: str = "vgg19"
+    pooling: Literal["average", "max"] = "average"
     dimension: int = 1024
     word_dimension: int = 300
     max_words: int = 100
@@ -44,6 +47,8 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise ValueError(f"score is one of {', '.join(SCORES)}, not '{self.score}'")
+        if self.pooling not in {"average", "max"}:
+            raise ValueError(f"pooling is average or max, not '{self.pooling}'")
         if min(self.dimension, self.word_dimension, self.max_words) < 1:
             raise ValueError("dimension, word_dimension and max_words are at least 1")
 
@@ -63,7 +68,10 @@ class OrderEmbedding(nn.Module):
         self.vocabulary = vocabulary
         self.preprocessing = preprocessing
         self.captions = CaptionEncoder(len(vocabulary), config.word_dimension, config.dimension)
-        self.images = ImageEncoder(build_backbone(config.backbone), config.dimension)
+        backbone = build_backbone(config.backbone)
+        if config.pooling == "max":
+            backbone.pool_maxima()
+        self.images = ImageEncoder(backbone, config.dimension)
 
     @property
     def device(self) -> torch.device:

@@ -304,3 +304,18 @@ def test_published_weights_are_of_torchvision_and_take_224_pixels() -> None:
     assert "_lc_" in module._published("vit_h_14")
     with pytest.raises(BackboneError, match="publishes no weights"):
         download_weights("nothing")
+
+
+def test_pooling_maxima_sees_a_corner_as_well_as_the_centre() -> None:
+    torch.manual_seed(0)
+    backbone = build_backbone("resnet18").pool_maxima().eval()
+    grid = torch.zeros(1, 512, 4, 4)
+    grid[0, 7, 0, 3] = 5.0
+    pooled = backbone.network.avgpool(grid).flatten()
+    assert pooled[7] == 5
+    assert backbone(torch.rand(1, 3, 64, 64)).shape == (1, 512)
+
+
+def test_a_network_without_a_pooling_layer_says_so() -> None:
+    with pytest.raises(BackboneError, match="no average to replace"):
+        build_backbone("shufflenet_v2_x0_5").pool_maxima()
