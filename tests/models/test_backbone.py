@@ -311,7 +311,9 @@ def test_pooling_maxima_sees_a_corner_as_well_as_the_centre() -> None:
     backbone = build_backbone("resnet18").pool_maxima().eval()
     grid = torch.zeros(1, 512, 4, 4)
     grid[0, 7, 0, 3] = 5.0
-    pooled = backbone.network.avgpool(grid).flatten()
+    pool = backbone.network.avgpool
+    assert isinstance(pool, nn.Module)
+    pooled = pool(grid).flatten()
     assert pooled[7] == 5
     assert backbone(torch.rand(1, 3, 64, 64)).shape == (1, 512)
 
