@@ -14,8 +14,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from index.errors import MissingIndexError, ModelMismatchError
-from index.store import Index, IndexInfo
+from index.errors import IndexLockedError, MissingIndexError, ModelMismatchError
+from index.info import IndexInfo
+from index.store import Index
 from index.terms import MODES, CaptionRow, ImageRow, Kind
 from models import checkpoint
 from models.checkpoint import Checkpoint, CheckpointError
@@ -100,13 +101,17 @@ class Engine:
             except BaseException:
                 index.close()
                 raise
-        if not index.info().images:
+        try:
+            if not index.info().images:
+                raise MissingIndexError(
+                    f"{settings.index} holds no images: if its build was stopped, run 'hasse index "
+                    f"build' again, which goes on; or add some with 'hasse index add'"
+                )
+            _sweep(index)
+            _warm(loaded, index)
+        except BaseException:
             index.close()
-            raise MissingIndexError(
-                f"{settings.index} holds no images: if its build was stopped, run 'hasse index "
-                f"build' again, which goes on; or add some with 'hasse index add'"
-            )
-        _warm(loaded, index)
+            raise
         return cls(loaded, index, settings, metrics, on_death)
 
     @property
@@ -282,6 +287,15 @@ def _its_own_model(index: Index, device: str) -> Checkpoint:
             "name the former one with --model, or build the index again"
         )
     return loaded
+
+
+def _sweep(index: Index) -> None:
+    """Remove what writers that were killed left, unless one is at work or nothing can be."""
+    try:
+        with index.writing(patience=0.0):
+            pass
+    except (IndexLockedError, OSError) as error:
+        event("not swept", reason=str(error))
 
 
 def _warm(checkpoint: Checkpoint, index: Index) -> None:

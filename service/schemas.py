@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -126,8 +127,9 @@ class CaptionHit(Answer):
 
 
 class SearchFacts(Answer):
-    """What is known of an answer besides its hits."""
+    """What both kinds of answers say."""
 
+    hits: Sequence[Any]
     mode: Mode
     certified: bool = Field(description="Whether the hits are proved to be the exact top k.")
     searched: int = Field(ge=0, description="Rows the search ran over.")

@@ -30,7 +30,10 @@ _CACHE_CONTROL = "public, no-cache"
     "/images/{image_id}",
     summary="Describe an image",
     response_model=ImageRecord,
-    responses=problems("not_found", "invalid", "not_ready"),
+    responses={
+        200: {"description": "The image"},
+        **problems("not_found", "invalid", "not_ready"),
+    },
 )
 async def image(image_id: Id, engine: EngineHere) -> Response:
     """Return the catalog's facts about an image, and its captions."""
@@ -95,7 +98,10 @@ async def image_thumbnail(
     "/captions/{caption_id}",
     summary="Describe a caption",
     response_model=CaptionRecord,
-    responses=problems("not_found", "invalid", "not_ready"),
+    responses={
+        200: {"description": "The caption"},
+        **problems("not_found", "invalid", "not_ready"),
+    },
 )
 async def caption(
     caption_id: Annotated[int, Path(ge=0, le=ID_MAXIMUM)], engine: EngineHere

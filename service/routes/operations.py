@@ -15,7 +15,12 @@ router = APIRouter(tags=["operations"])
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
-@router.get("/livez", summary="Is the process alive?", response_model=Alive, responses=problems())
+@router.get(
+    "/livez",
+    summary="Is the process alive?",
+    response_model=Alive,
+    responses={200: {"description": "It is"}, **problems()},
+)
 async def livez() -> Response:
     """Answer at once, also while the model is being loaded."""
     return _json(Alive(status="alive"))
@@ -25,7 +30,7 @@ async def livez() -> Response:
     "/readyz",
     summary="Would a search be answered?",
     response_model=Ready,
-    responses=problems("not_ready"),
+    responses={200: {"description": "It would"}, **problems("not_ready")},
 )
 async def readyz(readiness: ReadinessHere) -> Response:
     """Probe both encoders and the index; the answer is kept for a moment."""
@@ -49,7 +54,12 @@ async def metrics(metrics: MetricsHere) -> Response:
     return Response(metrics.text(), headers=_NO_STORE | {"Content-Type": MEDIA_TYPE})
 
 
-@router.get("/version", summary="What is running?", response_model=Version, responses=problems())
+@router.get(
+    "/version",
+    summary="What is running?",
+    response_model=Version,
+    responses={200: {"description": "Release, model and collection"}, **problems()},
+)
 async def version(readiness: ReadinessHere) -> Response:
     """Name the release, the model and the collection."""
     return _json(introduction.version(readiness.engine))

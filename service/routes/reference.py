@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from service.errors import REASONS
@@ -62,6 +64,7 @@ def _page(document: str) -> str:
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined
     )
+    templates.filters["code"] = _code
     api = json.loads(document)
     return templates.get_template("reference.html").render(
         api=api,
@@ -82,6 +85,11 @@ def _page(document: str) -> str:
 @cache
 def _style() -> str:
     return (TEMPLATES / "reference.css").read_text(encoding="utf-8")
+
+
+def _code(text: str) -> Markup:
+    """Set what stands in backticks as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704
 
 
 def _policy(style: str) -> str:
@@ -110,11 +118,11 @@ def _operations(api: dict[str, Any]) -> Iterator[Operation]:
                 description=operation.get("description", ""),
                 tag=operation["tags"][0],
                 media_type=media_type,
-                fields=[*parameters, *_fields(schema)],
+                fields=[*parameters, *sorted(_fields(schema), key=lambda row: not row.required)],
                 examples=[json.dumps(row, indent=2) for row in schema.get("examples", [])],
                 statuses=[
                     (status, row["description"], _answer(row))
-                    for status, row in operation["responses"].items()
+                    for status, row in sorted(operation["responses"].items())
                 ],
             )
 
@@ -143,7 +151,7 @@ def _field(name: str, schema: dict[str, Any], required: bool, row: dict[str, Any
     choices = [schema, *schema.get("anyOf", [])]
     words = {"minimum": "at least", "maximum": "at most", "minLength": "length at least"}
     bounds = [
-        f"{said} {choice[key]}"
+        f"{said} {round(choice[key]):,}"
         for choice in choices
         for key, said in words.items()
         if key in choice

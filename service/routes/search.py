@@ -26,7 +26,7 @@ _TIMING = {
     summary="Find the images a caption is true of",
     response_model=ImageAnswer,
     responses={
-        200: {"headers": _TIMING},
+        200: {"description": "The images, the best first", "headers": _TIMING},
         **problems("malformed", "body_too_large", "wrong_media_type", "invalid", *_LOAD),
     },
     openapi_extra={
@@ -50,7 +50,7 @@ async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere
     summary="Find the captions that are true of a picture",
     response_model=CaptionAnswer,
     responses={
-        200: {"headers": _TIMING},
+        200: {"description": "The captions, the best first", "headers": _TIMING},
         **problems(
             "malformed",
             "body_too_large",

@@ -23,7 +23,7 @@ def picture(seed: int, size: tuple[int, int] = (64, 48)) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def make_collection(folder: Path) -> Path:
+def make_collection(folder: Path, captions_each: int = CAPTIONS_EACH) -> Path:
     """Write pictures, a checkpoint and an index below `folder`; return the index's folder."""
     model_folder = tiny_checkpoint(folder / "model")
     loaded = checkpoint.load(model_folder)
@@ -38,7 +38,7 @@ def make_collection(folder: Path) -> Path:
         images.append(ImageRow(image_id, path.name, str(path), 64, 48, "test"))
         captions += [
             CaptionRow(10 * image_id + n, image_id, f"a {WORDS[(at + n) % len(WORDS)]} runs")
-            for n in range(CAPTIONS_EACH)
+            for n in range(captions_each)
         ]
     identity = ModelIdentity(
         loaded.name,

@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from index.store import Index
+from index.terms import ImageRow
 from service.app import create_app
 from service.engine import Engine
 from service.metrics import Metrics
 from service.readiness import Phase
 from service.settings import Settings
 from tests.service.client import Client
+from tests.service.collection import make_collection, picture
 from tests.service.test_errors import problem
 from tests.service.test_search import png
 
@@ -241,6 +244,47 @@ def test_an_index_of_another_model_is_refused(collection: Path, tmp_path: Path) 
     other = tiny_checkpoint(tmp_path / "other", seed=1)
     with pytest.raises(ModelMismatchError, match="was made by the model 'tiny'"):
         Engine.open(Settings(index=collection, model=other, device="cpu"))
+
+
+def test_what_another_process_adds_is_found_and_what_it_removes_is_not(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path)
+    settings = Settings(index=folder, device="cpu", refresh_seconds=0.02)
+
+    def found(client: Client) -> tuple[int, set[int]]:
+        answer = client.post("/search/images", json={"caption": "a dog", "k": 100}).json()
+        return answer["generation"], {hit["image_id"] for hit in answer["hits"]}
+
+    with Client(create_app(settings)) as client:
+        engine = client.app.state.engine
+        generation, before = found(client)
+        with Index.open(folder, threads=1) as other:
+            point = engine.checkpoint.model.encode_images([picture(99)])
+            other.add([ImageRow(7, "new.png", "new.png")], point)
+            other.remove([1000])
+        client.run(until(lambda: engine.info.generation == generation + 2))
+        assert found(client) == (generation + 2, before - {1000} | {7})
+        problem(client.get("/images/1000"), 404, "not_found")
+        assert client.get("/version").json()["captions"] == engine.info.captions == 22
+
+
+def test_what_a_killed_writer_left_is_swept_at_the_start(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path)
+    left = folder / "segments" / "half-written"
+    left.mkdir()
+    (left / "points").write_bytes(b"half")
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        assert client.get("/readyz").status_code == 200
+    assert not left.exists()
+
+
+def test_a_collection_without_captions_is_served(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path, captions_each=0)
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        assert client.get("/readyz").status_code == 200
+        (hit,) = client.post("/search/images", json={"caption": "a dog", "k": 1}).json()["hits"]
+        assert hit["captions"] == []
+        answer = client.post("/search/captions", files={"image": ("a.png", png(1))}).json()
+        assert (answer["hits"], answer["searched"], answer["certified"]) == ([], 0, True)
 
 
 def test_no_threads_stay_behind(collection: Path) -> None:
