@@ -12,16 +12,24 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, Connection, Engine, ForeignKey, Integer, Table, Text
 from sqlalchemy.exc import SQLAlchemyError
 
-from index.errors import REMEDY, DamagedIndexError, FormatVersionError
+from index.errors import (
+    REMEDY,
+    DamagedIndexError,
+    FormatVersionError,
+    MissingIndexError,
+    NotAnIndexError,
+)
 from index.records import Deletion, FileRecord, SegmentRecord, State
 from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 
+CATALOG = "catalog.db"
 FORMAT = 1
 SCHEMA = sql.MetaData()
 
@@ -217,6 +225,31 @@ class Catalog:
                 chosen = column.in_(wanted[at : at + LOOKUP])
                 rows += connection.execute(sql.select(table).where(chosen)).all()
         return rows
+
+
+def open_catalog(folder: Path, catalog_url: str | None = None) -> Catalog:
+    """Connect to the catalog of an index.
+
+    Raises:
+        MissingIndexError, NotAnIndexError: there is none, or it is something else.
+    """
+    if catalog_url is None and not (folder / CATALOG).is_file():
+        raise MissingIndexError(
+            f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
+        )
+    catalog = Catalog(catalog_url or sqlite_url(folder))
+    if not catalog.exists():
+        catalog.close()
+        raise NotAnIndexError(
+            f"{folder / CATALOG} is not a catalog of ours: name the folder of an index, or build "
+            "one"
+        )
+    return catalog
+
+
+def sqlite_url(folder: Path) -> sql.URL:
+    """Return where the catalog of an index is unless it is told otherwise."""
+    return sql.URL.create("sqlite", database=str(folder / CATALOG))
 
 
 def damaged_rows(catalog: Catalog) -> Iterator[str]:

@@ -16,61 +16,30 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import sqlalchemy as sql
 from numpy.typing import ArrayLike, NDArray
 
 from index import changes, durable
-from index.catalog import FORMAT, Catalog
+from index.catalog import CATALOG, Catalog, open_catalog, sqlite_url
 from index.errors import (
     REMEDY,
     DamagedIndexError,
     IndexExistsError,
-    MissingIndexError,
     ModelMismatchError,
-    NotAnIndexError,
     disk_full_named,
 )
+from index.info import IndexInfo, describe
 from index.points import checked, checked_ids
 from index.query import Answer, Query, checked_queries
-from index.records import SegmentRecord, State
+from index.records import SegmentRecord
 from index.scan import Workers
 from index.search import search
-from index.segment import Segment, Verify, write_segment
-from index.snapshot import LiveSegment, Snapshot
+from index.segment import Verify, write_segment
+from index.snapshot import load
 from index.staging import SEGMENTS
 from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, Points
 from index.writer import LOCK, Writer, writing
 
-CATALOG = "catalog.db"
 LOCK_PATIENCE = 10.0  # seconds that an add or a remove waits for another process
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentInfo:
-    """What `info` says of one segment."""
-
-    name: str
-    kind: Kind
-    rows: int
-    live: int
-    bytes: int
-    bounds: str
-    prefilter: str
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class IndexInfo:
-    """What an index holds; `bytes` are those of the segments' files."""
-
-    folder: Path
-    model: ModelIdentity
-    format: int
-    generation: int
-    images: int
-    captions: int
-    bytes: int
-    segments: tuple[SegmentInfo, ...]
 
 
 class Index:
@@ -83,7 +52,7 @@ class Index:
         self._workers = Workers(threads)
         self._refreshing = threading.Lock()
         self._writing = threading.Lock()
-        self._snapshot = self._load(None)
+        self._snapshot = load(folder, catalog, verify)
 
     @classmethod
     def create(
@@ -101,7 +70,7 @@ class Index:
             DiskFullError: there is no room.
         """
         folder = folder.resolve()
-        catalog = Catalog(catalog_url or _sqlite(folder))
+        catalog = Catalog(catalog_url or sqlite_url(folder))
         with disk_full_named(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with durable.locked(folder / LOCK, 0.0):
@@ -186,7 +155,7 @@ class Index:
         with self._refreshing:
             if self.catalog.generation() == self._snapshot.generation:
                 return False
-            self._snapshot = self._load(self._snapshot)
+            self._snapshot = load(self.folder, self.catalog, self._verify, self._snapshot)
             return True
 
     def search(
@@ -267,18 +236,7 @@ class Index:
 
     def info(self) -> IndexInfo:
         """Say what the index holds."""
-        snapshot = self._snapshot
-        segments = tuple(_segment_info(live) for live in snapshot.segments)
-        return IndexInfo(
-            self.folder,
-            snapshot.model,
-            FORMAT,
-            snapshot.generation,
-            snapshot.live("image"),
-            snapshot.live("caption"),
-            sum(segment.bytes for segment in segments),
-            segments,
-        )
+        return describe(self.folder, self._snapshot)
 
     def add(
         self,
@@ -351,44 +309,16 @@ class Index:
             self.refresh()
 
     def _check_counts(self) -> None:
-        snapshot, counts = self._snapshot, self.catalog.counts()
-        for kind in KINDS:
-            if counts[kind] != snapshot.live(kind) and not self.refresh():
-                raise DamagedIndexError(
-                    f"{self.catalog.url.database} knows {counts[kind]:,} {kind}s and the segments "
-                    f"hold {snapshot.live(kind):,}: {REMEDY}"
-                )
-
-    def _load(self, before: Snapshot | None) -> Snapshot:
         while True:
-            state = self.catalog.state()
-            try:
-                return self._snapshot_of(state, before)
-            except DamagedIndexError:
-                # A compaction may have replaced the segment since the state was read.
-                if self.catalog.generation() == state.generation:
-                    raise
-
-    def _snapshot_of(self, state: State, before: Snapshot | None) -> Snapshot:
-        known = {live.segment.record.name: live for live in before.segments} if before else {}
-        since = before.generation if before else 0
-        segments = tuple(
-            _brought_up(known[record.name], state, since)
-            if record.name in known
-            else self._opened(record, state)
-            for record in state.segments
-        )
-        return Snapshot(state.generation, state.model, segments)
-
-    def _opened(self, record: SegmentRecord, state: State) -> LiveSegment:
-        if record.dimension != state.model.dimension or record.score != state.model.score:
-            raise DamagedIndexError(
-                f"the segment {record.name} of {self.folder} holds {record.score} points of "
-                f"{record.dimension} coordinates and the model makes {state.model.score} points "
-                f"of {state.model.dimension}: build the index again"
-            )
-        segment = Segment.open(self.folder / SEGMENTS / record.name, record, self._verify)
-        return _brought_up(LiveSegment.whole(segment), state, record.generation)
+            counts, snapshot = self.catalog.counts(), self._snapshot
+            wrong = [kind for kind in KINDS if counts[kind] != snapshot.live(kind)]
+            if not wrong:
+                return
+            if not self.refresh():
+                raise DamagedIndexError(
+                    f"{self.catalog.url.database} knows {counts[wrong[0]]:,} {wrong[0]}s and the "
+                    f"segments hold {snapshot.live(wrong[0]):,}: {REMEDY}"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,52 +326,3 @@ class _Block:
     kind: Kind
     ids: list[int]
     points: NDArray[Any]
-
-
-def _brought_up(live: LiveSegment, state: State, since: int) -> LiveSegment:
-    """Mark the rows of a segment that were deleted after the generation `since`."""
-    record = live.segment.record
-    gone = [
-        deletion.id
-        for deletion in state.deleted
-        if deletion.kind == record.kind and deletion.generation > max(since, record.generation)
-    ]
-    return live.without(gone)
-
-
-def open_catalog(folder: Path, catalog_url: str | None = None) -> Catalog:
-    """Connect to the catalog of an index.
-
-    Raises:
-        MissingIndexError, NotAnIndexError: there is none, or it is something else.
-    """
-    if catalog_url is None and not (folder / CATALOG).is_file():
-        raise MissingIndexError(
-            f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
-        )
-    catalog = Catalog(catalog_url or _sqlite(folder))
-    if not catalog.exists():
-        catalog.close()
-        raise NotAnIndexError(
-            f"{folder / CATALOG} is not a catalog of ours: name the folder of an index, or build "
-            "one"
-        )
-    return catalog
-
-
-def _sqlite(folder: Path) -> sql.URL:
-    return sql.URL.create("sqlite", database=str(folder / CATALOG))
-
-
-def _segment_info(live: LiveSegment) -> SegmentInfo:
-    record = live.segment.record
-    return SegmentInfo(
-        record.name,
-        record.kind,
-        record.rows,
-        live.live,
-        sum(file.bytes for file in record.files.values()),
-        "bytes" if live.segment.bounds else "none",
-        live.segment.prefilter.name if live.segment.prefilter else "none",
-        record.generation,
-    )

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sql
 
-from index.catalog import CAPTIONS, IMAGES, Catalog, damaged_rows
+from index.catalog import CAPTIONS, CATALOG, IMAGES, Catalog, damaged_rows, open_catalog
 from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
 from index.points import checked, checked_ids, first_duplicate
 from index.records import SegmentRecord, State
 from index.segment import Segment, check_file
 from index.staging import SEGMENTS
-from index.store import CATALOG, open_catalog
 from index.terms import KINDS, Ids, Kind
 
 _ROWS = 8192  # checked at a time, for bounded memory

@@ -1,0 +1,67 @@
+"""What an index holds, for people and for scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from index.catalog import FORMAT
+from index.snapshot import LiveSegment, Snapshot
+from index.terms import Kind, ModelIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """What `info` says of one segment."""
+
+    name: str
+    kind: Kind
+    rows: int
+    live: int
+    bytes: int
+    bounds: str
+    prefilter: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """What an index holds; `bytes` are those of the segments' files."""
+
+    folder: Path
+    model: ModelIdentity
+    format: int
+    generation: int
+    images: int
+    captions: int
+    bytes: int
+    segments: tuple[SegmentInfo, ...]
+
+
+def describe(folder: Path, snapshot: Snapshot) -> IndexInfo:
+    """Describe one generation of the index in `folder`."""
+    segments = tuple(_segment_info(live) for live in snapshot.segments)
+    return IndexInfo(
+        folder,
+        snapshot.model,
+        FORMAT,
+        snapshot.generation,
+        snapshot.live("image"),
+        snapshot.live("caption"),
+        sum(segment.bytes for segment in segments),
+        segments,
+    )
+
+
+def _segment_info(live: LiveSegment) -> SegmentInfo:
+    record = live.segment.record
+    return SegmentInfo(
+        record.name,
+        record.kind,
+        record.rows,
+        live.live,
+        sum(file.bytes for file in record.files.values()),
+        "bytes" if live.segment.bounds else "none",
+        live.segment.prefilter.name if live.segment.prefilter else "none",
+        record.generation,
+    )
