@@ -124,7 +124,7 @@ def from_features(config: TrainingConfig, folder: Path, weights: Path | None) ->
         weights = Path(note.read_text(encoding="utf-8"))
     config = replace(
         config,
-        model=replace(config.model, backbone=store.maker.backbone),
+        model=replace(config.model, backbone=store.maker.backbone, pooling="average"),
         preprocessing=store.preprocessing,
     )
     backbone = build_backbone(store.maker.backbone, weights)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from service.cli.advice import Commands, advice
 from service.cli.data import data
 from service.cli.demo import demo
 from service.cli.evaluate import evaluate
@@ -16,28 +17,30 @@ from service.cli.serve import serve
 from service.cli.shell import Shell
 from service.cli.train import train
 
-app = typer.Typer(
+app = Commands(
     cls=Shell,
     rich_markup_mode="rich",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Search images by what is true of them.
+    help=advice("""Search images by what is true of them.
 
     \b
-    [bold]A first look[/bold]: draws a small collection, indexes it and opens a page
+    [bold]A first look[/bold]: a small collection is drawn, indexed and served
       hasse demo
 
     \b
-    [bold]Your own pictures[/bold], with the built-in or your own model
+    [bold]Your own captioned pictures[/bold]
       hasse data import folder ~/Pictures --out data/mine
-      hasse train data/mine --out data/mine-model
+      hasse features data/mine --download-weights --out data/mine-features
+      hasse train data/mine --features data/mine-features --out data/mine-model
       hasse index build data/mine --model data/mine-model --out data/mine-index
       hasse search "a dog on a beach" --index data/mine-index
       hasse serve --index data/mine-index
 
-    Each command explains itself: hasse COMMAND --help
-    """,
+    Each command explains itself: hasse COMMAND --help. Results go to standard output, all else
+    to standard error.
+    """),
 )
 
 
@@ -59,14 +62,14 @@ def root(
     """Hold what is common to all commands."""
 
 
-app.command()(demo)
+app.add(demo)
 app.add_typer(data, name="data")
-app.command()(features)
-app.command()(train)
-app.command()(evaluate)
+app.add(features)
+app.add(train)
+app.add(evaluate)
 app.add_typer(index, name="index")
-app.command()(search)
-app.command()(serve)
+app.add(search)
+app.add(serve)
 
 
 def main() -> None:

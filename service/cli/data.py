@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from service.cli.advice import Commands, advice
 from service.cli.progress import progress
 from service.cli.shell import keeping
 
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from models.datasets import Dataset
     from models.datasets.problems import Problems
 
-data = typer.Typer(help="Bring pictures and captions into one format.", no_args_is_help=True)
-imports = typer.Typer(
+data = Commands(help="Bring pictures and captions into one format.", no_args_is_help=True)
+imports = Commands(
     no_args_is_help=True,
-    help="""Import a dataset: one dataset.json, whatever it came as.
+    help=advice("""Import a dataset: one dataset.json, whatever it came as.
 
     Rows that cannot be used (no such picture, an empty caption) are named, counted and skipped;
     ids of images and captions stay what they were. Pictures stay where they are.
@@ -29,7 +30,7 @@ imports = typer.Typer(
       hasse data import coco captions_val2017.json --images val2017 --out data/coco
       hasse data import karpathy dataset_coco.json --images coco --out data/coco
       hasse data import folder ~/Pictures --out data/mine
-    """,
+    """),
 )
 data.add_typer(imports, name="import")
 
@@ -43,7 +44,7 @@ Out = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print what was imported as JSON, for scripts.")]
 
 
-@imports.command()
+@imports.add
 def scenes(
     *,
     out: Out = Path("data/scenes"),
@@ -52,7 +53,7 @@ def scenes(
     test: Annotated[int, typer.Option(min=0, help="How many to measure on.")] = 2000,
     seed: Annotated[int, typer.Option(help="Another seed draws other scenes.")] = 0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that draw. Default: one a core.")
+        int | None, typer.Option(min=1, show_default="one a core", help="Processes that draw.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -70,7 +71,7 @@ def scenes(
     _summary(dataset, None, out, as_json)
 
 
-@imports.command()
+@imports.add
 def coco(
     *,
     annotations: Annotated[
@@ -81,7 +82,10 @@ def coco(
     out: Out = Path("data/coco"),
     split: Annotated[
         str | None,
-        typer.Option(help="Put all of it in this split: train, val or test. Default: by name."),
+        typer.Option(
+            show_default="what the file's name says",
+            help="Put all of it in this split: train, val or test.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -99,7 +103,7 @@ def coco(
     _keep(dataset, problems, out, as_json)
 
 
-@imports.command()
+@imports.add
 def karpathy(
     *,
     document: Annotated[Path, typer.Argument(metavar="JSON", help="Such as dataset_coco.json.")],
@@ -118,7 +122,7 @@ def karpathy(
     _keep(dataset, problems, out, as_json)
 
 
-@imports.command()
+@imports.add
 def flickr8k(
     *,
     tokens: Annotated[
@@ -150,7 +154,7 @@ def flickr8k(
     _keep(dataset, problems, out, as_json)
 
 
-@imports.command()
+@imports.add
 def folder(
     *,
     pictures: Annotated[

@@ -28,7 +28,9 @@ def demo(
     device: ServiceDevice = None,
     count: Annotated[
         int | None,
-        typer.Option(min=1, max=100_000, help="How many scenes to draw and index. [2000]"),
+        typer.Option(
+            min=1, max=100_000, show_default="2000", help="How many scenes to draw and index."
+        ),
     ] = None,
     pictures: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the scenes are drawn.")
@@ -36,7 +38,11 @@ def demo(
     index: Annotated[
         Path | None,
         typer.Option(
-            "--index", "-i", metavar="INDEX", help="Where the index goes. [data/scenes-index]"
+            "--index",
+            "-i",
+            metavar="INDEX",
+            show_default="data/scenes-index",
+            help="Where the index goes.",
         ),
     ] = None,
     serve: Annotated[

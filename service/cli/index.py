@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from service.cli.advice import Commands, advice
 from service.cli.options import (
     BatchSize,
     DatasetFolder,
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from models.checkpoint import Checkpoint
     from models.datasets import Dataset
 
-index = typer.Typer(
+index = Commands(
     no_args_is_help=True,
-    help="""Build what is searched, add to it, check it.
+    help=advice("""Build what is searched, add to it, check it.
 
     An index is a folder. Every change is there whole or not at all, whatever happens meanwhile,
-    and a running service shows it at its next search.
+    and a running service shows it soon after.
 
     \b
     [bold]Examples[/bold]
@@ -41,11 +42,11 @@ index = typer.Typer(
       hasse index add data/mine-index new-pictures/
       hasse index remove data/mine-index 17 18
       hasse index verify data/mine-index
-    """,
+    """),
 )
 
 
-@index.command()
+@index.add
 def build(
     *,
     dataset: DatasetFolder,
@@ -54,7 +55,7 @@ def build(
     ],
     model: Model = None,
     split: Annotated[
-        str | None, typer.Option(help="Only the pictures of this split. Default: all.")
+        str | None, typer.Option(show_default="all", help="Only the pictures of this split.")
     ] = None,
     features: Features = None,
     batch_size: BatchSize = 32,
@@ -89,7 +90,7 @@ def build(
     typer.echo(f'next: hasse search "..." --index {out}, or hasse serve --index {out}', err=True)
 
 
-@index.command()
+@index.add
 def add(
     *,
     folder: IndexFolder,
@@ -139,7 +140,7 @@ def add(
     typer.echo(f"{added:,} pictures added{rest}; generation {generation}")
 
 
-@index.command()
+@index.add
 def remove(
     *,
     folder: IndexFolder,
@@ -155,7 +156,7 @@ def remove(
     typer.echo(f"{len(image_ids):,} images removed; generation {generation}")
 
 
-@index.command()
+@index.add
 def verify(*, folder: IndexFolder, as_json: Json = False) -> None:
     """Check every file against its checksum and the catalog; status 1 if anything is wrong.
 
@@ -178,7 +179,7 @@ def verify(*, folder: IndexFolder, as_json: Json = False) -> None:
     raise typer.Exit(0 if found.ok else 1)
 
 
-@index.command()
+@index.add
 def info(*, folder: IndexFolder, as_json: Json = False) -> None:
     """Show what an index holds, which model made it, and how it is stored."""
     from index.store import Index

@@ -20,7 +20,8 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="DIR",
-        help="The checkpoint. Default: the built-in one, for scenes.",
+        show_default="the built-in one, for scenes",
+        help="The checkpoint.",
     ),
 ]
 Features = Annotated[
@@ -43,7 +44,9 @@ Device = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="Threads that decode pictures. Default: one a core."),
+    typer.Option(
+        "--workers", min=1, show_default="one a core", help="Threads that decode pictures."
+    ),
 ]
 BatchSize = Annotated[
     int, typer.Option("--batch-size", min=1, help="Pictures at a time; fewer take less memory.")
@@ -54,7 +57,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, fo
 ServiceIndex = Annotated[
     Path | None,
     typer.Option(
-        "--index", "-i", metavar="INDEX", help="The index. Default: that of 'hasse demo'."
+        "--index",
+        "-i",
+        metavar="INDEX",
+        show_default="data/scenes-index",
+        help="The index; that of 'hasse demo' where none is named.",
     ),
 ]
 ServiceModel = Annotated[
@@ -64,6 +71,10 @@ ServiceModel = Annotated[
 ServiceDevice = Annotated[
     str | None,
     typer.Option(
-        "--device", "-d", metavar="NAME", help="cpu, cuda or auto (CUDA where there is one)."
+        "--device",
+        "-d",
+        metavar="NAME",
+        show_default="auto",
+        help="cpu, cuda, cuda:1, or auto for CUDA where there is one.",
     ),
 ]

@@ -11,11 +11,15 @@ from service.cli.options import ServiceDevice, ServiceIndex, ServiceModel
 
 Host = Annotated[
     str | None,
-    typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in. [127.0.0.1]"),
+    typer.Option(
+        show_default="127.0.0.1", help="Address to listen on; 0.0.0.0 lets other machines in."
+    ),
 ]
 Port = Annotated[
     int | None,
-    typer.Option("--port", "-p", min=0, max=65535, help="0 takes any free one. [8000]"),
+    typer.Option(
+        "--port", "-p", min=0, max=65535, show_default="8000", help="0 takes any free one."
+    ),
 ]
 More = Annotated[
     list[str] | None,

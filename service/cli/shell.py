@@ -11,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+ORDER = ("demo", "data", "features", "train", "evaluate", "index", "search", "serve")
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 # Exceptions whose message is written for people. They are named, not imported: importing them
@@ -40,6 +41,10 @@ class Stopped(Exception):
 
 class Shell(TyperGroup):
     """The root command: turns what commands raise into one line and an exit status."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """List commands in the order in which one needs them."""
+        return sorted(super().list_commands(ctx), key=ORDER.index)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command.

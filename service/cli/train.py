@@ -32,8 +32,9 @@ def train(
     preset: Annotated[
         Literal["paper", "scenes"] | None,
         typer.Option(
-            help="Where all other options start: 'paper' (the default with --features) or "
-            "'scenes' (the default without), as the built-in model was trained."
+            show_default="paper with --features, else scenes",
+            help="Where all other options start: as in the paper, or as the built-in model was "
+            "trained.",
         ),
     ] = None,
     features: Annotated[
