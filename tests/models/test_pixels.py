@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image as Pillow
+
+from models import pixels
+from models.datasets import Dataset, DatasetError, Image
+from models.inputs import FeatureInput, PixelInput
+from models.pictures import Preprocessing, open_picture
+from models.pixels import cache_pixels
+from tests.tiny import tiny_model
+
+LOOKS = Preprocessing(resize=36, crop=32)
+
+
+def collection(folder: Path, count: int = 9) -> Dataset:
+    folder.mkdir(exist_ok=True)
+    rng = np.random.default_rng(0)
+    images = []
+    for row in range(count):
+        path = folder / f"{row}.png"
+        Pillow.fromarray(rng.integers(0, 256, (50, 70, 3), dtype=np.uint8)).save(path)
+        images.append(Image(100 + row, path.name, path))
+    return Dataset("noise", tuple(images))
+
+
+def test_each_picture_is_its_central_square_scaled(tmp_path: Path) -> None:
+    path = tmp_path / "stripes.png"
+    stripes = np.zeros((40, 80, 3), dtype=np.uint8)
+    stripes[:, 20:60] = 255  # the central square
+    Pillow.fromarray(stripes).save(path)
+    cache = cache_pixels(Dataset("one", (Image(7, path.name, path),)), LOOKS, tmp_path / "px")
+    assert cache.image_ids.tolist() == [7]
+    assert cache.pixels.shape == (1, 36, 36, 3)
+    inside = cache.pixels[0, :, 1:-1]  # smoothing reaches one pixel beyond the square
+    assert inside.min() == 255
+
+
+def test_a_second_call_opens_what_the_first_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = collection(tmp_path / "in")
+    first = cache_pixels(dataset, LOOKS, tmp_path / "px")
+    monkeypatch.setattr(pixels, "open_picture", None)  # would fail if called
+    second = cache_pixels(dataset, LOOKS, tmp_path / "px")
+    np.testing.assert_array_equal(first.pixels, second.pixels)
+
+
+def test_another_size_is_decoded_again(tmp_path: Path) -> None:
+    dataset = collection(tmp_path / "in", 2)
+    cache_pixels(dataset, LOOKS, tmp_path / "px")
+    other = cache_pixels(dataset, Preprocessing(resize=20, crop=16), tmp_path / "px")
+    assert other.pixels.shape == (2, 20, 20, 3)
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = collection(tmp_path / "in")
+    straight = np.array(cache_pixels(dataset, LOOKS, tmp_path / "straight").pixels)
+    monkeypatch.setattr(pixels, "CHUNK", 2)
+    opened: list[str] = []
+    dies = True
+
+    def watched(path: Path, at_least: int) -> Pillow.Image:
+        if dies and len(opened) == 5:
+            raise MemoryError
+        opened.append(path.name)
+        return open_picture(path, at_least=at_least)
+
+    monkeypatch.setattr(pixels, "open_picture", watched)
+    with pytest.raises(MemoryError):
+        cache_pixels(dataset, LOOKS, tmp_path / "px", workers=1)
+    dies = False
+    cache = cache_pixels(dataset, LOOKS, tmp_path / "px", workers=1)
+    np.testing.assert_array_equal(cache.pixels, straight)
+    assert opened.count("3.png") == 1  # finished before the kill, not decoded again
+    assert opened.count("4.png") == 2
+
+
+def test_a_damaged_picture_is_left_out_with_one_line(tmp_path: Path) -> None:
+    dataset = collection(tmp_path / "in", 3)
+    path = dataset.images[1].path
+    path.write_bytes(path.read_bytes()[:60])
+    lines: list[str] = []
+    cache = cache_pixels(dataset, LOOKS, tmp_path / "px", skipped=lines.append)
+    assert cache.image_ids.tolist() == [100, 102]
+    assert len(lines) == 1
+    assert "image 101 (1.png)" in lines[0]
+
+
+def test_no_readable_picture_is_an_error(tmp_path: Path) -> None:
+    missing = Dataset("gone", (Image(1, "x.jpg", tmp_path / "x.jpg"),))
+    with pytest.raises(DatasetError, match="no picture of the dataset 'gone'"):
+        cache_pixels(missing, LOOKS, tmp_path / "px")
+
+
+def test_the_centre_cut_is_close_to_what_the_service_sees(tmp_path: Path) -> None:
+    # Training reads the cache, the service decodes the file: one picture, nearly one point.
+    path = tmp_path / "smooth.png"
+    gradient = np.linspace(0, 255, 90 * 120 * 3).reshape(90, 120, 3).astype(np.uint8)
+    Pillow.fromarray(gradient).save(path)
+    cache = cache_pixels(Dataset("one", (Image(7, path.name, path),)), LOOKS, tmp_path / "px")
+    model = tiny_model()
+    with torch.inference_mode():
+        trained_on = PixelInput(cache).points(model, np.array([0])).numpy()
+    with Pillow.open(path) as picture:
+        served = model.encode_images([picture])
+    np.testing.assert_allclose(trained_on, served, atol=0.02)
+
+
+def test_augmentation_cuts_and_mirrors_at_random_and_only_when_asked(tmp_path: Path) -> None:
+    cache = cache_pixels(collection(tmp_path / "in", 4), LOOKS, tmp_path / "px")
+    rows, model = np.arange(4), tiny_model()
+    images = PixelInput(cache)
+    with torch.inference_mode():
+        plain = images.points(model, rows)
+        again = images.points(model, rows)
+        varied = images.points(model, rows, np.random.default_rng(1))
+        repeated = images.points(model, rows, np.random.default_rng(1))
+    assert plain.equal(again)
+    assert varied.equal(repeated)
+    assert not plain.equal(varied)
+
+
+def test_features_are_projected_as_the_model_does() -> None:
+    model = tiny_model()
+    features = np.random.default_rng(0).random((5, 1024)).astype(np.float16)
+    images = FeatureInput(np.arange(5), features)
+    with torch.inference_mode():
+        points = images.points(model, np.array([4, 1])).numpy()
+    np.testing.assert_allclose(points, model.encode_features(features[[4, 1]]), atol=1e-6)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from models.datasets import Caption, Dataset, Image
+from models.scenes import Scene, Statement, holds, scene_and_captions
+from models.truth import has_meanings, known_truth, own_captions
+
+
+def photographs(captions: list[list[str]]) -> Dataset:
+    images = tuple(
+        Image(
+            row, f"{row}.jpg", Path(f"{row}.jpg"), captions=tuple(Caption(0, row, t) for t in texts)
+        )
+        for row, texts in enumerate(captions)
+    )
+    return Dataset("photographs", images)
+
+
+def scenes(count: int) -> Dataset:
+    images = []
+    for row in range(count):
+        scene, statements = scene_and_captions(0, "test", row)
+        captions = tuple(Caption(row, row, s.text, s.to_json()) for s in statements)
+        images.append(
+            Image(row, f"{row}.jpg", Path(f"{row}.jpg"), captions=captions, meaning=scene.to_json())
+        )
+    return Dataset("scenes", tuple(images))
+
+
+def test_the_same_words_hold_wherever_they_were_written() -> None:
+    truth = known_truth(photographs([["a dog", "a red dog"], ["a cat"], ["a dog"]]))
+    everything = truth.holds(np.arange(3), np.arange(4))
+    assert everything.astype(int).tolist() == [[1, 1, 0, 1], [0, 0, 1, 0], [1, 0, 0, 1]]
+    assert truth.holds(np.array([2]), np.array([3, 1])).tolist() == [[True, False]]
+
+
+def test_the_meaning_of_scenes_decides_where_it_is_known() -> None:
+    dataset = scenes(40)
+    captions = list(dataset.captions)
+    images, rows = np.arange(0, 40, 3), np.arange(0, 200, 7)
+    told = known_truth(dataset).holds(images, rows)
+    for at, image in enumerate(images):
+        scene = Scene.from_json(dataset.images[image].meaning or {})
+        for column, caption in enumerate(rows):
+            statement = Statement.from_json(captions[caption].meaning or {})
+            assert told[at, column] == holds(statement, scene)
+    assert told.sum() > len(rows)  # many captions hold of more than their own image
+
+
+def test_one_caption_without_a_meaning_leaves_only_words() -> None:
+    dataset = scenes(2)
+    assert has_meanings(dataset)
+    plain = photographs([["a dog"]]).images
+    assert not has_meanings(Dataset("mixed", dataset.images + plain))
+
+
+def test_captions_know_their_own_image() -> None:
+    assert own_captions(photographs([["a", "b"], [], ["c"]])).tolist() == [0, 0, 2]
