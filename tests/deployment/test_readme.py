@@ -1,0 +1,40 @@
+"""What the README says of settings, targets and files is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from service.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_settings_table_is_that_of_the_service() -> None:
+    rows = re.findall(r"^\| `(HASSE_\w+)` \| (?:`(.*?)`)? ?\| (.+) \|$", README, re.MULTILINE)
+    expected = [
+        (
+            f"HASSE_{name.upper()}",
+            "" if field.default is None else str(field.default),
+            field.description,
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+    assert rows == expected
+
+
+def test_every_make_target_it_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for line in re.findall(r"(?:^|`)make ([a-z -]+?)(?:`|  |$)", README, re.MULTILINE):
+        assert set(line.split()) <= targets, line
+
+
+def test_every_file_of_the_project_it_names_exists() -> None:
+    for name in re.findall(r"`((?:models|index|service|docker|benchmarks)/[\w./-]*)`", README):
+        assert (ROOT / name).exists(), name
+
+
+def test_it_leads_with_the_two_commands() -> None:
+    first = README.index("make demo")
+    assert first < README.index("make test") < README.index("/search/images")
