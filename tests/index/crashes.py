@@ -1,10 +1,11 @@
 """Kill a writer at any of its write points, or fill its disk there, and look at what is left.
 
-    python -m tests.index.crashes FOLDER WORK FIRST STEP COUNT [kill|full]
+    python -m tests.index.crashes FOLDER SEED COUNT
 
-does WORK (`change` or `build`) COUNT times, stopped at write point FIRST, FIRST + STEP and so on,
-and prints one JSON line for each: the fault found, or null. A write point is every call that
-reaches the disk: before it, and, for a write, after half of it; and both sides of a commit.
+does each work (`change` and `build`) COUNT times, stopped in each way (`kill` and `full`) at write
+points chosen by the seed, and prints one JSON line for each: the fault found, or null. A write
+point is every call that reaches the disk: before it, and, for a write, after half of it; and both
+sides of a commit.
 
 Each attempt is a fork of one process that has everything imported, so that hundreds are quick.
 """
@@ -34,7 +35,7 @@ from index.build import build
 from index.catalog import Catalog
 from index.errors import DiskFullError
 from index.store import Index
-from index.terms import CaptionRow, ImageRow, Points
+from index.terms import KINDS, MODES, CaptionRow, ImageRow, Points
 from index.verify import verify
 from tests.index.samples import captions, embeddings, images, model, small_index
 
@@ -52,6 +53,8 @@ class WritePoints:
         self.passed = 0
         self._stop_at = stop_at
         self._full = full
+        # What a killed process wrote is not lost, synced or not; waiting for the disk is.
+        setattr(os, "fsync", lambda _descriptor: None)  # noqa: B010
         for name in ("sync", "sync_folder", "rename", "remove"):
             setattr(durable, name, self._guarded(getattr(durable, name)))
         setattr(durable, "write", self._halved(durable.write))  # noqa: B010
@@ -150,10 +153,7 @@ def held(folder: Path) -> tuple[int, set[int], set[int]]:
     report = verify(folder)
     assert report.ok, report.findings
     with Index.open(folder, threads=1) as index:
-        found = [
-            set(index.search(kind, np.zeros(16), 1000).ids.tolist())
-            for kind in ("image", "caption")
-        ]
+        found = [set(index.search(kind, np.zeros(16), 1000).ids.tolist()) for kind in KINDS]
         assert set(index.images(range(100))) == found[0]
         assert set(index.captions(range(600))) == found[1]
         return index.generation, found[0], found[1]
@@ -250,22 +250,26 @@ def prepare(folder: Path) -> None:
     faiss.omp_set_num_threads(1)
     segment.BOUNDS_FROM_BYTES = 1
     segment.PREFILTER_FROM_ROWS = 16
-    status, said = forked(lambda: small_index(folder / "small").close())
-    assert status == 0, said
+    with small_index(folder / "small") as index:
+        # Every fork inherits the kernels that these have loaded.
+        for kind in KINDS:
+            for mode in MODES:
+                index.search(kind, POINTS[0], 3, mode)
 
 
 def main() -> None:
     """Run the attempts that the command line asks for."""
-    folder, name, first, step, count = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
-    full = sys.argv[6:] == ["full"]
-    place = Path(folder)
+    place, seed, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     prepare(place)
-    total = write_points(place, name)
-    sys.stdout.write(json.dumps({"points": total}) + "\n")
-    for at in range(count):
-        outcome = attempt(place, name, (first + at * step) % total + 1, full=full)
-        sys.stdout.write(json.dumps(outcome) + "\n")
-        sys.stdout.flush()
+    for work in WORKS:
+        total = write_points(place, work)
+        for way in ("kill", "full"):
+            chosen = np.random.default_rng(seed).permutation(total)[:count] + 1
+            for point in chosen.tolist():
+                outcome = attempt(place, work, point, full=way == "full")
+                line = {"work": work, "way": way, "of": total, **outcome}
+                sys.stdout.write(json.dumps(line) + "\n")
+                sys.stdout.flush()
 
 
 if __name__ == "__main__":
