@@ -14,6 +14,8 @@ from service.timing import Stages
 
 # How much the newest search counts in the running mean of how long one takes.
 _WEIGHT = 0.1
+# A search is not begun when it would take more than this share of the deadline.
+_SAFE = 0.8
 
 
 class Admission:
@@ -40,6 +42,13 @@ class Admission:
     def waiting(self) -> int:
         """Count the searches that wait for their turn."""
         return len(self._waiting)
+
+    def refusal(self) -> ServiceError | None:
+        """Return what a search that came now would be refused with, if it would be."""
+        if self._has_room():
+            return None
+        late = self._expected_seconds() > _SAFE * self._deadline
+        return self._busy() if late or len(self._waiting) >= self._queued else None
 
     @asynccontextmanager
     async def enter(self, stages: Stages) -> AsyncIterator[None]:
@@ -71,11 +80,12 @@ class Admission:
             raise self._busy() from None
 
     async def _acquire(self) -> None:
-        if self._active < self._capacity and not self._waiting:
+        if self._has_room():
             self._active += 1
             return
-        if len(self._waiting) >= self._queued or self._expected_wait() > self._deadline:
-            raise self._busy()
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -95,11 +105,15 @@ class Admission:
                 return
         self._active -= 1
 
-    def _expected_wait(self) -> float:
-        return self._mean_seconds * (len(self._waiting) + 1) / self._capacity
+    def _has_room(self) -> bool:
+        return self._active < self._capacity and not self._waiting
+
+    def _expected_seconds(self) -> float:
+        # Its turn comes when those before it had theirs, and then it takes its own time.
+        return self._mean_seconds * ((len(self._waiting) + 1) / self._capacity + 1)
 
     def _retry_after(self) -> int:
-        return max(1, math.ceil(self._expected_wait()))
+        return max(1, math.ceil(self._expected_seconds()))
 
     def _busy(self) -> ServiceError:
         return ServiceError(

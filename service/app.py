@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
-from index.errors import HasseIndexError
-from models.checkpoint import CheckpointError
-from service import errors, introduction, openapi
+from service import errors, openapi
 from service.bodies import Bodies
-from service.device import DeviceError
 from service.edge import Edge
 from service.engine import Engine
-from service.logs import event
+from service.errors import ServiceError
+from service.lifecycle import Lifecycle, Open
 from service.metrics import Metrics
 from service.page.router import router as page
 from service.readiness import Phase, Readiness
@@ -31,8 +27,6 @@ DESCRIPTION = (
     "Search images by what is true of them: which images is this caption true of, and which "
     "captions are true of this image? A hit's violation is 0 when the caption holds."
 )
-
-Open = Callable[[Settings, Metrics, Callable[[], None]], Engine]
 
 
 def create_app(
@@ -53,49 +47,16 @@ def create_app(
     metrics.watch("hasse_body_bytes", lambda: bodies.held)
     metrics.watch("hasse_ready", lambda: float(readiness.phase is Phase.SERVING))
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-
-        def on_death() -> None:
-            loop.call_soon_threadsafe(on_failure, "a worker ended unexpectedly; see the log")
-
-        async def start() -> None:
-            try:
-                engine = await asyncio.to_thread(open_engine, settings, metrics, on_death)
-            except (HasseIndexError, CheckpointError, DeviceError) as error:
-                fail(str(error))
-            except Exception as error:
-                logging.getLogger("hasse").exception("could not start")
-                fail(f"the service could not start ({type(error).__name__}); see the log")
-            else:
-                readiness.engine = app.state.engine = engine
-                if readiness.phase is not Phase.STARTING:
-                    return  # asked to stop while loading: there is nothing to keep fresh
-                readiness.phase = Phase.SERVING
-                event("serving", **introduction.facts(engine))
-                await engine.keep_fresh()
-
-        def fail(sentence: str) -> None:
-            readiness.phase = Phase.FAILED
-            event(sentence, logging.ERROR)
-            on_failure(sentence)
-
-        starting = asyncio.create_task(start())
-        yield
-        readiness.phase = Phase.STOPPING
-        if readiness.engine is not None:
-            starting.cancel()
-        with suppress(asyncio.CancelledError):
-            await starting
-        if readiness.engine is not None:
-            await asyncio.to_thread(readiness.engine.close)
+    def refusal(scope: Scope) -> ServiceError | None:
+        if readiness.engine is None or scope["path"] not in search.PATHS:
+            return None
+        return readiness.engine.admission.refusal()
 
     app = FastAPI(
         title="Hasse",
         description=DESCRIPTION,
         version=version("hasse"),
-        lifespan=lifespan,
+        lifespan=Lifecycle(settings, metrics, readiness, open_engine, on_failure).run,
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
@@ -111,6 +72,6 @@ def create_app(
         app.include_router(router)
     app.include_router(page, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.add_middleware(Edge, metrics=metrics, bodies=bodies)
+    app.add_middleware(Edge, metrics=metrics, bodies=bodies, refusal=refusal)
     openapi.describe(app)
     return app

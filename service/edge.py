@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import secrets
+from collections.abc import Callable
 from time import perf_counter
 
 from starlette.datastructures import MutableHeaders
@@ -33,10 +34,21 @@ _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 
 
 class Edge:
-    """The outermost layer of the application."""
+    """The outermost layer of the application.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, bodies: Bodies) -> None:
+    `refusal` says of a request what it is refused with before anything else is done for it: under
+    overload, what most clients get must cost the least.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        bodies: Bodies,
+        refusal: Callable[[Scope], ServiceError | None],
+    ) -> None:
         self._app = app
+        self._refusal = refusal
         self._metrics = metrics
         self._bodies = bodies
 
@@ -65,7 +77,12 @@ class Edge:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_on)
+            refusal = self._refusal(scope)
+            if refusal is None:
+                await self._app(scope, receive, send_on)
+            else:
+                scope["hasse.reason"] = refusal.reason
+                await problem(refusal, request_id)(scope, receive, send_on)
         except Exception:
             LOGGER.exception("failed", extra={"facts": {"id": request_id}})
             if status != 0:

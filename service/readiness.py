@@ -60,8 +60,7 @@ class Readiness:
             ServiceError: `not_ready`, with the stage that failed.
         """
         engine = self.require_engine()
-        if self.phase is not Phase.SERVING:
-            raise self._not_ready(self.phase.value)
+        self._require_serving()
         async with self._lock:
             if perf_counter() - self._checked > self._settings.ready_seconds:
                 before = self._failure
@@ -73,12 +72,17 @@ class Readiness:
                         logging.WARNING if self._failure else logging.INFO,
                         failure=self._failure or "none",
                     )
+        self._require_serving()  # also when asked to stop in the meantime
         if self._failure is not None:
             raise self._not_ready(self._failure)
         return Ready(
             status="ready",
             checks={"caption_encoder": "ok", "picture_encoder": "ok", "index": "ok"},
         )
+
+    def _require_serving(self) -> None:
+        if self.phase is not Phase.SERVING:
+            raise self._not_ready(self.phase.value)
 
     def _not_ready(self, detail: str) -> ServiceError:
         return ServiceError("not_ready", detail, retry_after=1)

@@ -48,7 +48,8 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
     app = create_app(settings, on_failure=on_failure)
     server = _Server(app, settings)
     try:
-        asyncio.run(server.run_until_stopped(listener, say))
+        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+            runner.run(server.run_until_stopped(listener, say))
     finally:
         listener.close()
         logs.event("stopped")

@@ -12,6 +12,8 @@ from service.timing import Stages
 
 router = APIRouter(tags=["search"])
 
+PATHS = frozenset({"/search/images", "/search/captions"})
+
 _LOAD = ("body_timeout", "busy", "client_gone", "encoding_failed", "not_ready", "late")
 _TIMING = {
     "Server-Timing": {

@@ -168,11 +168,3 @@ def test_a_port_in_use_is_one_sentence_with_the_remedy() -> None:
             listen("127.0.0.1", port)
     with pytest.raises(ServeError, match=r"cannot listen on nowhere\.invalid"):
         listen("nowhere.invalid", 80)
-
-
-def test_an_index_that_is_not_there_ends_the_process_with_one_sentence(tmp_path: Path) -> None:
-    with serving(tmp_path / "none") as server:
-        status, words = server.end()
-    assert status == 1
-    assert words.splitlines()[-1].startswith("error: no index at ")
-    assert "Traceback" not in words

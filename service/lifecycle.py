@@ -1,0 +1,86 @@
+"""From start to stop: the engine is opened in a thread, kept fresh, and closed at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+
+from index.errors import HasseIndexError
+from models.checkpoint import CheckpointError
+from service import introduction
+from service.device import DeviceError
+from service.engine import Engine
+from service.logs import LOGGER, event
+from service.metrics import Metrics
+from service.readiness import Phase, Readiness
+from service.settings import Settings
+
+Open = Callable[[Settings, Metrics, Callable[[], None]], Engine]
+_MISTAKES = (HasseIndexError, CheckpointError, DeviceError)
+
+
+class Lifecycle:
+    """The engine of one application, through the phases of its readiness.
+
+    Args:
+        settings, metrics, readiness: those of the application.
+        open_engine: makes the engine; it runs in a thread.
+        on_failure: told one sentence when there is no engine, or no longer.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        readiness: Readiness,
+        open_engine: Open,
+        on_failure: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._readiness = readiness
+        self._open = open_engine
+        self._on_failure = on_failure
+
+    @asynccontextmanager
+    async def run(self, app: FastAPI) -> AsyncIterator[None]:
+        """Open the engine beside the block, which begins at once; close it after the block."""
+        starting = asyncio.create_task(self._start(app))
+        yield
+        self._readiness.phase = Phase.STOPPING
+        if self._readiness.engine is not None:
+            starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+        if self._readiness.engine is not None:
+            await asyncio.to_thread(self._readiness.engine.close)
+
+    async def _start(self, app: FastAPI) -> None:
+        loop = asyncio.get_running_loop()
+
+        def on_death() -> None:
+            loop.call_soon_threadsafe(self._on_failure, "a worker ended unexpectedly; see the log")
+
+        try:
+            engine = await asyncio.to_thread(self._open, self._settings, self._metrics, on_death)
+        except _MISTAKES as error:
+            self._fail(str(error))
+        except Exception as error:
+            LOGGER.exception("could not start")
+            self._fail(f"the service could not start ({type(error).__name__}); see the log")
+        else:
+            self._readiness.engine = app.state.engine = engine
+            if self._readiness.phase is not Phase.STARTING:
+                return  # asked to stop while loading: there is nothing to keep fresh
+            self._readiness.phase = Phase.SERVING
+            event("serving", **introduction.facts(engine))
+            await engine.keep_fresh()
+
+    def _fail(self, sentence: str) -> None:
+        self._readiness.phase = Phase.FAILED
+        event(sentence, logging.ERROR)
+        self._on_failure(sentence)
