@@ -8,12 +8,14 @@ carries a CRC-32 of its values, because SQLite itself does not notice a byte tha
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, Connection, Engine, ForeignKey, Integer, Table, Text
@@ -248,8 +250,16 @@ def open_catalog(folder: Path, catalog_url: str | None = None) -> Catalog:
 
 
 def sqlite_url(folder: Path) -> sql.URL:
-    """Return where the catalog of an index is unless it is told otherwise."""
-    return sql.URL.create("sqlite", database=str(folder / CATALOG))
+    """Return where the catalog of an index is unless it is told otherwise.
+
+    In a folder that cannot be written SQLite can keep no log, and needs none.
+    """
+    path = folder / CATALOG
+    if path.exists() and not os.access(folder, os.W_OK):
+        waiting = path.with_name(CATALOG + "-wal").exists()
+        query = {"uri": "true", "mode": "ro", "immutable": "0" if waiting else "1"}
+        return sql.URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
+    return sql.URL.create("sqlite", database=str(path))
 
 
 def damaged_rows(catalog: Catalog) -> Iterator[str]:

@@ -5,6 +5,7 @@ They are also the points at which a crash test kills the writer or fills the dis
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from index.errors import IndexLockedError
+from index.errors import IndexLockedError, ReadOnlyIndexError
 
 HASH_BLOCK = 1 << 22  # bytes read at a time while hashing: large enough to keep a disk busy
 
@@ -80,9 +81,19 @@ def locked(path: Path, patience: float) -> Iterator[None]:
 
     Raises:
         IndexLockedError: another writer kept it.
+        ReadOnlyIndexError: the folder cannot be written.
     """
     deadline = time.monotonic() + patience
-    with path.open("a+b") as file:
+    try:
+        lock = path.open("a+b")
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise ReadOnlyIndexError(
+                f"the index {path.parent} cannot be written ({error.strerror}): change the "
+                "permissions of the folder, or write to a copy of it"
+            ) from error
+        raise
+    with lock as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -58,6 +58,10 @@ class IndexLockedError(HasseIndexError):
     """Another process is writing to the index."""
 
 
+class ReadOnlyIndexError(HasseIndexError):
+    """The folder of the index cannot be written."""
+
+
 class BadPointsError(HasseIndexError):
     """Points that cannot be stored; the message names the row and the coordinate."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,12 @@ from index.codes import CodedQueries
 from index.hits import NOTHING, Hits, best, merge
 from index.query import Answer, Query, Stages
 from index.scan import Workers, scan, score_rows
+from index.segment import Segment
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Ids, Mode, Points
+
+if TYPE_CHECKING:
+    from index.accelerator import Accelerator, Resident
 
 # A proof needs an upper bound on the k-th violation that is good to some per cent, which few
 # candidates give; `fast` lives by its candidates alone and takes more.
@@ -27,12 +32,26 @@ _CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 400}
 _CANDIDATES_PER_HIT = 4
 
 
-def search(snapshot: Snapshot, queries: Points, query: Query, workers: Workers) -> list[Answer]:
-    """Answer each of `queries` (B, N) over one generation."""
+def search(
+    snapshot: Snapshot,
+    queries: Points,
+    query: Query,
+    workers: Workers,
+    accelerator: Accelerator | None = None,
+) -> list[Answer]:
+    """Answer each of `queries` (B, N) over one generation.
+
+    What the accelerator holds is scanned there: it reads all points sooner than a CPU reads codes.
+    """
     started = time.perf_counter()
-    tasks, scans = [], []
+    tasks: list[_Task] = []
+    scans: list[LiveSegment] = []
+    residents: list[tuple[LiveSegment, Resident]] = []
     for live in snapshot.of(query.kind):
-        if _is_bounded(live, query.mode):
+        resident = accelerator.resident(live.segment) if accelerator is not None else None
+        if resident is not None and query.mode != "fast":
+            residents.append((live, resident))
+        elif _is_bounded(live, query.mode):
             tasks.append(_Task(live, queries, query, workers))
         else:
             scans.append(live)
@@ -43,6 +62,10 @@ def search(snapshot: Snapshot, queries: Points, query: Query, workers: Workers) 
     best_so_far = _Best(len(queries), query)
     for task in tasks:
         best_so_far.add(task.score_candidates())
+    for live, resident in residents:
+        limits = best_so_far.limits()
+        rows = resident.shortlist(live.dead, queries, query.k, limits)
+        best_so_far.add(_score(live.segment, rows, queries, query.k, limits, workers))
     for live in scans:
         best_so_far.add(_scan(live, queries, query.k, best_so_far.limits(), workers))
     if query.mode == "certified":
@@ -52,8 +75,9 @@ def search(snapshot: Snapshot, queries: Points, query: Query, workers: Workers) 
     ended = time.perf_counter()
 
     batch = max(1, len(queries))
-    scanned = sum(live.live for live in scans)
-    ways = Counter(task.way for task in tasks) + Counter({"scan": len(scans)})
+    scanned = sum(live.live for live in scans) + sum(live.live for live, _ in residents)
+    ways = Counter(task.way for task in tasks)
+    ways += Counter({"scan": len(scans), "device": len(residents)})
     return [
         Answer(
             ids=found.ids,
@@ -126,7 +150,7 @@ class _Task:
     def score_candidates(self) -> list[Hits]:
         """Return the candidates' hits."""
         limits = np.full(len(self.queries), self.query.limit)
-        return self._score(self.candidates, limits)
+        return self._hits(self.candidates, limits)
 
     def score_survivors(self, limits: NDArray[np.float64]) -> list[Hits]:
         """Return the hits among all other rows whose violation may be within the limits."""
@@ -138,7 +162,7 @@ class _Task:
             rows[~np.isin(rows, known, assume_unique=True)]
             for rows, known in zip(possible, self.candidates, strict=True)
         ]
-        return self._score(self.survivors, limits)
+        return self._hits(self.survivors, limits)
 
     def scored(self, b: int) -> int:
         """Return how many rows were scored exactly for query b."""
@@ -152,17 +176,9 @@ class _Task:
             return False
         return self.others[b] > int(self.coded.thresholds(np.array([limit]))[0])
 
-    def _score(self, chosen: list[Ids], limits: NDArray[np.float64]) -> list[Hits]:
-        segment = self.live.segment
-        return [
-            best(
-                segment.ids[rows],
-                score_rows(segment.points, rows, point, segment.form, self.workers),
-                self.query.k,
-                limit,
-            )
-            for rows, point, limit in zip(chosen, self.queries, limits.tolist(), strict=True)
-        ]
+    def _hits(self, rows: list[Ids], limits: NDArray[np.float64]) -> list[Hits]:
+        k, segment = self.query.k, self.live.segment
+        return _score(segment, rows, self.queries, k, limits, self.workers)
 
 
 def _is_bounded(live: LiveSegment, mode: Mode) -> bool:
@@ -190,3 +206,23 @@ def _scan(
         limits=limits,
         workers=workers,
     )
+
+
+def _score(
+    segment: Segment,
+    chosen: list[Ids],
+    queries: Points,
+    k: int,
+    limits: NDArray[np.float64],
+    workers: Workers,
+) -> list[Hits]:
+    """Score chosen rows exactly; return the k best of each query."""
+    return [
+        best(
+            segment.ids[rows],
+            score_rows(segment.points, rows, point, segment.form, workers),
+            k,
+            limit,
+        )
+        for rows, point, limit in zip(chosen, queries, limits.tolist(), strict=True)
+    ]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,13 +39,23 @@ from index.staging import SEGMENTS
 from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, Points
 from index.writer import LOCK, Writer, writing
 
+if TYPE_CHECKING:
+    from index.accelerator import Accelerator
+
 LOCK_PATIENCE = 10.0  # seconds that an add or a remove waits for another process
 
 
 class Index:
     """A searchable collection. Any number of threads may search while one writes."""
 
-    def __init__(self, folder: Path, catalog: Catalog, verify: Verify, threads: int | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        catalog: Catalog,
+        verify: Verify = "checksums",
+        threads: int | None = None,
+        device: str = "cpu",
+    ) -> None:
         self.folder = folder
         self.catalog = catalog
         self._verify: Verify = verify
@@ -53,6 +63,8 @@ class Index:
         self._refreshing = threading.Lock()
         self._writing = threading.Lock()
         self._snapshot = load(folder, catalog, verify)
+        self._accelerator = _accelerator(device)
+        self._keep()
 
     @classmethod
     def create(
@@ -83,7 +95,7 @@ class Index:
                 (folder / SEGMENTS).mkdir(exist_ok=True)
                 changes.create(catalog, model)
                 durable.sync_folder(folder)
-        return cls(folder, catalog, "checksums", threads)
+        return cls(folder, catalog, threads=threads)
 
     @classmethod
     def open(
@@ -94,11 +106,14 @@ class Index:
         verify: Verify = "checksums",
         catalog_url: str | None = None,
         threads: int | None = None,
+        device: str = "cpu",
     ) -> Index:
         """Open an index for searching and writing.
 
         `fingerprint` is that of the model which will encode the queries. `verify="checksums"`
         reads every file once (about 1 to 2 GB/s); `"sizes"` trusts contents of the right size.
+        `threads` run the kernels, as many as there are cores unless said otherwise. On a `device`
+        such as "cuda", large segments that fit into its memory are scanned there.
 
         Raises:
             MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to open.
@@ -107,7 +122,7 @@ class Index:
         """
         folder = folder.resolve()
         catalog = open_catalog(folder, catalog_url)
-        index = cls(folder, catalog, verify, threads)
+        index = cls(folder, catalog, verify, threads, device)
         index._check_counts()
         model = index.model
         if fingerprint is not None and fingerprint != model.fingerprint:
@@ -156,6 +171,7 @@ class Index:
             if self.catalog.generation() == self._snapshot.generation:
                 return False
             self._snapshot = load(self.folder, self.catalog, self._verify, self._snapshot)
+            self._keep()
             return True
 
     def search(
@@ -199,7 +215,8 @@ class Index:
         """
         snapshot = self._snapshot
         query = Query(kind, k, mode, candidates, max_violation)
-        return search(snapshot, checked_queries(points, snapshot.model), query, self._workers)
+        queries = checked_queries(points, snapshot.model)
+        return search(snapshot, queries, query, self._workers, self._accelerator)
 
     def image(self, image_id: int) -> ImageRow | None:
         """Return one image, or None."""
@@ -308,6 +325,10 @@ class Index:
                 yield writer
             self.refresh()
 
+    def _keep(self) -> None:
+        if self._accelerator is not None:
+            self._accelerator.keep([live.segment for live in self._snapshot.segments])
+
     def _check_counts(self) -> None:
         while True:
             counts, snapshot = self.catalog.counts(), self._snapshot
@@ -319,6 +340,15 @@ class Index:
                     f"{self.catalog.url.database} knows {counts[wrong[0]]:,} {wrong[0]}s and the "
                     f"segments hold {snapshot.live(wrong[0]):,}: {REMEDY}"
                 )
+
+
+def _accelerator(device: str) -> Accelerator | None:
+    if device == "cpu":
+        return None
+    # Only where there is a device is torch worth the seconds of its import.
+    from index.accelerator import Accelerator
+
+    return Accelerator(device)
 
 
 @dataclass(frozen=True, slots=True)

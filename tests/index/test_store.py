@@ -20,6 +20,7 @@ from index.errors import (
     MissingIndexError,
     ModelMismatchError,
     NotAnIndexError,
+    ReadOnlyIndexError,
 )
 from index.store import Index
 from index.terms import KINDS, MODES, CaptionRow
@@ -248,6 +249,26 @@ def test_a_second_writer_is_told_of_the_first(tmp_path: Path) -> None:
         ):
             pass
         index.add(images([80]), np.zeros((1, 16)))
+
+
+def test_an_index_in_a_folder_that_cannot_be_written_is_searched_and_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_index(tmp_path / "i ?#") as index:
+        before = index.search("image", np.ones(16), 5).ids.tolist()
+    (tmp_path / "i ?#" / "lock").unlink()
+    # Tests may run as root, whom permissions do not stop.
+    monkeypatch.setattr("os.access", lambda *_args: False)
+    with Index.open(tmp_path / "i ?#") as index:
+        assert index.search("image", np.ones(16), 5).ids.tolist() == before
+        assert {path.name for path in index.folder.iterdir()} == {"catalog.db", "segments"}
+
+        def refused(*_args: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(Path, "open", refused)
+        with pytest.raises(ReadOnlyIndexError, match=r"cannot be written \(Permission denied\)"):
+            index.remove([1])
 
 
 def test_every_answer_belongs_to_one_generation_while_pictures_come_and_go(
