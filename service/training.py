@@ -167,7 +167,8 @@ def from_pictures(
                 skipped=skipped,
             ),
             mirror=mirror,
-            bfloat16=config.precision == "bfloat16",
+            # What is measured is the model as it will be used, in float32.
+            bfloat16=config.precision == "bfloat16" and part == "train",
         )
         for part, collection in zip(("train", "val"), collections, strict=True)
     )

@@ -22,7 +22,9 @@ from models.scenes.scene import Entity, Relation, Scene, Situation, Statement
 from models.scenes.wording import write
 
 # How many concepts each of the five captions of a scene names; None is everything.
-LEVELS: tuple[tuple[int, ...] | None, ...] = (None, (4, 5), (3,), (2,), (1, 2))
+LEVELS: tuple[tuple[int, ...] | None, ...] = (None, (3, 4), (2, 3), (2,), (1, 2))
+# Eight colours share what is said of colour, so it is said more often than other attributes.
+_COLOUR_WEIGHT = 5.0
 _SIZED_KINDS = (*SIZED, "dog")
 _BUSY = ("holding", "reading", "flying")  # said without saying that somebody stands
 _VAGUE = {"thing": 0.4}
@@ -127,7 +129,7 @@ class _Draft:
         objects = {link.object for link in self.links}
         subjects = [index for index in self.chosen if index not in objects]
         for index in self.chosen:
-            ways.extend((way, 1.2) for way in self._attributes(index))
+            ways.extend(self._attributes(index))
         if len(subjects) < 2:
             for index in range(len(self.scene.entities)):
                 if index not in self.chosen and self._apart(index):
@@ -173,7 +175,7 @@ class _Draft:
         self.chosen[index] = Entity(self._level(self.scene.entities[index].kind, 0.5))
         self.count += 1
 
-    def _attributes(self, index: int) -> list[Callable[[], None]]:
+    def _attributes(self, index: int) -> list[tuple[Callable[[], None], float]]:
         whole, said = self.scene.entities[index], self.chosen[index]
         found: dict[str, str | bool] = {}
         plain = is_a(whole.kind, "thing") and said.kind != whole.kind
@@ -201,7 +203,10 @@ class _Draft:
         def way(name: str, value: str | bool) -> Callable[[], None]:
             return lambda: self._say(index, name, value)
 
-        return [way(name, value) for name, value in found.items()]
+        return [
+            (way(name, value), _COLOUR_WEIGHT if name == "colour" else 1.2)
+            for name, value in found.items()
+        ]
 
     def _say(self, index: int, name: str, value: str | bool) -> None:
         self.chosen[index] = replace(self.chosen[index], **{name: value})  # type: ignore[arg-type]

@@ -47,9 +47,7 @@ def test_the_fingerprint_follows_what_decides_the_encoding(tmp_path: Path) -> No
     assert checkpoint.fingerprint(tmp_path / "b") == first
 
 
-@pytest.mark.parametrize(
-    "name", [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.VOCABULARY]
-)
+@pytest.mark.parametrize("name", [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.VOCABULARY])
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     tiny_checkpoint(tmp_path)
     (tmp_path / name).unlink()
@@ -57,9 +55,7 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
         checkpoint.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name", [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.VOCABULARY]
-)
+@pytest.mark.parametrize("name", [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.VOCABULARY])
 def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     tiny_checkpoint(tmp_path)
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:10])
