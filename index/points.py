@@ -15,6 +15,8 @@ from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
 from index.scan import read_only
 from index.terms import CaptionRow, Ids, ImageRow, Kind, Points, Score
 
+_READ_BYTES = 1 << 20
+
 
 def checked(kind: Kind, ids: ArrayLike, points: ArrayLike, dimension: int, score: Score) -> Points:
     """Return `points` as float32 (R, N), or say which row cannot be stored.
@@ -145,13 +147,14 @@ class GrowingArray:
 
 
 def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Map a `.npy` file read-only.
+    """Map a `.npy` file read-only; read it where it is small, since a map costs a descriptor.
 
     Raises:
         DamagedIndexError: it is not an array, or not the one expected.
     """
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        small = path.stat().st_size <= _READ_BYTES
+        array = np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
     except ValueError as error:
         raise DamagedIndexError(f"{path} is not an array file ({error}): {REMEDY}") from error
     if array.shape != shape or array.dtype != dtype:

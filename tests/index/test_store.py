@@ -251,6 +251,17 @@ def test_a_second_writer_is_told_of_the_first(tmp_path: Path) -> None:
         index.add(images([80]), np.zeros((1, 16)))
 
 
+def test_many_small_additions_keep_few_files_open(tmp_path: Path) -> None:
+    descriptors = Path("/proc/self/fd")
+    with Index.create(tmp_path / "i", model()) as index:
+        index.add(images([0]), np.ones((1, 16)))
+        before = len(list(descriptors.iterdir()))
+        for id_ in range(1, 30):
+            index.add(images([id_]), np.ones((1, 16)))
+        assert index.search("image", np.ones(16), 100).searched == 30
+        assert len(list(descriptors.iterdir())) <= before + 2
+
+
 def test_an_index_in_a_folder_that_cannot_be_written_is_searched_and_not_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,7 +307,7 @@ def test_every_answer_belongs_to_one_generation_while_pictures_come_and_go(
             return looked
 
         def change() -> None:
-            for step in range(10, 40):
+            for step in range(10, 28):
                 now = alive[max(alive)]
                 following = max(alive) + 1
                 if step % 3:
