@@ -48,9 +48,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print what was imported as J
 def scenes(
     *,
     out: Out = Path("data/scenes"),
-    train: Annotated[int, typer.Option(min=0, help="How many pictures to train on.")] = 8000,
+    train: Annotated[int, typer.Option(min=0, help="How many pictures to train on.")] = 16_000,
     val: Annotated[int, typer.Option(min=0, help="How many to choose the best epoch by.")] = 1000,
-    test: Annotated[int, typer.Option(min=0, help="How many to measure on.")] = 2000,
+    test: Annotated[int, typer.Option(min=0, help="How many to measure on.")] = 1000,
     seed: Annotated[int, typer.Option(help="Another seed draws other scenes.")] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, show_default="one a core", help="Processes that draw.")

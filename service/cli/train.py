@@ -132,8 +132,8 @@ def train(
     """
     from models import trainer
     from models.datasets import load
+    from models.presets import PRESETS
     from service import training
-    from service.cli.presets import PRESETS
     from service.device import pick_device
 
     start = PRESETS[preset or ("paper" if features else "scenes")]
@@ -190,9 +190,10 @@ def train(
 
 def _tell(report: Report, epochs: int, now: Progress) -> None:
     """Show where a training is, and a line for each epoch."""
-    done = now.epoch * now.steps + now.step
-    report(done, epochs * now.steps, f"epoch {now.epoch + 1} of {epochs}, loss {now.loss:.3f}")
-    if now.validation is not None:
+    if now.validation is None:
+        done = now.epoch * now.steps + now.step
+        report(done, epochs * now.steps, f"epoch {now.epoch + 1} of {epochs}, loss {now.loss:.3f}")
+    else:
         found = now.validation
         typer.echo(
             f"epoch {now.epoch + 1} of {epochs}: loss {now.loss:.3f}, "

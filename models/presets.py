@@ -1,0 +1,56 @@
+"""Ways to train that are known to work, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from models.model import ModelConfig
+from models.pictures import Preprocessing
+from models.trainer import TrainingConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A training and how it reads pictures when the backbone learns too.
+
+    Attributes:
+        config: what to train and how.
+        mirror: whether a picture and its mirror image have the same captions.
+    """
+
+    config: TrainingConfig
+    mirror: bool = True
+
+
+PRESETS: Mapping[str, Preset] = {
+    # Vendrov et al., section 4.4: on cached features of a frozen network.
+    "paper": Preset(TrainingConfig()),
+    # The built-in model: a small network learns from scratch, with the caption encoder. Small
+    # things decide what is true of a scene, hence the maxima; images are the costly part of a
+    # step, hence four captions to each.
+    "scenes": Preset(
+        TrainingConfig(
+            model=ModelConfig(
+                backbone="regnet_x_400mf",
+                pooling="max",
+                dimension=512,
+                word_dimension=128,
+                max_words=64,
+            ),
+            preprocessing=Preprocessing(
+                resize=140, crop=128, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25)
+            ),
+            epochs=14,
+            captions_per_image=4,
+            learning_rate=2e-3,
+            schedule="cosine",
+            warm_up=100,
+            weight_decay=1e-4,
+            patience=14,
+            unknown_rate=0.005,
+            precision="bfloat16",
+            saved_dtype="float16",
+        ),
+    ),
+}
