@@ -111,7 +111,8 @@ class Index:
         """Open an index for searching and writing.
 
         `fingerprint` is that of the model which will encode the queries. `verify="checksums"`
-        reads every file once (about 1 to 2 GB/s); `"sizes"` trusts contents of the right size.
+        reads every file once (about 1 to 2 GB/s); `"sizes"` trusts contents of the right size,
+        except those that FAISS reads.
         `threads` run the kernels, as many as there are cores unless said otherwise. On a `device`
         such as "cuda", large segments that fit into its memory are scanned there.
 

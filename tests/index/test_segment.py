@@ -108,6 +108,19 @@ def test_a_truncated_grown_or_missing_file_is_found_and_named_without_reading_it
         Segment.open(tmp_path / "s", record, verify)  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("everywhere_bounded")
+def test_faiss_never_reads_a_file_that_was_changed(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    record = write_segment(tmp_path / "s", "image", "order", np.arange(64), embeddings(rng, 64, 4))
+    path = tmp_path / "s" / "prefilter.faiss"
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(ChecksumError, match=r"prefilter\.faiss was changed"):
+        Segment.open(tmp_path / "s", record, "sizes")
+
+
 def test_a_manifest_of_another_segment_is_refused(tmp_path: Path, rng: np.random.Generator) -> None:
     points = embeddings(rng, 5, 4)
     record = write_segment(tmp_path / "one", "image", "order", np.arange(5), points)
