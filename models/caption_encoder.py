@@ -16,12 +16,14 @@ class CaptionEncoder(nn.Module):
         product: the type in which the GRU multiplies matrices; bfloat16 trains faster.
     """
 
-    def __init__(self, words: int, word_dimension: int, dimension: int) -> None:
+    def __init__(
+        self, words: int, word_dimension: int, dimension: int, word_range: float = 0.1
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(words, word_dimension, padding_idx=PADDING)
         self.gru = GRU(word_dimension, dimension)
         self.product = torch.float32
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        nn.init.uniform_(self.embedding.weight, -word_range, word_range)
         with torch.no_grad():
             self.embedding.weight[PADDING].zero_()
 

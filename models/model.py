@@ -35,6 +35,9 @@ class ModelConfig:
         dimension: N, the dimension of a point; also the width of the GRU.
         word_dimension: the dimension of a word vector.
         max_words: words of a caption beyond this many are not read.
+        word_range: word vectors start uniform between minus and plus this. The paper's 0.1 makes
+            all words nearly alike at first: fine where a caption's words point to its image
+            together, slow where a single one (a colour) has to.
     """
 
     score: Score = "order"
@@ -43,6 +46,7 @@ class ModelConfig:
     dimension: int = 1024
     word_dimension: int = 300
     max_words: int = 100
+    word_range: float = 0.1
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:
@@ -51,6 +55,8 @@ class ModelConfig:
             raise ValueError(f"pooling is average or max, not '{self.pooling}'")
         if min(self.dimension, self.word_dimension, self.max_words) < 1:
             raise ValueError("dimension, word_dimension and max_words are at least 1")
+        if self.word_range <= 0:
+            raise ValueError("word_range is above 0")
 
 
 class OrderEmbedding(nn.Module):
@@ -67,7 +73,9 @@ class OrderEmbedding(nn.Module):
         self.config = config
         self.vocabulary = vocabulary
         self.preprocessing = preprocessing
-        self.captions = CaptionEncoder(len(vocabulary), config.word_dimension, config.dimension)
+        self.captions = CaptionEncoder(
+            len(vocabulary), config.word_dimension, config.dimension, config.word_range
+        )
         backbone = build_backbone(config.backbone)
         if config.pooling == "max":
             backbone.pool_maxima()
