@@ -17,28 +17,27 @@ from PIL import Image
 from index.errors import IndexLockedError, MissingIndexError, ModelMismatchError
 from index.info import IndexInfo
 from index.store import Index
-from index.terms import MODES, CaptionRow, ImageRow, Kind
+from index.terms import MODES, ImageRow, Kind
 from models import checkpoint
 from models.checkpoint import Checkpoint, CheckpointError
 from service.admission import Admission
+from service.answers import caption_hits, caption_record, image_hits
 from service.device import pick_device
-from service.encoding import Encoder, Point
+from service.encoding import Encoder
 from service.errors import ServiceError, invalid
 from service.logs import event
 from service.metrics import Metrics
 from service.pictures import Pictures
 from service.schemas import (
     CaptionAnswer,
-    CaptionHit,
     CaptionRecord,
     ImageAnswer,
-    ImageHit,
     ImageRecord,
     SearchOptions,
     image_url,
     thumbnail_url,
 )
-from service.searching import Found, Searcher
+from service.searching import Searcher
 from service.settings import Settings
 from service.timing import Stages
 
@@ -143,7 +142,7 @@ class Engine:
         async with self.admission.enter(stages):
             point = await self.encoder.caption(caption, stages)
             found = await self.searcher.search("image", point, options, stages)
-        hits = _image_hits(found)
+        hits = image_hits(found)
         self._finish(stages)
         return ImageAnswer.model_construct(
             hits=hits,
@@ -190,7 +189,7 @@ class Engine:
             width=row.width,
             height=row.height,
             split=row.split,
-            captions=[_caption_record(caption) for caption in captions],
+            captions=[caption_record(caption) for caption in captions],
             image_url=image_url(row.id),
             thumbnail_url=thumbnail_url(row.id),
         )
@@ -200,7 +199,7 @@ class Engine:
         rows = await self.in_catalog(lambda: self.index.captions([caption_id]))
         if caption_id not in rows:
             raise ServiceError("not_found", f"there is no caption with the id {caption_id}")
-        return _caption_record(rows[caption_id])
+        return caption_record(rows[caption_id])
 
     async def picture_path(self, image_id: int) -> Path:
         """Return where the picture of an image lies; raises ServiceError `not_found`."""
@@ -225,7 +224,7 @@ class Engine:
         pixels = await self.pictures.pixels(source, stages)
         point = await self.encoder.picture(pixels, stages)
         found = await self.searcher.search("caption", point, options, stages)
-        hits = _caption_hits(found)
+        hits = caption_hits(found)
         self._finish(stages)
         return CaptionAnswer.model_construct(
             hits=hits,
@@ -308,48 +307,3 @@ def _warm(checkpoint: Checkpoint, index: Index) -> None:
         for mode in MODES:
             for batch in (points, np.repeat(points, 2, axis=0)):
                 index.search_batch(kind, batch, 1, mode)
-
-
-def _image_hits(found: Found) -> list[ImageHit]:
-    hits: list[ImageHit] = []
-    for image_id, violation in zip(found.answer.ids, found.answer.violations, strict=True):
-        row = found.images.get(int(image_id))
-        if row is not None:
-            hits.append(
-                ImageHit.model_construct(
-                    rank=len(hits) + 1,
-                    image_id=row.id,
-                    file_name=row.file_name,
-                    violation=_plain(violation),
-                    captions=[caption.text for caption in found.captions_of[row.id]],
-                    image_url=image_url(row.id),
-                    thumbnail_url=thumbnail_url(row.id),
-                )
-            )
-    return hits
-
-
-def _caption_hits(found: Found) -> list[CaptionHit]:
-    hits: list[CaptionHit] = []
-    for caption_id, violation in zip(found.answer.ids, found.answer.violations, strict=True):
-        row = found.captions.get(int(caption_id))
-        if row is not None:
-            hits.append(
-                CaptionHit.model_construct(
-                    rank=len(hits) + 1,
-                    caption_id=row.id,
-                    image_id=row.image_id,
-                    caption=row.text,
-                    violation=_plain(violation),
-                )
-            )
-    return hits
-
-
-def _plain(violation: Point) -> float:
-    # The shortest decimal that names the float32: 0.0123, not 0.012299999594688416.
-    return float(str(violation))
-
-
-def _caption_record(row: CaptionRow) -> CaptionRecord:
-    return CaptionRecord(caption_id=row.id, image_id=row.image_id, caption=row.text)
