@@ -27,7 +27,7 @@ from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from index.kernels import kernel, relative_error
+from index.kernels import kernel, prefetch, relative_error
 from index.terms import Form, Points
 
 BLOCK = 256
@@ -156,9 +156,9 @@ def _accumulator(form: Form) -> Any:
             )
             start = builder.gep(arrays[0].data, [column])
             sums_at = builder.gep(arrays[7].data, [builder.mul(args[2], _const(_STRIP))])
-            _emit(
-                builder, form, start, (arrays[3].data, arrays[4].data), (args[5], args[6]), sums_at
-            )
+            query = (arrays[3].data, arrays[4].data)
+            block_bytes = builder.mul(dimension, _const(BLOCK))
+            _emit(builder, form, (start, block_bytes), query, (args[5], args[6]), sums_at)
             return context.get_dummy_value()
 
         return types.void(codes, whole, whole, order, asked, whole, whole, sums), generate
@@ -170,18 +170,21 @@ def _const(value: int) -> Any:
     return ir.Constant(_INT, value)
 
 
-def _emit(builder: Any, form: Form, start: Any, query: Any, coordinates: Any, sums: Any) -> None:
+def _emit(builder: Any, form: Form, codes: Any, query: Any, coordinates: Any, sums: Any) -> None:
     words = _STRIP // 4
     places = [
         builder.bitcast(builder.gep(sums, [_const(part * words)]), _WORDS.as_pointer())
         for part in range(4)
     ]
     totals = [cgutils.alloca_once_value(builder, builder.load(at, align=4)) for at in places]
+    start, block_bytes = codes
     order, asked = query
     with cgutils.for_range_slice(builder, *coordinates, _const(1), _INT) as (at, _):
         coordinate = builder.sext(builder.load(builder.gep(order, [at])), _INT)
         place = builder.gep(start, [builder.mul(coordinate, _const(BLOCK))])
         stored = builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1)
+        # No hardware foresees the order of a query's coordinates: ask for the next block's now.
+        prefetch(builder, builder.gep(place, [block_bytes]))
         wanted = _splat(builder, builder.load(builder.gep(asked, [at])))
         ends = (wanted, stored) if form is Form.QUERY_ABOVE else (stored, wanted)
         gap = builder.bitcast(_subtract(builder, *ends), _SHORTS)

@@ -36,6 +36,8 @@ _WIDTH = 16
 _FLOAT = ir.FloatType()
 _INT = ir.IntType(64)
 _VECTOR = ir.VectorType(_FLOAT, _WIDTH)
+_ZERO = ir.Constant(_INT, 0)
+_ROWS_AHEAD = 2  # that are fetched while one is scored: nothing foresees which rows are chosen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,6 +58,15 @@ def relative_error(dimension: int) -> float:
     Stability of Numerical Algorithms", lemma 3.1).
     """
     return 2 * (2 + -(-dimension // LANES) + 6) * 2.0**-24
+
+
+def prefetch(builder: Any, pointer: Any) -> None:
+    """Emit a hint that the cache line at `pointer` will be read; any address is allowed."""
+    number = ir.IntType(32)
+    signature = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+    hint = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], signature)
+    # To be read, worth keeping in the second-level cache, data.
+    builder.call(hint, [pointer, *(ir.Constant(number, value) for value in (0, 2, 1))])
 
 
 def _term(builder: Any, form: Form, stored: Any, query: Any, total: Any) -> Any:
@@ -182,6 +193,22 @@ def _scorer(form: Form, together: int) -> Any:
     return intrinsic(typed)
 
 
+def _fetcher(_context: Any, points: Any, row: Any) -> Any:
+    """Type the operation that asks for a row of points (R, N) to be brought to the cache."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        store = context.make_array(signature.args[0])(context, builder, args[0])
+        dimension = builder.extract_value(store.shape, 1)
+        first = builder.gep(store.data, [builder.mul(args[1], dimension)])
+        line = ir.Constant(_INT, _WIDTH)
+        with cgutils.for_range_slice(builder, _ZERO, dimension, line, _INT) as (at, _):
+            prefetch(builder, builder.gep(first, [at]))
+        return context.get_dummy_value()
+
+    return types.void(points, row), generate
+
+
+_fetch_row: Any = intrinsic(_fetcher)
 _above, _below, _cosine = (_scorer(form, 1) for form in Form)
 _above_4, _below_4, _cosine_4 = (_scorer(form, QUERIES_TOGETHER) for form in Form)
 
@@ -281,5 +308,8 @@ def scan_rows(
 
 @kernel
 def score_rows(points: Points, rows: Ids, query: Points, form: int, violations: Points) -> None:
+    """Score chosen rows (n,) of points (R, N) with one query (1, N): violations (n,)."""
     for at in range(rows.shape[0]):
+        if at + _ROWS_AHEAD < rows.shape[0]:
+            _fetch_row(points, rows[at + _ROWS_AHEAD])
         violations[at] = _score(points, rows[at], query, 0, form)
