@@ -148,7 +148,9 @@ def train(
         "margin": margin,
         "seed": seed,
     }
-    choices: dict[str, object] = dict(pairs(more or ()))
+    # A preset's pooling suits its own network; not every other one can do it.
+    choices: dict[str, object] = {"pooling": "average"} if backbone else {}
+    choices |= dict(pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
     config = training.with_choices(start.config, choices)
     place = pick_device(device)
