@@ -98,6 +98,7 @@ def save(
     write_whole(folder / VOCABULARY, words.encode())
     partial = folder / f"{WEIGHTS}.partial"
     save_file(weights, partial)
+    partial.chmod(0o644)  # safetensors makes it its owner's alone; a container reads it as another
     put_in_place(partial, folder / WEIGHTS)
 
 
