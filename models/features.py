@@ -6,12 +6,8 @@ averaged over the crops, after the network's last ReLU, as the paper does.
 
 from __future__ import annotations
 
-import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,18 +17,16 @@ from torch import Tensor
 
 from models.backbone import Backbone
 from models.datasets import Dataset, Image
+from models.decoding import Decoded, decoded
 from models.feature_store import Appender, FeaturesError, FeatureStore, Maker, appending, name_hash
-from models.pictures import PictureError, Preprocessing, open_picture
+from models.pictures import PictureError, Preprocessing
 
 __all__ = ["ExtractionStopped", "FeatureStore", "FeaturesError", "extract"]
 
-BATCHES_AHEAD = 2  # decoded while the network works on one
 # Whichever comes first. A commit waits for the disk, so it should be rare; a kill loses what
 # was done since.
 COMMIT_IMAGES = 1024
 COMMIT_SECONDS = 30.0
-
-_Decoded = tuple[Image, Future[Tensor]]
 
 
 class ExtractionStopped(Exception):
@@ -75,7 +69,7 @@ def extract(
         done = len(dataset) - len(todo)
         committed_at, since = time.monotonic(), 0
         try:
-            for batch in _decoded(todo, preprocessing, pictures_per_batch, workers):
+            for batch in decoded(todo, preprocessing, pictures_per_batch, workers):
                 images, pixels = _readable(batch, writer, skipped)
                 if images:
                     features = _features(network, pixels, batch_size, torch.device(device))
@@ -128,30 +122,8 @@ def _remaining(dataset: Dataset, writer: Appender) -> list[Image]:
     return sorted(missing, key=lambda image: image.id in writer.skipped)
 
 
-def _decoded(
-    images: Sequence[Image], preprocessing: Preprocessing, size: int, workers: int | None
-) -> Iterator[list[_Decoded]]:
-    """Yield batches of pictures that threads are decoding ahead of the reader."""
-
-    def decode(image: Image) -> Tensor:
-        return preprocessing.apply(open_picture(image.path, at_least=preprocessing.resize))
-
-    source = iter(images)
-    waiting: deque[list[_Decoded]] = deque()
-    pool = ThreadPoolExecutor(workers or os.cpu_count(), thread_name_prefix="decode")
-    try:
-        while True:
-            while len(waiting) <= BATCHES_AHEAD and (batch := list(islice(source, size))):
-                waiting.append([(image, pool.submit(decode, image)) for image in batch])
-            if not waiting:
-                return
-            yield waiting.popleft()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
 def _readable(
-    batch: list[_Decoded], writer: Appender, skipped: Callable[[str], None] | None
+    batch: list[Decoded], writer: Appender, skipped: Callable[[str], None] | None
 ) -> tuple[list[Image], list[Tensor]]:
     images: list[Image] = []
     pixels: list[Tensor] = []

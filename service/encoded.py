@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
-from models.features import FeaturesError, FeatureStore
 from torch import Tensor
 
 from models.datasets import Dataset, DatasetError, Image
+from models.decoding import decoded
+from models.features import FeaturesError, FeatureStore
 from models.model import OrderEmbedding, Points
-from models.pictures import PictureError, Preprocessing, open_picture
+from models.pictures import PictureError
 
 Skipped = Callable[[str], None]
 Progress = Callable[[int, int], None]
-
-BATCHES_AHEAD = 2  # decoded while the model works on one
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ class ImageSource:
     def _from_pictures(
         self, model: OrderEmbedding, images: Iterable[Image]
     ) -> Iterator[tuple[list[Image], Points]]:
-        for batch in _decoded(images, model.preprocessing, self.batch_size, self.workers):
+        for batch in decoded(images, model.preprocessing, self.batch_size, self.workers):
             good: list[Image] = []
             pixels: list[Tensor] = []
             for image, future in batch:
@@ -99,29 +95,6 @@ def require_features_of(model: OrderEmbedding, store: FeatureStore, folder: Path
             f"the features in {folder} were not made with the network of this model "
             f"({backbone.name}): run 'hasse features' with it, or leave --features out"
         )
-
-
-def _decoded(
-    images: Iterable[Image], preprocessing: Preprocessing, batch_size: int, workers: int | None
-) -> Iterator[list[tuple[Image, Future[Tensor]]]]:
-    """Yield batches that threads decode ahead of the reader."""
-
-    def decode(image: Image) -> Tensor:
-        return preprocessing.apply(open_picture(image.path, at_least=preprocessing.resize))
-
-    source = iter(images)
-    waiting: deque[list[tuple[Image, Future[Tensor]]]] = deque()
-    pool = ThreadPoolExecutor(workers or os.cpu_count(), thread_name_prefix="decode")
-    try:
-        while True:
-            while len(waiting) <= BATCHES_AHEAD and (batch := list(islice(source, batch_size))):
-                waiting.append([(image, pool.submit(decode, image)) for image in batch])
-            if not waiting:
-                return
-            yield waiting.popleft()
-    finally:
-        # Reached early on Ctrl-C, when what is still waiting is no longer wanted.
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True)

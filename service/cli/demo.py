@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -68,10 +68,15 @@ def demo(
         # A port in use is better said before the work than after it.
         listen(settings.host, settings.port).close()
     built_in = checkpoint.load(checkpoint.pretrained())
-    if _must_be_built(settings.index, built_in, count):
+    present = _what_is_there(settings.index, built_in, count)
+    if present == "former":
+        shutil.rmtree(settings.index)
+    if present in {"nothing", "former"}:
         _build(_scenes(pictures, count or COUNT), built_in, settings.index)
     if serve:
-        run(settings, typer.echo)
+        # The index remembers where its model was; a checkout may have moved since.
+        model = None if present == "foreign" else built_in.folder
+        run(settings.model_copy(update={"model": settings.model or model}), typer.echo)
 
 
 def _scenes(folder: Path, count: int) -> Dataset:
@@ -90,10 +95,11 @@ def _scenes(folder: Path, count: int) -> Dataset:
         return generate(folder, train=0, val=0, test=count, progress=report)
 
 
-def _must_be_built(folder: Path, model: Checkpoint, count: int | None) -> bool:
-    """Tell whether there is no index, or one by an earlier version of this model, now removed.
-
-    Any other index is somebody's own: it is left alone, and served.
+def _what_is_there(
+    folder: Path, model: Checkpoint, count: int | None
+) -> Literal["nothing", "current", "former", "foreign"]:
+    """Tell what the folder holds: no index, or one by this model, by a former state of it, or
+    by another, which is somebody's own: it is left alone, and served.
 
     Raises:
         Mistake: another number of scenes was asked for than there is.
@@ -106,19 +112,18 @@ def _must_be_built(folder: Path, model: Checkpoint, count: int | None) -> bool:
             made_by = found.model
             there = found.info().images
     except MissingIndexError:
-        return True
+        return "nothing"
     if not there:
-        return True  # a build that was stopped
+        return "nothing"  # a build that was stopped, and goes on
     if count is not None and count != there:
         raise Mistake(f"{folder} holds {there:,} images: remove it, or choose another with --index")
     if made_by.fingerprint == model.fingerprint:
-        return False
-    if made_by.name.rpartition("-")[0] != model.name.rpartition("-")[0]:
+        return "current"
+    if Path(made_by.checkpoint).parts[-2:] != model.folder.parts[-2:]:
         typer.echo(f"{folder} was made by the model {made_by.name}: used as it is", err=True)
-        return False
-    typer.echo(f"{folder} was made by another version of {model.name}: built again", err=True)
-    shutil.rmtree(folder)
-    return True
+        return "foreign"
+    typer.echo(f"{folder} was made by a former state of {model.name}: built again", err=True)
+    return "former"
 
 
 def _build(dataset: Dataset, model: Checkpoint, folder: Path) -> None:

@@ -202,6 +202,7 @@ def info(*, folder: IndexFolder, as_json: Json = False) -> None:
             ("checkpoint", model.checkpoint),
         ],
     )
+    typer.echo()
     print_table(
         ("segment", "kind", "rows", "searched", "size", "bounds", "prefilter", "generation"),
         [

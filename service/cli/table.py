@@ -8,8 +8,8 @@ from collections.abc import Sequence
 UNLIMITED = 10_000
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Print rows under their column names on standard output; numbers stand to the right."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows under their column names, if any, on standard output; numbers to the right."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -17,7 +17,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=UNLIMITED)
-    table = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
+    table = Table(box=None, pad_edge=False, show_header=any(columns))
     for at, name in enumerate(columns):
         numeric = bool(rows) and all(_is_number(row[at]) for row in rows)
         table.add_column(

@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from models import feature_store, features
+from models import decoding, feature_store
 from models.backbone import Backbone, BackboneError, build_backbone
 from models.datasets import Dataset, Image, save
 from models.feature_store import appending
@@ -90,7 +90,7 @@ def test_a_finished_run_is_not_done_again(
     dataset = pictures(tmp_path / "p", 5)
     extract(dataset, backbone, SMALL, tmp_path / "f")
     before = content(tmp_path / "f")
-    monkeypatch.setattr(features, "open_picture", None)
+    monkeypatch.setattr(decoding, "open_picture", None)
     extract(dataset, backbone, SMALL, tmp_path / "f")
     assert content(tmp_path / "f") == before
 

@@ -8,6 +8,13 @@ from typer.testing import CliRunner
 
 from service.cli import app
 
+# A training that takes a second, from pictures of 36 pixels.
+TINY_TRAINING = (
+    *("--backbone", "shufflenet_v2_x0_5", "--dimension", "16", "--batch-size", "6"),
+    *("--set", "pooling=average", "--set", "resize=36", "--set", "crop=32"),
+    *("--set", "word_dimension=8", "--device", "cpu"),
+)
+
 
 @dataclass(frozen=True)
 class Outcome:

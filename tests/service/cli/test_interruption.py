@@ -21,16 +21,12 @@ from service.cli import features as features_command
 from service.cli import index as index_command
 from service.cli import train as train_command
 from service.encoded import ImageSource
-from tests.service.cli.shell import hasse
+from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
 
 PICTURES = 24
 DAMAGED = (3, 9)
-TRAINING = (
-    *("--backbone", "shufflenet_v2_x0_5", "--dimension", "16", "--set", "word_dimension=8"),
-    *("--set", "resize=36", "--set", "crop=32", "--batch-size", "6", "--device", "cpu"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +158,11 @@ def test_features_go_on_where_ctrl_c_stopped_them(
 def test_training_goes_on_where_ctrl_c_stopped_it(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ("train", dataset, *TRAINING, "--epochs", 2)
+    command = ("train", dataset, *TINY_TRAINING, "--epochs", 2)
     whole = hasse(*command, "--out", tmp_path / "a" / "model")
     assert whole.status == 0, whole.err
     with monkeypatch.context() as patch:
-        ctrl_c_at(8, train_command.train, patch)
+        ctrl_c_at(6, train_command.train, patch)
         stopped = hasse(*command, "--out", tmp_path / "b" / "model")
     assert stopped.status == 130
     assert "goes on from there" in stopped.err
@@ -180,7 +176,7 @@ def test_ctrl_c_on_a_real_process_ends_it_with_one_line_and_130(
 ) -> None:
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "service.cli", "train", str(dataset), *TRAINING),
+            *(sys.executable, "-m", "service.cli", "train", str(dataset), *TINY_TRAINING),
             *("--epochs", "100000", "--patience", "100000", "--out", str(tmp_path / "model")),
         ],
         stdout=subprocess.PIPE,

@@ -8,25 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw
 
-from tests.service.cli.shell import Outcome, hasse
+from tests.service.cli.shell import TINY_TRAINING, Outcome, hasse
 
 COLOURS = ("red", "green", "blue", "yellow")
 SHAPES = ("circle", "square")
-TINY = (
-    *("--backbone", "shufflenet_v2_x0_5", "--dimension", 16, "--set", "word_dimension=8"),
-    *(
-        "--set",
-        "resize=36",
-        "--set",
-        "crop=32",
-        "--epochs",
-        1,
-        "--batch-size",
-        8,
-        "--device",
-        "cpu",
-    ),
-)
 
 
 def draw(folder: Path, colour: str, shape: str) -> Path:
@@ -55,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     whole = (pictures / "2" / "red-circle.png").read_bytes()
     (pictures / "2" / "red-circle.png").write_bytes(whole[:-60])
     done(hasse("data", "import", "folder", pictures, "--out", home / "data"))
-    done(hasse("train", home / "data", "--out", home / "model", *TINY))
+    done(hasse("train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1))
     built = done(
         hasse("index", "build", home / "data", "--model", home / "model", "--out", home / "index")
     )
@@ -97,9 +82,12 @@ def test_the_table_of_an_evaluation_has_both_directions(home: Path) -> None:
 
 def test_the_same_training_again_is_finished_and_another_is_refused(home: Path) -> None:
     before = (home / "model" / "model.safetensors").read_bytes()
-    done(hasse("train", home / "data", "--out", home / "model", *TINY))
+    command = ("train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1)
+    done(hasse(*command))
     assert (home / "model" / "model.safetensors").read_bytes() == before
-    refused = hasse("train", home / "data", "--out", home / "model", *TINY, "--seed", 9)
+    refused = hasse(
+        "train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1, "--seed", 9
+    )
     assert refused.status == 1
     assert "another config" in refused.error
 
