@@ -1,0 +1,78 @@
+"""The model that comes with Hasse keeps its promises on scenes it has never seen."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from models.checkpoint import PRETRAINED, WEIGHTS, Checkpoint, load, pretrained
+from models.ranking import average_precisions, best_ranks
+from models.scenes import Scene, SceneTable, Statement, draw, sample_statements, scene_and_captions
+from models.score import penalties
+
+COUNT = 200  # pictures of the test split
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """Test scenes, drawn and encoded: `images` is (COUNT, N)."""
+
+    checkpoint: Checkpoint
+    table: SceneTable
+    images: torch.Tensor
+    own: list[Statement]
+
+    def ask(self, statements: list[Statement]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return the penalty and the truth of each answerable statement for each image."""
+        true = np.stack([self.table.holds(statement) for statement in statements])
+        asked = np.flatnonzero(true.any(1) & ~true.all(1))
+        texts = [statements[row].text for row in asked]
+        captions = torch.from_numpy(self.checkpoint.model.encode_captions(texts))
+        return penalties("order", self.images, captions).T.numpy(), true[asked]
+
+
+@pytest.fixture(scope="module")
+def gallery() -> Gallery:
+    checkpoint = load(pretrained("scenes"))
+    scenes: list[Scene] = []
+    own: list[Statement] = []
+    for row in range(COUNT):
+        scene, captions = scene_and_captions(0, "test", row)
+        scenes.append(scene)
+        own.extend(captions)
+    points = checkpoint.model.encode_images([draw(scene, 192) for scene in scenes])
+    return Gallery(checkpoint, SceneTable(scenes), torch.from_numpy(points), own)
+
+
+def test_a_caption_of_one_concept_finds_all_that_it_is_true_of(gallery: Gallery) -> None:
+    statements = sample_statements(random.Random(0), 100, concepts=1)
+    assert average_precisions(*gallery.ask(statements)).mean() > 0.9
+
+
+def test_a_full_caption_finds_its_picture_among_ten(gallery: Gallery) -> None:
+    full = [statement for statement in gallery.own if statement.full]
+    assert np.mean(best_ranks(*gallery.ask(full))[0] <= 10) > 0.95
+
+
+def test_the_first_caption_of_a_picture_is_true(gallery: Gallery) -> None:
+    penalty, true = gallery.ask(gallery.own)
+    asking = true.any(0)
+    assert np.mean(best_ranks(penalty.T[asking], true.T[asking])[0] <= 1) > 0.95
+
+
+def test_it_knows_every_word_of_the_captions(gallery: Gallery) -> None:
+    unknown = {
+        word for s in gallery.own for word in gallery.checkpoint.model.vocabulary.unknown(s.text)
+    }
+    assert unknown == set()
+
+
+def test_built_in_models_are_small_enough_to_ship() -> None:
+    sizes = {path.parent.name: path.stat().st_size for path in PRETRAINED.glob(f"*/{WEIGHTS}")}
+    assert sizes["scenes"] < 15e6
+    assert sum(sizes.values()) < 60e6
