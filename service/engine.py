@@ -92,9 +92,9 @@ class Engine:
         device = pick_device(settings.device)
         if settings.model is not None:
             loaded = checkpoint.load(settings.model, device)
-            index = Index.open(settings.index, loaded.fingerprint)
+            index = Index.open(settings.index, loaded.fingerprint, device=device)
         else:
-            index = Index.open(settings.index)
+            index = Index.open(settings.index, device=device)
             try:
                 loaded = _its_own_model(index, device)
             except BaseException:
