@@ -163,6 +163,10 @@ def test_a_thread_that_dies_leaves_nobody_waiting_and_says_so() -> None:
         with pytest.raises(WorkerStoppedError):
             await batcher.submit("a", 1)
         assert not batcher.alive
+        # The callers are freed first, the owner is told next.
+        async with asyncio.timeout(10):
+            while not deaths:
+                await asyncio.sleep(0.01)
         assert deaths == ["dead"]
 
     asyncio.run(main())

@@ -375,7 +375,11 @@ def test_an_error_is_a_sentence_with_a_way_on(page: Page) -> None:
 def test_a_picture_that_is_too_large_is_not_even_sent(page: Page) -> None:
     page.evaluate("document.getElementById('upload').dataset.limit = '1000000'")
     requests: list[Request] = []
-    page.on("request", requests.append)
+
+    def note(request: Request) -> None:
+        requests.append(request)
+
+    page.on("request", note)
     page.set_input_files(
         "#picture", {"name": "a.png", "mimeType": "image/png", "buffer": bytes(1_000_001)}
     )
