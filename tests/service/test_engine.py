@@ -227,10 +227,11 @@ def test_an_engine_that_cannot_open_says_why_in_one_sentence(
         failures: list[str] = []
         app = create_app(settings, on_failure=failures.append)
         with Client(app, wait=False) as client:
-            for _ in range(200):
-                if app.state.readiness.phase is Phase.FAILED:
+            for _ in range(1000):
+                if failures:  # told last, after the phase has changed
                     break
                 client.run(asyncio.sleep(0.01))
+            assert app.state.readiness.phase is Phase.FAILED
             assert words in failures[0]
             found = problem(client.get("/readyz"), 503, "not_ready")
             assert str(tmp_path) not in found.detail
