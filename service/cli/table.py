@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import typer
+
 # Wide enough for any row, so that what goes to a file or another program is never cut.
 UNLIMITED = 10_000
 
@@ -25,7 +27,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # captions are not markup
-    console.print(table)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        typer.echo(line.rstrip())
 
 
 def _is_number(cell: str) -> bool:

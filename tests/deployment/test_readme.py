@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from service.schemas import CaptionAnswer, ImageAnswer
 from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -38,3 +39,9 @@ def test_every_file_of_the_project_it_names_exists() -> None:
 def test_it_leads_with_the_two_commands() -> None:
     first = README.index("make demo")
     assert first < README.index("make test") < README.index("/search/images")
+
+
+def test_the_answers_it_shows_are_answers_of_the_service() -> None:
+    images, captions = re.findall(r"^```json\n(.+?)^```", README, re.MULTILINE | re.DOTALL)
+    ImageAnswer.model_validate_json(images)
+    CaptionAnswer.model_validate_json(captions)
