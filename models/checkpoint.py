@@ -1,8 +1,9 @@
-"""A trained model on disk: a folder of four files, none of which can run code.
+"""A trained model on disk: a folder of five files, none of which can run code.
 
     model.safetensors   weights of both encoders, the backbone included
     config.json         `ModelConfig` and the preprocessing of pictures
     vocabulary.json     the words
+    calibration.json    what violations mean, measured on the validation split
     metrics.json        how it was trained and what it measured
 
 The fingerprint of a checkpoint covers the first three: two folders with one fingerprint encode
@@ -22,15 +23,17 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from models.calibration import Calibrations
 from models.files import put_in_place, write_whole
 from models.model import ModelConfig, OrderEmbedding
 from models.pictures import Preprocessing
 from models.vocabulary import Vocabulary
 
-WEIGHTS, CONFIG, VOCABULARY, METRICS = (
+WEIGHTS, CONFIG, VOCABULARY, CALIBRATION, METRICS = (
     "model.safetensors",
     "config.json",
     "vocabulary.json",
+    "calibration.json",
     "metrics.json",
 )
 FORMAT = 1
@@ -48,6 +51,7 @@ class Checkpoint:
     model: OrderEmbedding
     name: str
     fingerprint: str
+    calibration: Calibrations
     metrics: Mapping[str, Any]
     folder: Path
 
@@ -72,6 +76,7 @@ def save(
     model: OrderEmbedding,
     name: str,
     metrics: Mapping[str, Any],
+    calibration: Calibrations | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> None:
     """Write a checkpoint, each file whole or not at all, the weights last.
@@ -93,6 +98,8 @@ def save(
         for key, value in model.state_dict().items()
     }
     write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
+    calibration = calibration or Calibrations()
+    write_whole(folder / CALIBRATION, json.dumps(calibration.to_json()).encode())
     write_whole(folder / METRICS, json.dumps(metrics, indent=2).encode())
     words = json.dumps(model.vocabulary.words, ensure_ascii=False)
     write_whole(folder / VOCABULARY, words.encode())
@@ -136,12 +143,13 @@ def load(folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
             Preprocessing(**config["preprocessing"]),
         )
         name = str(config["name"])
-        metrics_file = folder / METRICS
-        metrics = json.loads(metrics_file.read_text()) if metrics_file.is_file() else {}
+        known = _read(folder / CALIBRATION)
+        calibration = Calibrations.from_json(known) if known else Calibrations()
+        metrics = _read(folder / METRICS)
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"{folder} is damaged: {CONFIG}, {VOCABULARY} or {METRICS} cannot be read ({error}); "
-            f"restore it or train the model again"
+            f"{folder} is damaged: {CONFIG}, {VOCABULARY}, {CALIBRATION} or {METRICS} cannot be "
+            f"read ({error}); restore it or train the model again"
         ) from error
     try:
         weights = load_file(folder / WEIGHTS)
@@ -155,4 +163,10 @@ def load(folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
             f"restore it or train the model again"
         ) from error
     model = model.to(device).eval()
-    return Checkpoint(model, name, fingerprint(folder), metrics, folder)
+    return Checkpoint(model, name, fingerprint(folder), calibration, metrics, folder)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read a file that a checkpoint may do without."""
+    found: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
+    return found

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models import checkpoint
+from models.calibration import Calibrations, calibrations
 from models.datasets import Dataset, DatasetError
 from models.evaluation import Evaluation, evaluate
 from models.inputs import ImageInput
@@ -304,12 +305,12 @@ class _Run:
         self.notes |= {"epoch": epoch + 1, "step": 0, "loss": 0.0}
         if best:
             self.notes |= {"best": quality, "best_epoch": epoch}
-            self._save()
+            self._save(calibrations(dataset, *points, self.config.model.score))
         self.keep()
         if report is not None:
             report(Progress(epoch, self.steps, self.steps, loss, measured, best))
 
-    def _save(self) -> None:
+    def _save(self, calibration: Calibrations) -> None:
         metrics = {
             "dataset": dict(
                 zip(("name", "images", "captions"), self.notes["dataset"], strict=True)
@@ -320,7 +321,7 @@ class _Run:
             "history": self.notes["history"],
         }
         dtype = torch.float16 if self.config.saved_dtype == "float16" else torch.float32
-        checkpoint.save(self.folder, self.model, self.name, metrics, dtype)
+        checkpoint.save(self.folder, self.model, self.name, metrics, calibration, dtype)
 
     def _batches(self, epoch: int, first: int) -> Iterator[tuple[int, Rows, Rows, Rows]]:
         """Yield (step, images, captions, owners) from step `first` on.

@@ -51,9 +51,12 @@ def _fits(asked: Situation, facts: Facts) -> bool:
 
 
 class SceneTable:
-    """Many scenes as bit columns, for the truth of one statement in all of them at once."""
+    """Many scenes as bit columns, for the truth of one statement in all of them at once.
 
-    def __init__(self, scenes: Iterable[Scene]) -> None:
+    A statement may stand for a scene: what is true of it is what the statement entails.
+    """
+
+    def __init__(self, scenes: Iterable[Scene | Statement]) -> None:
         """Index the scenes; raises ValueError for one of more than 8 entities."""
         facts = [scene.situation.facts() for scene in scenes]
         self._count = len(facts)

@@ -9,13 +9,15 @@ import torch
 from PIL import Image
 
 from models import checkpoint
+from models.calibration import Calibration, Calibrations
 from models.checkpoint import CheckpointError
 from tests.tiny import tiny_checkpoint, tiny_model
 
 
 def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
     model = tiny_model()
-    checkpoint.save(tmp_path, model, "tiny", {"seen": 3})
+    calibration = Calibrations(image=Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4))
+    checkpoint.save(tmp_path, model, "tiny", {"seen": 3}, calibration)
     loaded = checkpoint.load(tmp_path)
     picture = Image.linear_gradient("L").convert("RGB")
     np.testing.assert_array_equal(
@@ -25,6 +27,21 @@ def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
         loaded.model.encode_images([picture]), model.encode_images([picture])
     )
     assert (loaded.name, loaded.metrics) == ("tiny", {"seen": 3})
+    assert loaded.calibration == calibration
+
+
+def test_a_model_that_was_never_calibrated_says_so(tmp_path: Path) -> None:
+    (tiny_checkpoint(tmp_path) / checkpoint.CALIBRATION).unlink()
+    assert checkpoint.load(tmp_path).calibration == Calibrations(None, None)
+
+
+@pytest.mark.parametrize(
+    "content", ["{", '{"image": 3, "caption": null}', '{"image": {"violations": [1]}}']
+)
+def test_a_damaged_calibration_is_named(tmp_path: Path, content: str) -> None:
+    (tiny_checkpoint(tmp_path) / checkpoint.CALIBRATION).write_text(content)
+    with pytest.raises(CheckpointError, match=checkpoint.CALIBRATION):
+        checkpoint.load(tmp_path)
 
 
 def test_half_precision_halves_the_file_and_keeps_points_close(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from models.calibration import BINS, Calibration, calibrate, calibrations
+from models.datasets import Caption, Dataset, Image
+from models.scenes import Statement, compose, entails, sample_statements
+
+CERTAIN = Calibration((0.1, 0.3), (0.8, 0.2), 0.2, 100, 10)
+
+
+def drawn(seed: int, pairs: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Pairs whose truth has the probability (1 - violation) squared."""
+    rng = np.random.default_rng(seed)
+    violations = rng.random(pairs)
+    return violations, rng.random(pairs) < (1 - violations) ** 2
+
+
+def test_a_probability_lies_between_its_neighbours_and_stays_at_the_ends() -> None:
+    np.testing.assert_allclose(
+        CERTAIN.probability([0.0, 0.1, 0.2, 0.3, 5.0]), [0.8, 0.8, 0.5, 0.2, 0.2]
+    )
+
+
+def test_probabilities_are_the_shares_of_true_pairs() -> None:
+    measured = calibrate([drawn(0, 200_000)])
+    assert measured is not None
+    at = np.linspace(0.02, 0.98, 40)
+    np.testing.assert_allclose(measured.probability(at), (1 - at) ** 2, atol=0.03)
+
+
+def test_at_the_threshold_precision_equals_recall() -> None:
+    violations, true = drawn(1, 100_000)
+    measured = calibrate([(violations, true)])
+    assert measured is not None
+    called = violations <= measured.threshold
+    assert called.sum() == pytest.approx(true.sum(), rel=0.01)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 300))
+def test_probabilities_fall_and_stay_within_bounds(seed: int, pairs: int) -> None:
+    measured = calibrate([drawn(seed, pairs)])
+    if measured is not None:  # its constructor refuses anything that rises
+        assert all(0 < p < 1 for p in measured.probabilities)
+        assert (measured.pairs, len(measured.violations) <= BINS) == (pairs, True)
+
+
+def test_blocks_add_up() -> None:
+    violations, true = drawn(2, 1000)
+    whole = calibrate([(violations, true)])
+    blocks = [(each[:300].reshape(3, 100), each[300:]) for each in (violations, true)]
+    parts = calibrate(zip(*blocks, strict=True))
+    assert whole is not None
+    assert parts is not None
+    np.testing.assert_allclose(parts.violations, whole.violations)
+    assert parts.probabilities == whole.probabilities
+    assert parts.threshold == whole.threshold
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_pairs_of_one_kind_tell_nothing(truth: bool) -> None:
+    assert calibrate([(np.array([0.1, 0.2]), np.array([truth, truth]))]) is None
+
+
+def test_a_rising_curve_is_refused() -> None:
+    with pytest.raises(ValueError, match="falling"):
+        Calibration((0.1, 0.2), (0.3, 0.4), 0.1, 2, 1)
+
+
+def test_scenes_calibrate_images_and_captions_by_meaning() -> None:
+    draw = random.Random(0)
+    images = []
+    for row in range(12):
+        said = sample_statements(draw, 2, concepts=1)
+        captions = tuple(
+            Caption(10 * row + at, row, each.text, each.to_json()) for at, each in enumerate(said)
+        )
+        scene = compose(draw)
+        images.append(
+            Image(row, f"{row}.png", Path(f"{row}.png"), "val", 9, 9, captions, scene.to_json())
+        )
+    dataset = Dataset("scenes", tuple(images))
+    every = list(dataset.captions)
+    points = np.random.default_rng(0).random((len(every), 4), dtype=np.float32)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    found = calibrations(dataset, points[:12], points, "order")
+    assert found.image is not None
+    assert found.caption is not None
+    assert found.image.pairs == 12 * len(every)
+    assert found.caption.pairs == len(every) * (len(every) - 1)
+    assert found.caption.true == sum(
+        entails(premise, hypothesis)
+        for at, premise in enumerate(_statements(every))
+        for to, hypothesis in enumerate(_statements(every))
+        if at != to
+    )
+
+
+def _statements(captions: list[Caption]) -> list[Statement]:
+    return [Statement.from_json(caption.meaning or {}) for caption in captions]
+
+
+def test_photographs_calibrate_images_alone() -> None:
+    images = tuple(
+        Image(r, f"{r}.png", Path(f"{r}.png"), "val", 9, 9, (Caption(r, r, f"number {r}"),))
+        for r in range(6)
+    )
+    points = np.eye(6, dtype=np.float32)
+    found = calibrations(Dataset("numbers", images), points, points, "order")
+    assert found.caption is None
+    assert found.image is not None
+    assert (found.image.pairs, found.image.true) == (36, 6)
+    assert found.image.probability(0.0) > 0.9
+    assert found.image.probability(1.0) < 0.1
