@@ -32,7 +32,7 @@ from index.records import Deletion, FileRecord, SegmentRecord, State
 from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 
 CATALOG = "catalog.db"
-FORMAT = 1
+FORMAT = 2
 SCHEMA = sql.MetaData()
 
 LOOKUP = 10_000  # ids per SELECT: SQLite takes 32,766 parameters, PostgreSQL 65,535
@@ -59,8 +59,15 @@ IMAGES = Table(
     Column("width", Integer),
     Column("height", Integer),
     Column("split", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("added", BigInteger, nullable=False),
     Column("checksum", BigInteger, nullable=False),
+    # With the id, so that a selection is read from the index alone.
+    sql.Index("ix_images_split", "split", "id"),
+    sql.Index("ix_images_added", "added", "id"),
 )
+_HASHED = IMAGES.c.sha256 != ""
+sql.Index("ix_images_sha256", IMAGES.c.sha256, sqlite_where=_HASHED, postgresql_where=_HASHED)
 CAPTIONS = Table(
     "captions",
     SCHEMA,
@@ -198,6 +205,21 @@ class Catalog:
         rows = self._lookup(IMAGES, IMAGES.c.id, ids)
         return {row.id: _image(row) for row in rows}
 
+    def image_of(self, sha256: str) -> ImageRow | None:
+        """Return the first image whose picture has these contents, if it was hashed."""
+        same = sql.select(IMAGES).where(IMAGES.c.sha256 == sha256, _HASHED)
+        with self.reading() as connection:
+            row = connection.execute(same.order_by(IMAGES.c.id)).first()
+        return None if row is None else _image(row)
+
+    def largest_ids(self) -> dict[Kind, int]:
+        """Return the largest id of the images and of the captions; 0 where there are none."""
+        with self.reading() as connection:
+            return {
+                "image": _largest(connection, IMAGES),
+                "caption": _largest(connection, CAPTIONS),
+            }
+
     def captions(self, ids: Iterable[int]) -> dict[int, CaptionRow]:
         """Return the captions there are among `ids`, by id."""
         rows = self._lookup(CAPTIONS, CAPTIONS.c.id, ids)
@@ -293,7 +315,16 @@ def _segment(row: Any) -> SegmentRecord:
 
 
 def _image(row: Any) -> ImageRow:
-    return ImageRow(row.id, row.file_name, row.path, row.width, row.height, row.split)
+    return ImageRow(
+        row.id,
+        row.file_name,
+        row.path,
+        row.width,
+        row.height,
+        row.split,
+        row.sha256,
+        row.added,
+    )
 
 
 def _caption(row: Any) -> CaptionRow:
@@ -302,6 +333,10 @@ def _caption(row: Any) -> CaptionRow:
 
 def _count(connection: Connection, table: Table) -> int:
     return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
+
+
+def _largest(connection: Connection, table: Table) -> int:
+    return int(connection.execute(sql.select(sql.func.max(table.c.id))).scalar() or 0)
 
 
 def _engine(url: sql.URL, begin: str) -> Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -48,8 +49,9 @@ def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]
 
 
 def insert_images(connection: Connection, rows: Iterable[ImageRow]) -> None:
-    """Add images, in blocks."""
-    _insert(connection, IMAGES, (_image_values(row) for row in rows))
+    """Add images, in blocks, as of now."""
+    now = time.time_ns() // 1_000_000
+    _insert(connection, IMAGES, (_image_values(row, now) for row in rows))
 
 
 def insert_captions(connection: Connection, rows: Iterable[CaptionRow]) -> None:
@@ -99,7 +101,7 @@ def raise_generation(connection: Connection) -> int:
     return int(meta.generation) + 1
 
 
-def _image_values(row: ImageRow) -> dict[str, Any]:
+def _image_values(row: ImageRow, added: int) -> dict[str, Any]:
     # Plain int and str: the checksum is of what the database gives back, not of a numpy scalar.
     return _with_checksum(
         {
@@ -109,6 +111,8 @@ def _image_values(row: ImageRow) -> dict[str, Any]:
             "width": None if row.width is None else int(row.width),
             "height": None if row.height is None else int(row.height),
             "split": str(row.split),
+            "sha256": str(row.sha256),
+            "added": added,
         }
     )
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # candidates give; `fast` lives by its candidates alone and takes more.
 _CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 400}
 _CANDIDATES_PER_HIT = 4
+# Where so small a share of a segment is alive (the rest deleted, or not selected), scoring all of
+# it reads fewer bytes than a scan of the codes.
+_FEW = 64
 
 
 def search(
@@ -137,6 +140,10 @@ class _Task:
         count = self.query.candidates or max(
             _CANDIDATES[self.query.mode], _CANDIDATES_PER_HIT * self.query.k
         )
+        if self.live.live <= max(count, segment.rows // _FEW):
+            rows = np.flatnonzero(~dead) if len(dead) else np.arange(segment.rows)
+            self.candidates = [rows] * len(self.queries)
+            return
         if segment.bounds is not None:
             self.coded = segment.bounds.encode(self.queries)
         if segment.prefilter is not None:

@@ -39,6 +39,13 @@ class LiveSegment:
             return self
         dead = self.dead.copy() if len(self.dead) else np.zeros(self.segment.rows, np.bool_)
         dead[rows] = True
+        return self._with(dead)
+
+    def hiding(self, hidden: NDArray[np.bool_]) -> LiveSegment:
+        """Return the segment with the rows that are True in `hidden` (R,) dead as well."""
+        return self._with(self.dead | hidden if len(self.dead) else hidden)
+
+    def _with(self, dead: NDArray[np.bool_]) -> LiveSegment:
         dead.flags.writeable = False
         return LiveSegment(self.segment, dead, self.segment.rows - int(np.count_nonzero(dead)))
 

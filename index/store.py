@@ -34,7 +34,8 @@ from index.records import SegmentRecord
 from index.scan import Workers
 from index.search import search
 from index.segment import Verify, write_segment
-from index.snapshot import load
+from index.selection import Masks, Selection
+from index.snapshot import Snapshot, load
 from index.staging import SEGMENTS
 from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, Points
 from index.writer import LOCK, Writer, writing
@@ -62,6 +63,7 @@ class Index:
         self._workers = Workers(threads)
         self._refreshing = threading.Lock()
         self._writing = threading.Lock()
+        self._masks = Masks()
         self._snapshot = load(folder, catalog, verify)
         self._accelerator = _accelerator(device)
         self._keep()
@@ -184,6 +186,7 @@ class Index:
         *,
         candidates: int | None = None,
         max_violation: float | None = None,
+        selection: Selection | None = None,
     ) -> Answer:
         """Return the k stored rows of `kind` with the smallest violation; see `search_batch`."""
         (answer,) = self.search_batch(
@@ -193,6 +196,7 @@ class Index:
             mode,
             candidates=candidates,
             max_violation=max_violation,
+            selection=selection,
         )
         return answer
 
@@ -205,16 +209,17 @@ class Index:
         *,
         candidates: int | None = None,
         max_violation: float | None = None,
+        selection: Selection | None = None,
     ) -> Sequence[Answer]:
         """Answer each of `points` (B, N): bit for bit what `search` answers, one by one.
 
         `candidates` is how many rows the prefilter proposes, `max_violation` the largest
-        violation of a hit.
+        violation of a hit, `selection` the part of the collection that is searched.
 
         Raises:
             BadQueryError: a parameter or a point is out of range.
         """
-        snapshot = self._snapshot
+        snapshot = self._snapshot if selection is None else self._selected(kind, selection)
         query = Query(kind, k, mode, candidates, max_violation)
         queries = checked_queries(points, snapshot.model)
         return search(snapshot, queries, query, self._workers, self._accelerator)
@@ -325,6 +330,13 @@ class Index:
             with writing(self.folder, self.catalog, patience) as writer:
                 yield writer
             self.refresh()
+
+    def _selected(self, kind: Kind, selection: Selection) -> Snapshot:
+        while True:
+            narrowed = self._masks.narrowed(self._snapshot, self.catalog, kind, selection)
+            # The catalog may have been ahead of the snapshot, and without what it still shows.
+            if not self.refresh():
+                return narrowed
 
     def _keep(self) -> None:
         if self._accelerator is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, TypeAlias
 
@@ -59,7 +59,11 @@ class ModelIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ImageRow:
-    """What the catalog knows of one image. `path` is absolute or relative to the index folder."""
+    """What the catalog knows of one image. `path` is absolute or relative to the index folder.
+
+    `sha256` is that of the picture's bytes, where they were hashed. `added` is when the image
+    became searchable, in milliseconds since 1970; the catalog sets it.
+    """
 
     id: int
     file_name: str
@@ -67,6 +71,8 @@ class ImageRow:
     width: int | None = None
     height: int | None = None
     split: str = ""
+    sha256: str = ""
+    added: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,8 @@ def add(
     Raises:
         HasseIndexError: there is no room, or another process is writing.
     """
-    first_image, first_caption = _next_ids(index)
+    largest = index.catalog.largest_ids()
+    first_image, first_caption = largest["image"] + 1, largest["caption"] + 1
     present = _paths(index)
     fresh: list[Image] = []
     for image in dataset.images:
@@ -210,16 +211,6 @@ def _append_ids(path: Path, ids: Iterable[int]) -> None:
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
-
-
-def _next_ids(index: Index) -> tuple[int, int]:
-    with index.catalog.reading() as connection:
-        largest = [
-            connection.execute(sql.select(sql.func.max(table.c.id))).scalar()
-            for table in (catalog.IMAGES, catalog.CAPTIONS)
-        ]
-    image, caption = (1 if found is None else int(found) + 1 for found in largest)
-    return image, caption
 
 
 def _paths(index: Index) -> set[str]:

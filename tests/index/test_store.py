@@ -176,11 +176,11 @@ def test_another_models_index_is_refused_with_its_checkpoint_named(tmp_path: Pat
 def test_an_index_of_a_later_format_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.changes.FORMAT", 2)
-    monkeypatch.setattr("index.catalog.FORMAT", 2)
+    monkeypatch.setattr("index.changes.FORMAT", 3)
+    monkeypatch.setattr("index.catalog.FORMAT", 3)
     small_index(tmp_path / "i").close()
     monkeypatch.undo()
-    with pytest.raises(FormatVersionError, match="has the format 2, and this version reads 1"):
+    with pytest.raises(FormatVersionError, match="has the format 3, and this version reads 2"):
         Index.open(tmp_path / "i")
 
 

@@ -1,0 +1,153 @@
+"""Searches over part of a collection are exact over that part, in every mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from index.errors import BadQueryError
+from index.selection import Masks, Selection
+from index.store import Index
+from index.terms import KINDS, MODES, CaptionRow, ImageRow, Kind
+from tests.index.samples import embeddings, images, model, small_index, violations
+from tests.oracle import best
+
+ROWS = 300
+DIMENSION = 24
+SPLITS = ("train", "val", "")
+RNG = np.random.default_rng(1)
+IMAGES = embeddings(RNG, ROWS, DIMENSION)
+CAPTIONS = embeddings(RNG, 2 * ROWS, DIMENSION)
+QUERIES = embeddings(RNG, 3, DIMENSION)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    """Three segments of images 0 to 299 and of two captions each, some deleted, all bounded."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("index.segment.BOUNDS_FROM_BYTES", 1)
+    patch.setattr("index.segment.PREFILTER_FROM_ROWS", 150)
+    now = iter(range(1, 10))
+    patch.setattr("index.changes.time.time_ns", lambda: next(now) * 10**9)
+    opened = Index.create(tmp_path_factory.mktemp("selection") / "i", model(DIMENSION), threads=1)
+    for part in np.split(np.arange(ROWS), [20, 60]):
+        rows = [ImageRow(int(at), f"{at}.jpg", "", split=SPLITS[at % 3]) for at in part]
+        own = [CaptionRow(2 * at + n, int(at), "words") for at in part for n in (0, 1)]
+        opened.add(rows, IMAGES[part], own, CAPTIONS[[row.id for row in own]])
+    opened.remove(range(0, ROWS, 7))
+    patch.undo()
+    yield opened
+    opened.close()
+
+
+def selected(selection: Selection) -> list[int]:
+    """The live images of a selection, the plain way; block b was added in second b + 1."""
+    seconds = [1000 * (1 + (at >= 20) + (at >= 60)) for at in range(ROWS)]
+    return [
+        at
+        for at in range(ROWS)
+        if at % 7
+        and (selection.split is None or SPLITS[at % 3] == selection.split)
+        and (selection.image_ids is None or at in selection.image_ids)
+        and (selection.added_from is None or seconds[at] >= selection.added_from)
+        and (selection.added_before is None or seconds[at] < selection.added_before)
+    ]
+
+
+times = st.none() | st.integers(0, 5000)
+selections = st.builds(
+    Selection,
+    split=st.none() | st.sampled_from([*SPLITS, "none such"]),
+    image_ids=st.none()
+    | st.lists(st.integers(-5, 310), max_size=12).map(tuple)
+    | st.integers(0, 300).map(lambda first: tuple(range(first, 300))),
+    added_from=times,
+    added_before=times,
+)
+
+
+@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
+@given(selection=selections, kind=st.sampled_from(KINDS), k=st.sampled_from([1, 10, 1000]))
+def test_every_mode_answers_over_what_is_selected_and_nothing_else(
+    index: Index, selection: Selection, kind: Kind, k: int
+) -> None:
+    chosen = np.array(selected(selection), np.int64)
+    ids = chosen if kind == "image" else (2 * chosen[:, None] + [0, 1]).ravel()
+    points = (IMAGES if kind == "image" else CAPTIONS)[ids]
+    for mode in MODES:
+        answers = index.search_batch(kind, QUERIES, k, mode, selection=selection)
+        for answer, query in zip(answers, QUERIES, strict=True):
+            found = violations(kind, "order", points, query).astype(np.float32)
+            assert answer.searched == len(ids)
+            assert set(answer.ids.tolist()) <= set(ids.tolist())
+            if answer.certified:
+                assert answer.ids.tolist() == best(found, ids, k).tolist()
+            assert answer.certified or mode == "fast"
+
+
+def test_a_selection_of_everything_is_no_selection(index: Index) -> None:
+    for kind in KINDS:
+        for mode in MODES:
+            all_of_it = index.search(kind, QUERIES[0], 9, mode, selection=Selection())
+            plain = index.search(kind, QUERIES[0], 9, mode)
+            assert all_of_it.ids.tolist() == plain.ids.tolist()
+            assert all_of_it.searched == plain.searched
+
+
+def test_what_is_added_and_removed_later_is_selected_rightly(tmp_path: Path) -> None:
+    point = np.ones(16)
+    val, train = Selection(split="val"), Selection(split="train")
+    with small_index(tmp_path / "i") as one, Index.open(tmp_path / "i", threads=1) as two:
+
+        def found(selection: Selection) -> list[set[int]]:
+            return [
+                set(index.search("image", point, 100, selection=selection).ids.tolist())
+                for index in (one, two)
+            ]
+
+        assert found(val) == [set(range(1, 13))] * 2
+        assert found(train) == [set()] * 2
+        one.remove([3])
+        # Another process sees the catalog before it looks for the generation, and tells no lies.
+        assert found(val) == [set(range(1, 13)) - {3}] * 2
+        two.add([replace(images([3])[0], split="train")], np.ones((1, 16)) / 4)
+        assert found(train) == [{3}] * 2
+        assert found(val) == [set(range(1, 13)) - {3}] * 2
+
+
+def test_masks_take_a_bounded_amount_of_memory(index: Index) -> None:
+    masks = Masks(capacity=2 * ROWS)
+    for at in range(50):
+        narrowed = masks.narrowed(index._snapshot, index.catalog, "image", Selection(str(at)))
+        assert not narrowed.segments
+    assert 0 < sum(mask.nbytes for mask in masks._kept.values()) == masks._size <= 2 * ROWS
+
+
+def test_a_segment_is_looked_up_once_for_a_selection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_index(tmp_path / "i") as index:
+        asked: list[tuple[int, int]] = []
+        ids = Selection.ids
+
+        def counted(selection: Selection, catalog: object, kind: Kind, *edges: int) -> object:
+            asked.append((edges[0], edges[1]))
+            return ids(selection, index.catalog, kind, *edges)
+
+        monkeypatch.setattr(Selection, "ids", counted)
+        for _ in range(3):
+            index.search("image", np.ones(16), 5, selection=Selection(split="val"))
+        index.add(images([50]), np.ones((1, 16)) / 4)
+        index.search("image", np.ones(16), 5, selection=Selection(split="val"))
+        assert asked == [(1, 12), (50, 50)]
+
+
+def test_too_long_a_list_of_ids_is_refused() -> None:
+    with pytest.raises(BadQueryError, match="10,001 ids are selected: name at most 10,000"):
+        Selection(image_ids=tuple(range(10_001)))
