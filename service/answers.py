@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
 import numpy as np
 
-from index.terms import CaptionRow
-from service.schemas import CaptionHit, CaptionRecord, ImageHit, image_url, thumbnail_url
+from index.terms import CaptionRow, ImageRow
+from service.schemas import (
+    CaptionHit,
+    CaptionRecord,
+    ImageHit,
+    ImageRecord,
+    image_url,
+    thumbnail_url,
+)
 from service.searching import Found
 
 
 def image_hits(found: Found) -> list[ImageHit]:
     """Return the images that were found, as they go over the wire."""
     hits: list[ImageHit] = []
-    for image_id, violation in zip(found.answer.ids, found.answer.violations, strict=True):
-        row = found.images.get(int(image_id))
+    for image_id, violation in _wanted(found):
+        row = found.images.get(image_id)
         if row is not None:
             hits.append(
                 ImageHit.model_construct(
-                    rank=len(hits) + 1,
+                    rank=found.offset + len(hits) + 1,
                     image_id=row.id,
                     file_name=row.file_name,
                     violation=_plain(violation),
@@ -32,12 +42,12 @@ def image_hits(found: Found) -> list[ImageHit]:
 def caption_hits(found: Found) -> list[CaptionHit]:
     """Return the captions that were found, as they go over the wire."""
     hits: list[CaptionHit] = []
-    for caption_id, violation in zip(found.answer.ids, found.answer.violations, strict=True):
-        row = found.captions.get(int(caption_id))
+    for caption_id, violation in _wanted(found):
+        row = found.captions.get(caption_id)
         if row is not None:
             hits.append(
                 CaptionHit.model_construct(
-                    rank=len(hits) + 1,
+                    rank=found.offset + len(hits) + 1,
                     caption_id=row.id,
                     image_id=row.image_id,
                     caption=row.text,
@@ -45,6 +55,14 @@ def caption_hits(found: Found) -> list[CaptionHit]:
                 )
             )
     return hits
+
+
+def _wanted(found: Found) -> Iterator[tuple[int, np.float32]]:
+    return zip(
+        found.answer.ids[found.offset :].tolist(),
+        found.answer.violations[found.offset :],
+        strict=True,
+    )
 
 
 def _plain(violation: np.float32) -> float:
@@ -55,3 +73,24 @@ def _plain(violation: np.float32) -> float:
 def caption_record(row: CaptionRow) -> CaptionRecord:
     """Return a caption as it goes over the wire."""
     return CaptionRecord(caption_id=row.id, image_id=row.image_id, caption=row.text)
+
+
+def image_record(row: ImageRow, captions: Sequence[CaptionRow]) -> ImageRecord:
+    """Return an image as it goes over the wire."""
+    return ImageRecord(
+        image_id=row.id,
+        file_name=row.file_name,
+        width=row.width,
+        height=row.height,
+        split=row.split,
+        added=instant(row.added or 0),
+        captions=[caption_record(caption) for caption in captions],
+        image_url=image_url(row.id),
+        thumbnail_url=thumbnail_url(row.id),
+    )
+
+
+def instant(milliseconds: int) -> str:
+    """Return a time since 1970 as RFC 3339 has it."""
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -23,7 +23,7 @@ from service.settings import Settings
 Model = TypeVar("Model", bound=BaseModel)
 
 # What a form has around its file: names, options, boundaries.
-FORM_ROOM = 16 * 1024
+FORM_ROOM = 64 * 1024
 _HELD = "hasse.held"
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
@@ -178,16 +178,23 @@ def form_options(fields: Mapping[str, str]) -> SearchOptions:
         raise invalid_fields(error) from None
 
 
-def _value(name: str, text: str) -> int | float | str:
-    if name in ("k", "candidates"):
-        if not _DIGITS.fullmatch(text):
-            raise invalid(name, "this is not a whole number")
-        return int(text)
+def _value(name: str, text: str) -> int | float | str | list[int]:
+    if name in ("k", "candidates", "offset"):
+        return whole_number(name, text)
+    if name == "image_ids":
+        return [whole_number(name, part.strip()) for part in text.split(",")]
     if name == "max_violation":
         if not _NUMBER.fullmatch(text):
             raise invalid(name, "this is not a number of 0 or more")
         return float(text)
     return text
+
+
+def whole_number(name: str, text: str) -> int:
+    """Read a whole number of a form; raises ServiceError `invalid`."""
+    if not _DIGITS.fullmatch(text):
+        raise invalid(name, "this is not a whole number")
+    return int(text)
 
 
 def _media_type(request: Request) -> str:

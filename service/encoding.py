@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.model import OrderEmbedding
+from models.model import OrderEmbedding, Points
 from service.batching import Batcher, WorkerStoppedError
 from service.errors import ServiceError
 from service.settings import Settings
@@ -60,6 +61,14 @@ class Encoder:
         count = text.count(" ") + 1
         length = _SHORT if count <= _SHORT else 1 << (count - 1).bit_length()
         return await self._encode(("caption", length), text, stages)
+
+    async def captions(self, texts: Sequence[str], stages: Stages) -> Points:
+        """Return the points of captions: (B, N) float32."""
+        each = [Stages() for _ in texts]
+        points = await asyncio.gather(*map(self.caption, texts, each))
+        for stage in ("queue", "encode"):  # they ran beside each other
+            stages.add(stage, max(one.seconds[stage] for one in each))
+        return np.stack(points)
 
     async def picture(self, pixels: Tensor, stages: Stages) -> Point:
         """Return the point of a preprocessed picture: (crops, 3, H, W) -> (N,) float32."""

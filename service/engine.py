@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from PIL import Image
 
-from index.errors import IndexLockedError, MissingIndexError, ModelMismatchError
+from index.errors import MissingIndexError
 from index.info import IndexInfo
 from index.store import Index
-from index.terms import MODES, ImageRow, Kind
+from index.terms import ImageRow
 from models import checkpoint
-from models.checkpoint import Checkpoint, CheckpointError
+from models.checkpoint import Checkpoint
+from service import opening
 from service.admission import Admission
-from service.answers import caption_hits, caption_record, image_hits
+from service.answers import caption_hits, caption_record, image_hits, image_record
 from service.device import pick_device
 from service.encoding import Encoder
 from service.errors import ServiceError, invalid
@@ -32,12 +30,11 @@ from service.schemas import (
     CaptionAnswer,
     CaptionRecord,
     ImageAnswer,
+    ImageAnswers,
     ImageRecord,
     SearchOptions,
-    image_url,
-    thumbnail_url,
 )
-from service.searching import Searcher
+from service.searching import Found, Searcher
 from service.settings import Settings
 from service.timing import Stages
 
@@ -96,7 +93,7 @@ class Engine:
         else:
             index = Index.open(settings.index, device=device)
             try:
-                loaded = _its_own_model(index, device)
+                loaded = opening.its_own_model(index, device)
             except BaseException:
                 index.close()
                 raise
@@ -106,8 +103,8 @@ class Engine:
                     f"{settings.index} holds no images: if its build was stopped, run 'hasse index "
                     f"build' again, which goes on; or add some with 'hasse index add'"
                 )
-            _sweep(index)
-            _warm(loaded, index)
+            opening.sweep(index)
+            opening.warm(loaded, index)
         except BaseException:
             index.close()
             raise
@@ -138,22 +135,28 @@ class Engine:
         """Return the images a caption is true of, the best first."""
         stages = stages or Stages()
         self._check_options(options)
-        self._check_caption(caption)
+        self.check_caption(caption)
         async with self.admission.enter(stages):
             point = await self.encoder.caption(caption, stages)
             found = await self.searcher.search("image", point, options, stages)
-        hits = image_hits(found)
+        answer = self._image_answer(caption, found)
         self._finish(stages)
-        return ImageAnswer.model_construct(
-            hits=hits,
-            mode=found.answer.mode,
-            certified=found.answer.certified,
-            searched=found.answer.searched,
-            rescored=found.answer.rescored,
-            unknown_words=self.checkpoint.model.vocabulary.unknown(caption),
-            model=self.checkpoint.name,
-            generation=found.answer.generation,
-        )
+        return answer
+
+    async def images_by_captions(
+        self, captions: Sequence[str], options: SearchOptions, *, stages: Stages | None = None
+    ) -> ImageAnswers:
+        """Return the images that each caption is true of, all answered as one batch."""
+        stages = stages or Stages()
+        self._check_options(options)
+        for at, caption in enumerate(captions):
+            self.check_caption(caption, f"captions.{at}")
+        async with self.admission.enter(stages):
+            points = await self.encoder.captions(captions, stages)
+            found = await self.searcher.search_all("image", points, options, stages)
+        answers = list(map(self._image_answer, captions, found))
+        self._finish(stages)
+        return ImageAnswers.model_construct(answers=answers)
 
     async def captions_by_picture(
         self, data: bytes, options: SearchOptions, *, stages: Stages | None = None
@@ -183,16 +186,7 @@ class Engine:
         row, captions = await self.in_catalog(
             lambda: (self._image_row(image_id), self.index.captions_of([image_id])[image_id])
         )
-        return ImageRecord(
-            image_id=row.id,
-            file_name=row.file_name,
-            width=row.width,
-            height=row.height,
-            split=row.split,
-            captions=[caption_record(caption) for caption in captions],
-            image_url=image_url(row.id),
-            thumbnail_url=thumbnail_url(row.id),
-        )
+        return image_record(row, captions)
 
     async def caption(self, caption_id: int) -> CaptionRecord:
         """Return what the catalog knows of a caption; raises ServiceError `not_found`."""
@@ -218,6 +212,18 @@ class Engine:
         self._catalog_pool.shutdown(wait=True, cancel_futures=True)
         self.index.close()
 
+    def _image_answer(self, caption: str, found: Found) -> ImageAnswer:
+        return ImageAnswer.model_construct(
+            hits=image_hits(found),
+            mode=found.answer.mode,
+            certified=found.answer.certified,
+            searched=found.answer.searched,
+            rescored=found.answer.rescored,
+            unknown_words=self.checkpoint.model.vocabulary.unknown(caption),
+            model=self.checkpoint.name,
+            generation=found.answer.generation,
+        )
+
     async def _captions(
         self, source: bytes | Path, options: SearchOptions, stages: Stages
     ) -> CaptionAnswer:
@@ -240,13 +246,14 @@ class Engine:
         if options.k > self.settings.k_maximum:
             raise invalid("k", f"this service gives at most {self.settings.k_maximum} hits")
 
-    def _check_caption(self, caption: str) -> None:
+    def check_caption(self, caption: str, field: str = "caption") -> None:
+        """Refuse a caption out of bounds; raises ServiceError `invalid`, which names the field."""
         if len(caption) > self.settings.caption_characters:
-            raise invalid("caption", f"more than {self.settings.caption_characters:,} characters")
+            raise invalid(field, f"more than {self.settings.caption_characters:,} characters")
         if len(caption.split()) > self.settings.caption_words:
-            raise invalid("caption", f"more than {self.settings.caption_words:,} words")
+            raise invalid(field, f"more than {self.settings.caption_words:,} words")
         if not caption.strip():
-            raise invalid("caption", "the caption is blank: say what the images show")
+            raise invalid(field, "the caption is blank: say what the images show")
 
     def _image_row(self, image_id: int) -> ImageRow:
         rows = self.index.images([image_id])
@@ -269,41 +276,3 @@ class Engine:
     def _device_memory(self) -> float:
         device = self.checkpoint.model.device
         return float(torch.cuda.memory_allocated(device)) if device.type == "cuda" else 0.0
-
-
-def _its_own_model(index: Index, device: str) -> Checkpoint:
-    """Load the checkpoint that an index says it was built with."""
-    named = index.model.checkpoint
-    if not named:
-        raise CheckpointError(
-            f"{index.folder} does not say where its model '{index.model.name}' lies: "
-            "name the checkpoint with --model"
-        )
-    loaded = checkpoint.load(Path(named), device)
-    if loaded.fingerprint != index.model.fingerprint:
-        raise ModelMismatchError(
-            f"the checkpoint {named} has changed since {index.folder} was built with it: "
-            "name the former one with --model, or build the index again"
-        )
-    return loaded
-
-
-def _sweep(index: Index) -> None:
-    """Remove what writers that were killed left, unless one is at work or nothing can be."""
-    try:
-        with index.writing(patience=0.0):
-            pass
-    except (IndexLockedError, OSError) as error:
-        event("not swept", reason=str(error))
-
-
-def _warm(checkpoint: Checkpoint, index: Index) -> None:
-    """Do once what every search does: kernels are compiled now, and not for the first client."""
-    model = checkpoint.model
-    captions = model.encode_captions(["a"])
-    pictures = model.encode_images([Image.new("RGB", (32, 32))])
-    asked: list[tuple[Kind, NDArray[np.float32]]] = [("image", captions), ("caption", pictures)]
-    for kind, points in asked:
-        for mode in MODES:
-            for batch in (points, np.repeat(points, 2, axis=0)):
-                index.search_batch(kind, batch, 1, mode)

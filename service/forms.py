@@ -10,7 +10,7 @@ from python_multipart.multipart import parse_options_header
 
 _PARTS = 32
 _HEADER_BYTES = 4096
-_TEXT_BYTES = 1024
+_TEXT_BYTES = 24 * 1024  # a thousand ids
 
 
 class FormError(Exception):

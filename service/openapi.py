@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from service.schemas import ImageQuery, PictureQuery, Problem
+from service.schemas import ImageQuery, ImagesQuery, PictureQuery, Problem
 
 _REF = "#/components/schemas/{model}"
 
@@ -20,10 +20,10 @@ def describe(app: FastAPI) -> None:
         if app.openapi_schema is None:
             found = stock()
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
-            for model in (ImageQuery, Problem):
+            for model in (ImageQuery, ImagesQuery, Problem):
                 _add(schemas, model)
             _add(schemas, PictureQuery)
-            _without_null(schemas[PictureQuery.__name__])
+            _as_form(schemas[PictureQuery.__name__])
             # FastAPI's own validation error never leaves this service.
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
@@ -41,10 +41,14 @@ def _add(schemas: dict[str, Any], model: type[BaseModel]) -> None:
     schemas[model.__name__] = schema
 
 
-def _without_null(schema: dict[str, Any]) -> None:
-    """A form has no null: a field that may be null is one that may be left out."""
+def _as_form(schema: dict[str, Any]) -> None:
+    """A form has no null and no lists: what may be null may be left out, and lists are texts."""
     for field in schema["properties"].values():
         if "anyOf" in field:
             (kind,) = [choice for choice in field.pop("anyOf") if choice.get("type") != "null"]
             field.update(kind)
             field.pop("default", None)
+        if field.get("type") == "array":
+            del field["items"], field["maxItems"]
+            field |= {"type": "string", "pattern": "^[0-9]{1,18}(,[0-9]{1,18}){0,999}$"}
+            field["description"] += " Ids with commas between them."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -10,6 +12,11 @@ from pydantic_core import PydanticCustomError
 
 K_MAXIMUM = 1000
 CANDIDATES_MAXIMUM = 1_000_000
+OFFSET_MAXIMUM = K_MAXIMUM - 1
+SELECTED_MAXIMUM = 1000
+TOGETHER_MAXIMUM = 32
+TOGETHER_K_MAXIMUM = 100  # hits for each of them, so that the whole answer stays one
+SPLIT_CHARACTERS = 64
 ID_MAXIMUM = 2**63 - 1  # what an SQL integer holds
 
 Mode = Literal["certified", "exact", "fast"]
@@ -33,6 +40,32 @@ CaptionText = Annotated[
     # The same promise as `_sayable`, for those who read the document and not the sentence.
     Field(json_schema_extra={"pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$"}),
 ]
+
+
+_INSTANT = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+def milliseconds(instant: str) -> int:
+    """Return an RFC 3339 date and time in milliseconds since 1970; ValueError if it is none."""
+    if not _INSTANT.fullmatch(instant):
+        raise ValueError
+    # A leap second is the end of the minute before it.
+    return int(datetime.fromisoformat(instant.replace(":60", ":59")).timestamp() * 1000)
+
+
+def _instant(text: str) -> str:
+    try:
+        milliseconds(text)
+    except (ValueError, OverflowError):
+        raise PydanticCustomError(
+            "instant", "this is not a date and time with its zone, such as 2026-11-20T09:00:00Z"
+        ) from None
+    return text
+
+
+Instant = Annotated[str, AfterValidator(_instant), Field(json_schema_extra={"format": "date-time"})]
 
 
 class Request(BaseModel):
@@ -72,6 +105,31 @@ class SearchOptions(Request):
         allow_inf_nan=False,
         description="Leave out hits with a greater violation; null keeps them all.",
     )
+    offset: int = Field(
+        default=0,
+        ge=0,
+        le=OFFSET_MAXIMUM,
+        description=f"Leave out so many of the best; only the best {K_MAXIMUM:,} can be had.",
+    )
+    split: str | None = Field(
+        default=None, description="Search only images of this split, and their captions."
+    )
+    image_ids: list[ImageId] | None = Field(
+        default=None,
+        max_length=SELECTED_MAXIMUM,
+        description="Search only these images, and their captions.",
+    )
+    added_from: Instant | None = Field(
+        default=None, description="Search only images added at this time or later."
+    )
+    added_before: Instant | None = Field(
+        default=None, description="Search only images added before this time."
+    )
+
+    @property
+    def depth(self) -> int:
+        """How many of the best have to be found for these hits."""
+        return min(self.offset + self.k, K_MAXIMUM)
 
 
 class ImageQuery(SearchOptions):
@@ -87,12 +145,33 @@ class ImageQuery(SearchOptions):
 
     def options(self) -> SearchOptions:
         """Return the options alone."""
-        return SearchOptions.model_construct(
-            k=self.k,
-            mode=self.mode,
-            candidates=self.candidates,
-            max_violation=self.max_violation,
-        )
+        return _options(self)
+
+
+class ImagesQuery(SearchOptions):
+    """Which images is each of these captions true of?"""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"captions": ["a dog runs on the beach", "an animal"], "k": 3}]
+        }
+    )
+
+    captions: list[CaptionText] = Field(
+        min_length=1, max_length=TOGETHER_MAXIMUM, description="They are answered in this order."
+    )
+    k: int = Field(
+        default=10, ge=1, le=TOGETHER_K_MAXIMUM, description="Most hits wanted for each caption."
+    )
+
+    def options(self) -> SearchOptions:
+        """Return the options alone."""
+        return _options(self)
+
+
+def _options(query: SearchOptions) -> SearchOptions:
+    values = {name: getattr(query, name) for name in SearchOptions.model_fields}
+    return SearchOptions.model_construct(None, **values)
 
 
 class PictureQuery(SearchOptions):
@@ -132,7 +211,7 @@ class SearchFacts(Answer):
     hits: Sequence[Any]
     mode: Mode
     certified: bool = Field(description="Whether the hits are proved to be the exact top k.")
-    searched: int = Field(ge=0, description="Rows the search ran over.")
+    searched: int = Field(ge=0, description="Rows the search ran over: those selected.")
     rescored: int = Field(ge=0, description="Rows whose exact violation was computed.")
     model: str
     generation: int = Field(ge=0, description="The state of the collection that was searched.")
@@ -143,6 +222,12 @@ class ImageAnswer(SearchFacts):
 
     hits: list[ImageHit]
     unknown_words: list[str] = Field(description="Words of the caption the model never learned.")
+
+
+class ImageAnswers(Answer):
+    """One answer for each caption, in their order, all over one generation."""
+
+    answers: list[ImageAnswer]
 
 
 class CaptionAnswer(SearchFacts):
@@ -167,6 +252,10 @@ class ImageRecord(Answer):
     width: int | None
     height: int | None
     split: str
+    added: str = Field(
+        description="When the image became searchable.",
+        json_schema_extra={"format": "date-time"},
+    )
     captions: list[CaptionRecord]
     image_url: str
     thumbnail_url: str

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from index.query import Answer
+from index.selection import Selection
 from index.store import Index
-from index.terms import CaptionRow, ImageRow, Kind, Mode
+from index.terms import CaptionRow, ImageRow, Kind, Mode, Points
 from service.batching import Batcher, WorkerStoppedError
 from service.encoding import Point
 from service.errors import ServiceError
-from service.schemas import SearchOptions
+from service.schemas import SearchOptions, milliseconds
 from service.settings import Settings
 from service.timing import Stages
 
@@ -28,16 +29,20 @@ class Lane(NamedTuple):
     mode: Mode
     candidates: int | None
     max_violation: float | None
+    selection: Selection | None
+    offset: int
+    together: int  # points of each item
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """An answer of the index with the catalog's rows of its hits, in the order of the hits.
 
-    A hit that was deleted since the search has no row; `rows` leaves it out.
+    The first `offset` hits are not wanted. A hit that was deleted since the search has no row.
     """
 
     answer: Answer
+    offset: int
     images: dict[int, ImageRow]
     captions: dict[int, CaptionRow]
     captions_of: dict[int, list[CaptionRow]]
@@ -58,10 +63,10 @@ class Searcher:
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self._index = index
-        self.batcher: Batcher[Lane, Point, Found] = Batcher(
+        self.batcher: Batcher[Lane, Points, list[Found]] = Batcher(
             "search",
             self._run,
-            size=lambda lane: settings.search_batch,
+            size=lambda lane: max(1, settings.search_batch // lane.together),
             workers=settings.search_workers,
             delay=0.0,
             on_batch=lambda lane, size: on_batch(f"search-{lane.kind}", size),
@@ -76,31 +81,51 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
+        (found,) = await self.search_all(kind, point[None], options, stages)
+        return found
+
+    async def search_all(
+        self, kind: Kind, points: Points, options: SearchOptions, stages: Stages
+    ) -> list[Found]:
+        """Return the best rows of a kind for each of some points (B, N), over one generation.
+
+        Raises:
+            ServiceError: `not_ready` when the threads are gone.
+        """
         lane = Lane(
-            kind, options.k, options.mode, options.candidates, _as_stored(options.max_violation)
+            kind,
+            options.depth,
+            options.mode,
+            options.candidates,
+            _as_stored(options.max_violation),
+            selection_of(options),
+            options.offset,
+            len(points),
         )
         try:
-            done = await self.batcher.submit(lane, point)
+            done = await self.batcher.submit(lane, points)
         except WorkerStoppedError:
             raise ServiceError("not_ready", "the search has stopped") from None
+        first = done.result[0]
         stages.add("queue", done.waited)
-        stages.add("prefilter", done.result.prefilter_seconds)
-        stages.add("rerank", done.result.rerank_seconds)
-        stages.add("metadata", done.result.metadata_seconds)
+        stages.add("prefilter", first.prefilter_seconds)
+        stages.add("rerank", first.rerank_seconds)
+        stages.add("metadata", first.metadata_seconds)
         return done.result
 
-    def _run(self, lane: Lane, points: list[Point]) -> list[Found]:
+    def _run(self, lane: Lane, blocks: list[Points]) -> list[list[Found]]:
         start = perf_counter()
         answers = self._index.search_batch(
             lane.kind,
-            np.stack(points),
+            np.concatenate(blocks),
             lane.k,
             lane.mode,
             candidates=lane.candidates,
             max_violation=lane.max_violation,
+            selection=lane.selection,
         )
         searched = perf_counter()
-        ids = sorted({int(hit) for answer in answers for hit in answer.ids})
+        ids = sorted({int(hit) for answer in answers for hit in answer.ids[lane.offset :]})
         images: dict[int, ImageRow] = {}
         captions: dict[int, CaptionRow] = {}
         captions_of: dict[int, list[CaptionRow]] = {}
@@ -109,9 +134,10 @@ class Searcher:
         else:
             captions = self._index.captions(ids)
         described = perf_counter()
-        return [
+        found = [
             Found(
                 answer,
+                lane.offset,
                 images,
                 captions,
                 captions_of,
@@ -121,6 +147,18 @@ class Searcher:
             )
             for answer in answers
         ]
+        return [found[at : at + lane.together] for at in range(0, len(found), lane.together)]
+
+
+def selection_of(options: SearchOptions) -> Selection | None:
+    """Return the part of the collection that a search is about; None is all of it."""
+    selection = Selection(
+        split=options.split,
+        image_ids=None if options.image_ids is None else tuple(sorted(set(options.image_ids))),
+        added_from=None if options.added_from is None else milliseconds(options.added_from),
+        added_before=None if options.added_before is None else milliseconds(options.added_before),
+    )
+    return None if selection == Selection() else selection
 
 
 def _as_stored(limit: float | None) -> float | None:

@@ -7,12 +7,20 @@ from starlette.responses import Response
 
 from service.departure import until_client_leaves
 from service.routes.context import BodiesHere, EngineHere, problems
-from service.schemas import CaptionAnswer, ImageAnswer, ImageQuery, PictureQuery, schema_of
+from service.schemas import (
+    CaptionAnswer,
+    ImageAnswer,
+    ImageAnswers,
+    ImageQuery,
+    ImagesQuery,
+    PictureQuery,
+    schema_of,
+)
 from service.timing import Stages
 
 router = APIRouter(tags=["search"])
 
-PATHS = frozenset({"/search/images", "/search/captions"})
+PATHS = frozenset({"/search/images", "/search/images/batch", "/search/captions"})
 
 _LOAD = ("body_timeout", "busy", "client_gone", "encoding_failed", "not_ready", "late")
 _TIMING = {
@@ -45,6 +53,30 @@ async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere
     async with until_client_leaves(request):
         answer = await engine.images_by_caption(query.caption, query.options(), stages=stages)
     return _answer(answer, stages)
+
+
+@router.post(
+    "/search/images/batch",
+    summary="Find the images that each of several captions is true of",
+    response_model=ImageAnswers,
+    responses={
+        200: {"description": "An answer for each caption", "headers": _TIMING},
+        **problems("malformed", "body_too_large", "wrong_media_type", "invalid", *_LOAD),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": schema_of(ImagesQuery)}},
+        }
+    },
+)
+async def search_images_batch(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+    """Answer up to 32 captions together: they are encoded and searched as one batch."""
+    stages = Stages()
+    query = await bodies.json(request, ImagesQuery)
+    async with until_client_leaves(request):
+        answers = await engine.images_by_captions(query.captions, query.options(), stages=stages)
+    return _answer(answers, stages)
 
 
 @router.post(
@@ -83,6 +115,6 @@ async def search_captions(request: Request, engine: EngineHere, bodies: BodiesHe
     return _answer(answer, stages)
 
 
-def _answer(answer: ImageAnswer | CaptionAnswer, stages: Stages) -> Response:
+def _answer(answer: ImageAnswer | ImageAnswers | CaptionAnswer, stages: Stages) -> Response:
     headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
     return Response(answer.model_dump_json(), 200, headers, "application/json")

@@ -71,6 +71,7 @@ def test_every_operation_names_its_errors_as_problems(client: Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {
         "/search/images",
+        "/search/images/batch",
         "/search/captions",
         "/images/{image_id}",
         "/images/{image_id}/file",

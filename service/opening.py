@@ -1,0 +1,54 @@
+"""What is done once, before the first search: find the model, clear up, compile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from index.errors import IndexLockedError, ModelMismatchError
+from index.store import Index
+from index.terms import MODES, Kind
+from models import checkpoint
+from models.checkpoint import Checkpoint, CheckpointError
+from service.logs import event
+
+
+def its_own_model(index: Index, device: str) -> Checkpoint:
+    """Load the checkpoint that an index says it was built with."""
+    named = index.model.checkpoint
+    if not named:
+        raise CheckpointError(
+            f"{index.folder} does not say where its model '{index.model.name}' lies: "
+            "name the checkpoint with --model"
+        )
+    loaded = checkpoint.load(Path(named), device)
+    if loaded.fingerprint != index.model.fingerprint:
+        raise ModelMismatchError(
+            f"the checkpoint {named} has changed since {index.folder} was built with it: "
+            "name the former one with --model, or build the index again"
+        )
+    return loaded
+
+
+def sweep(index: Index) -> None:
+    """Remove what writers that were killed left, unless one is at work or nothing can be."""
+    try:
+        with index.writing(patience=0.0):
+            pass
+    except (IndexLockedError, OSError) as error:
+        event("not swept", reason=str(error))
+
+
+def warm(checkpoint: Checkpoint, index: Index) -> None:
+    """Do once what every search does: kernels are compiled now, and not for the first client."""
+    model = checkpoint.model
+    captions = model.encode_captions(["a"])
+    pictures = model.encode_images([Image.new("RGB", (32, 32))])
+    asked: list[tuple[Kind, NDArray[np.float32]]] = [("image", captions), ("caption", pictures)]
+    for kind, points in asked:
+        for mode in MODES:
+            for batch in (points, np.repeat(points, 2, axis=0)):
+                index.search_batch(kind, batch, 1, mode)
