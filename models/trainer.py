@@ -227,7 +227,8 @@ class _Run:
         self.optimizer = torch.optim.AdamW(
             self.weights, config.learning_rate, weight_decay=config.weight_decay
         )
-        self.steps = math.ceil(len(dataset) / config.batch_size)
+        # A last image alone joins the batch before: it has no false pair, nor a batch statistic.
+        self.steps = math.ceil((len(dataset) - 1) / config.batch_size)
         self.notes: dict[str, Any] = {
             "config": asdict(config),
             "dataset": [dataset.name, len(dataset), len(captions)],
@@ -337,7 +338,7 @@ class _Run:
             for first_caption, count in zip(self.first_caption, self.caption_counts, strict=True)
         ]
         for step in range(first, self.steps):
-            rows = order[step * size : (step + 1) * size]
+            rows = order[step * size : (step + 1) * size if step + 1 < self.steps else None]
             captions = [chosen[row] for row in rows]
             owners = np.repeat(np.arange(len(rows)), [len(own) for own in captions])
             yield step, rows, np.concatenate(captions), owners

@@ -16,6 +16,7 @@ from service.edge import Edge
 from service.engine import Engine
 from service.errors import ServiceError
 from service.lifecycle import Lifecycle, Open
+from service.logs import LOGGER
 from service.metrics import Metrics
 from service.page.router import router as page
 from service.readiness import Phase, Readiness
@@ -32,7 +33,7 @@ DESCRIPTION = (
 def create_app(
     settings: Settings,
     open_engine: Open = Engine.open,
-    on_failure: Callable[[str], None] = lambda sentence: None,
+    on_failure: Callable[[str], None] = LOGGER.error,
 ) -> FastAPI:
     """Make the application; its engine is opened in a thread once it runs.
 

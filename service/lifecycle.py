@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -82,5 +81,4 @@ class Lifecycle:
 
     def _fail(self, sentence: str) -> None:
         self._readiness.phase = Phase.FAILED
-        event(sentence, logging.ERROR)
         self._on_failure(sentence)

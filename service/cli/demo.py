@@ -10,7 +10,7 @@ import typer
 
 from service.cli.configuration import configure
 from service.cli.options import ServiceDevice
-from service.cli.progress import progress
+from service.cli.progress import progress, tell
 from service.cli.serve import Host, Port
 from service.cli.shell import Mistake, keeping
 
@@ -130,7 +130,7 @@ def _build(dataset: Dataset, model: Checkpoint, folder: Path) -> None:
     from service import indexing
     from service.encoded import ImageSource
 
-    source = ImageSource(skipped=lambda line: typer.echo(line, err=True))
+    source = ImageSource(skipped=tell)
     kept = f"what is encoded is kept in {folder}; the same command goes on from there"
     with progress("indexing") as report, keeping(lambda: kept):
         indexing.build(dataset, model, folder, source, report).close()

@@ -9,7 +9,7 @@ import typer
 
 from service.cli.interrupt import stop_request
 from service.cli.options import BatchSize, DatasetFolder, Device, Workers
-from service.cli.progress import progress
+from service.cli.progress import progress, tell
 from service.cli.shell import Mistake, Stopped, keeping
 
 
@@ -86,7 +86,7 @@ def features(
                 workers=workers,
                 progress=report,
                 stop=stop,
-                skipped=lambda line: typer.echo(line, err=True),
+                skipped=tell,
             )
         except ExtractionStopped as stopped:
             raise Stopped(f"{stopped}; the same command goes on from there") from None

@@ -20,7 +20,7 @@ from service.cli.options import (
     Model,
     Workers,
 )
-from service.cli.progress import progress
+from service.cli.progress import progress, tell
 from service.cli.shell import Mistake, keeping
 from service.cli.table import print_table
 
@@ -81,7 +81,7 @@ def build(
     if split is not None:
         collection = collection.split(split)
     checkpoint = _checkpoint(model, device)
-    source = ImageSource(features, batch_size, workers, _warn)
+    source = ImageSource(features, batch_size, workers, tell)
     kept = f"what is encoded is kept in {out}; the same command goes on from there"
     with progress("indexing") as report, keeping(lambda: kept):
         built = indexing.build(collection, checkpoint, out, source, report)
@@ -128,7 +128,7 @@ def add(
     collections = [_collection(path, captions) for path in pictures]
     checkpoint = _checkpoint(model or _remembered(folder), device)
     with Index.open(folder, checkpoint.fingerprint) as opened:
-        source = ImageSource(None, batch_size, workers, _warn)
+        source = ImageSource(None, batch_size, workers, tell)
         kept = "pictures added so far are searchable; the same command goes on with the rest"
         added = 0
         with progress("adding") as report, keeping(lambda: kept):
@@ -248,7 +248,7 @@ def _collection(path: Path, captions: Path | None) -> Dataset:
     if path.is_dir():
         found, problems = reader.read(path, captions)
         for line in problems.lines:
-            _warn(line)
+            tell(line)
         return found
     if not path.is_file():
         raise Mistake(f"there is no picture or folder {path}: check the path")
@@ -274,7 +274,3 @@ def _size(count: int) -> str:
             return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
         size /= 1000
     return f"{size:,.1f} TB"
-
-
-def _warn(line: str) -> None:
-    typer.echo(line, err=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
-
-import typer
 
 QUIET_SECONDS = 2.0  # work that ends within this says nothing
 BETWEEN_LINES = 5.0
@@ -51,6 +50,14 @@ def progress(label: str) -> Iterator[Report]:
         yield report
 
 
+def tell(line: str) -> None:
+    """Print a line on standard error, above a bar that is shown there.
+
+    The bar stands in for `sys.stderr`, which `typer.echo` writes around.
+    """
+    sys.stderr.write(f"{line}\n")
+
+
 class Lines:
     """Progress for logs and pipes: whole lines, few of them, none for quick work."""
 
@@ -67,6 +74,4 @@ class Lines:
             return
         self.next = now + BETWEEN_LINES
         share = f" ({done / total:.0%})" if total else ""
-        typer.echo(
-            f"{self.label}: {done:,} of {total:,}{share}{remark and f', {remark}'}", err=True
-        )
+        tell(f"{self.label}: {done:,} of {total:,}{share}{remark and f', {remark}'}")

@@ -11,7 +11,7 @@ import typer
 from service.cli.configuration import pairs
 from service.cli.interrupt import stop_request
 from service.cli.options import DatasetFolder, Device, Workers
-from service.cli.progress import Report, progress
+from service.cli.progress import Report, progress, tell
 from service.cli.shell import Stopped, keeping
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def train(
                     mirror=start.mirror,
                     workers=workers,
                     progress=report,
-                    skipped=lambda line: typer.echo(line, err=True),
+                    skipped=tell,
                 )
         with progress("training") as report, stop_request() as stop:
             try:
@@ -197,10 +197,9 @@ def _tell(report: Report, epochs: int, now: Progress) -> None:
         report(done, epochs * now.steps, f"epoch {now.epoch + 1} of {epochs}, loss {now.loss:.3f}")
     else:
         found = now.validation
-        typer.echo(
+        tell(
             f"epoch {now.epoch + 1} of {epochs}: loss {now.loss:.3f}, "
             f"R@1 {found.caption_retrieval.r1:.1f} captions by image, "
             f"{found.image_retrieval.r1:.1f} images by caption, rsum {found.rsum:.1f}"
-            + (" (best so far)" if now.best else ""),
-            err=True,
+            + (" (best so far)" if now.best else "")
         )

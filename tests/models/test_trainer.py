@@ -191,9 +191,12 @@ def test_images_without_captions_or_features_are_left_out() -> None:
         available(dataset, FeatureInput(np.array([9]), np.zeros((1, 4), dtype=np.float32)))
 
 
-def test_an_epoch_sees_every_image_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("count", "batches"), [(8, 2), (9, 2), (10, 3)])
+def test_an_epoch_sees_every_image_once_and_none_alone(
+    tmp_path: Path, count: int, batches: int
+) -> None:
     seen: list[list[int]] = []
-    images = features(collection())
+    images = features(collection(count))
 
     class Watched(FeatureInput):
         def points(self, model, rows, augment=None):  # type: ignore[no-untyped-def]
@@ -202,5 +205,7 @@ def test_an_epoch_sees_every_image_once(tmp_path: Path, monkeypatch: pytest.Monk
             return super().points(model, rows, augment)
 
     watched = Watched(images.image_ids, images.features)
-    run(tmp_path, replace(CONFIG, epochs=1), (collection(), watched))
-    assert sorted(row for batch in seen for row in batch) == list(range(10))
+    run(tmp_path, replace(CONFIG, epochs=1), (collection(count), watched))
+    assert sorted(row for batch in seen for row in batch) == list(range(count))
+    assert len(seen) == batches
+    assert all(len(batch) > 1 for batch in seen)

@@ -43,15 +43,8 @@ def test_long_work_says_where_it_is_now_and_then_and_once_at_the_end(
     assert 3 <= len(lines) <= 6
 
 
-def test_a_terminal_gets_a_bar_on_standard_error() -> None:
-    program = (
-        "import time\n"
-        "from service.cli.progress import progress\n"
-        "with progress('drawing') as report:\n"
-        "    for done in range(5):\n"
-        "        report(done + 1, 5)\n"
-        "        time.sleep(0.15)\n"
-    )
+def on_a_terminal(program: str) -> tuple[bytes, str]:
+    """Run a program with a terminal for its errors; return both of its outputs."""
     ours, theirs = pty.openpty()
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -64,6 +57,33 @@ def test_a_terminal_gets_a_bar_on_standard_error() -> None:
     os.close(theirs)
     shown = os.read(ours, 100_000).decode()
     os.close(ours)
-    assert done.stdout == b""
+    return done.stdout, shown
+
+
+def test_a_line_stands_above_the_bar() -> None:
+    _, shown = on_a_terminal(
+        "import time\n"
+        "from service.cli.progress import progress, tell\n"
+        "with progress('drawing') as report:\n"
+        "    report(1, 2)\n"
+        "    time.sleep(0.3)\n"
+        "    tell('dog.jpg: damaged')\n"
+        "    time.sleep(0.3)\n"
+    )
+    before, after = shown.split("dog.jpg: damaged")
+    assert before.endswith("\x1b[2K")  # the bar was wiped from the line first
+    assert after.startswith("\r\n")
+
+
+def test_a_terminal_gets_a_bar_on_standard_error() -> None:
+    out, shown = on_a_terminal(
+        "import time\n"
+        "from service.cli.progress import progress\n"
+        "with progress('drawing') as report:\n"
+        "    for done in range(5):\n"
+        "        report(done + 1, 5)\n"
+        "        time.sleep(0.15)\n"
+    )
+    assert out == b""
     assert "drawing" in shown
     assert "/5" in shown
