@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import repeat
 
 import numpy as np
 
 from index.terms import CaptionRow, ImageRow
+from models.calibration import Calibration
 from service.schemas import (
     CaptionHit,
     CaptionRecord,
@@ -19,10 +21,10 @@ from service.schemas import (
 from service.searching import Found
 
 
-def image_hits(found: Found) -> list[ImageHit]:
+def image_hits(found: Found, calibration: Calibration | None) -> list[ImageHit]:
     """Return the images that were found, as they go over the wire."""
     hits: list[ImageHit] = []
-    for image_id, violation in _wanted(found):
+    for image_id, violation, probability in _wanted(found, calibration):
         row = found.images.get(image_id)
         if row is not None:
             hits.append(
@@ -31,6 +33,7 @@ def image_hits(found: Found) -> list[ImageHit]:
                     image_id=row.id,
                     file_name=row.file_name,
                     violation=_plain(violation),
+                    probability=probability,
                     captions=[caption.text for caption in found.captions_of[row.id]],
                     image_url=image_url(row.id),
                     thumbnail_url=thumbnail_url(row.id),
@@ -39,10 +42,10 @@ def image_hits(found: Found) -> list[ImageHit]:
     return hits
 
 
-def caption_hits(found: Found) -> list[CaptionHit]:
+def caption_hits(found: Found, calibration: Calibration | None) -> list[CaptionHit]:
     """Return the captions that were found, as they go over the wire."""
     hits: list[CaptionHit] = []
-    for caption_id, violation in _wanted(found):
+    for caption_id, violation, probability in _wanted(found, calibration):
         row = found.captions.get(caption_id)
         if row is not None:
             hits.append(
@@ -52,17 +55,22 @@ def caption_hits(found: Found) -> list[CaptionHit]:
                     image_id=row.image_id,
                     caption=row.text,
                     violation=_plain(violation),
+                    probability=probability,
                 )
             )
     return hits
 
 
-def _wanted(found: Found) -> Iterator[tuple[int, np.float32]]:
-    return zip(
-        found.answer.ids[found.offset :].tolist(),
-        found.answer.violations[found.offset :],
-        strict=True,
+def _wanted(
+    found: Found, calibration: Calibration | None
+) -> Iterator[tuple[int, np.float32, float | None]]:
+    violations = found.answer.violations[found.offset :]
+    probabilities = (
+        repeat(None, len(violations))
+        if calibration is None
+        else calibration.probability(violations).round(4).tolist()
     )
+    return zip(found.answer.ids[found.offset :].tolist(), violations, probabilities, strict=True)
 
 
 def _plain(violation: np.float32) -> float:

@@ -214,7 +214,7 @@ class Engine:
 
     def _image_answer(self, caption: str, found: Found) -> ImageAnswer:
         return ImageAnswer.model_construct(
-            hits=image_hits(found),
+            hits=image_hits(found, self.checkpoint.calibration.image),
             mode=found.answer.mode,
             certified=found.answer.certified,
             searched=found.answer.searched,
@@ -230,7 +230,7 @@ class Engine:
         pixels = await self.pictures.pixels(source, stages)
         point = await self.encoder.picture(pixels, stages)
         found = await self.searcher.search("caption", point, options, stages)
-        hits = caption_hits(found)
+        hits = caption_hits(found, self.checkpoint.calibration.image)
         self._finish(stages)
         return CaptionAnswer.model_construct(
             hits=hits,

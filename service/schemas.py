@@ -183,6 +183,17 @@ class PictureQuery(SearchOptions):
     )
 
 
+Probability = Annotated[
+    float | None,
+    Field(
+        description=(
+            "How often a pair of this violation is true, measured when the model was trained on "
+            "pairs that it had not learned from; null for a model without calibration."
+        ),
+    ),
+]
+
+
 class ImageHit(Answer):
     """An image, and by how much it falls short of the caption (0: it is true of it)."""
 
@@ -190,6 +201,7 @@ class ImageHit(Answer):
     image_id: int
     file_name: str
     violation: float
+    probability: Probability
     captions: list[str] = Field(description="The image's own captions.")
     image_url: str
     thumbnail_url: str
@@ -203,6 +215,7 @@ class CaptionHit(Answer):
     image_id: int
     caption: str
     violation: float
+    probability: Probability
 
 
 class SearchFacts(Answer):

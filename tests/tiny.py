@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from models import checkpoint
+from models.calibration import Calibration, Calibrations
 from models.model import ModelConfig, OrderEmbedding
 from models.pictures import Preprocessing
 from models.score import Score
@@ -14,6 +15,11 @@ from models.vocabulary import Vocabulary
 
 WORDS = ["a", "the", "dog", "cat", "child", "person", "animal", "red", "blue", "runs", "in", "park"]
 DIMENSION = 16
+# Made up, as the weights are.
+CALIBRATION = Calibrations(
+    image=Calibration((0.1, 0.5, 0.9), (0.9, 0.4, 0.1), 0.4, pairs=100, true=20),
+    caption=Calibration((0.0, 0.6), (0.8, 0.0), 0.2, pairs=90, true=10),
+)
 
 
 def tiny_model(score: Score = "order", seed: int = 0) -> OrderEmbedding:
@@ -28,5 +34,5 @@ def tiny_model(score: Score = "order", seed: int = 0) -> OrderEmbedding:
 
 def tiny_checkpoint(folder: Path, score: Score = "order", seed: int = 0) -> Path:
     """Save the model as the checkpoint `tiny` in `folder`, and return `folder`."""
-    checkpoint.save(folder, tiny_model(score, seed), "tiny", {})
+    checkpoint.save(folder, tiny_model(score, seed), "tiny", {}, CALIBRATION)
     return folder

@@ -15,7 +15,14 @@ from service.cli.shell import Mistake
 from service.cli.table import print_table
 
 if TYPE_CHECKING:
-    from service.schemas import CaptionAnswer, ImageAnswer, SearchFacts, SearchOptions
+    from service.schemas import (
+        CaptionAnswer,
+        CaptionHit,
+        ImageAnswer,
+        ImageHit,
+        SearchFacts,
+        SearchOptions,
+    )
     from service.settings import Settings
 
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
@@ -104,29 +111,31 @@ async def _ask(
         engine.close()
 
 
+_FIT = ("rank", "violation", "likely")
+
+
 def _show(answer: ImageAnswer | CaptionAnswer) -> None:
     from service.schemas import ImageAnswer
 
     if isinstance(answer, ImageAnswer):
         print_table(
-            ("rank", "violation", "file name", "caption"),
-            [
-                (str(hit.rank), f"{hit.violation:.4f}", hit.file_name, "".join(hit.captions[:1]))
-                for hit in answer.hits
-            ],
+            (*_FIT, "file name", "caption"),
+            [(*_fit(hit), hit.file_name, "".join(hit.captions[:1])) for hit in answer.hits],
         )
         if answer.unknown_words:
             unknown = ", ".join(answer.unknown_words)
             typer.echo(f"the model {answer.model} never learned: {unknown}", err=True)
     else:
         print_table(
-            ("rank", "violation", "caption", "of image"),
-            [
-                (str(hit.rank), f"{hit.violation:.4f}", hit.caption, str(hit.image_id))
-                for hit in answer.hits
-            ],
+            (*_FIT, "caption", "of image"),
+            [(*_fit(hit), hit.caption, str(hit.image_id)) for hit in answer.hits],
         )
     typer.echo(_standing(answer), err=True)
+
+
+def _fit(hit: ImageHit | CaptionHit) -> tuple[str, str, str]:
+    likely = "unknown" if hit.probability is None else f"{hit.probability:.0%}"
+    return str(hit.rank), f"{hit.violation:.4f}", likely
 
 
 def _standing(answer: SearchFacts) -> str:

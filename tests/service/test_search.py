@@ -14,6 +14,7 @@ from service.schemas import CaptionAnswer, ImageAnswer
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture
+from tests.tiny import CALIBRATION
 
 
 def png(seed: int) -> bytes:
@@ -36,6 +37,11 @@ def test_images_come_in_the_order_of_their_true_violations(
     assert [hit.image_id for hit in answer.hits] == [1000 + at for at in order]
     assert [hit.rank for hit in answer.hits] == [1, 2, 3, 4, 5]
     assert np.allclose([hit.violation for hit in answer.hits], expected[order], atol=1e-5)
+    told = CALIBRATION.image
+    assert told is not None
+    assert np.allclose(
+        [hit.probability or 0 for hit in answer.hits], told.probability(expected[order]), atol=1e-4
+    )
     assert answer.mode == mode
     assert answer.searched == IMAGES
     assert answer.model == "tiny"

@@ -43,11 +43,12 @@ def test_a_picture_finds_captions_as_the_service_finds_them(
 def test_the_table_shows_rank_violation_name_and_caption(collection: Path) -> None:
     found = hasse("search", "a dog", "--index", collection, "-k", 3)
     head, *rows = found.out.splitlines()
-    assert head.split() == ["rank", "violation", "file", "name", "caption"]
+    assert head.split() == ["rank", "violation", "likely", "file", "name", "caption"]
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
     assert all(".png" in row and " runs" in row for row in rows)
     violations = [float(row.split()[1]) for row in rows]
     assert violations == sorted(violations)
+    assert all(row.split()[2].endswith("%") for row in rows)
     assert "certified" in found.err
 
 

@@ -35,7 +35,12 @@ def caption_answer(
     return CaptionAnswer(
         hits=[
             CaptionHit(
-                rank=at + 1, caption_id=at, image_id=image_id, caption=text, violation=violation
+                rank=at + 1,
+                caption_id=at,
+                image_id=image_id,
+                caption=text,
+                violation=violation,
+                probability=None,
             )
             for at, (image_id, text, violation) in enumerate(hits)
         ],
