@@ -69,7 +69,7 @@ def prefetch(builder: Any, pointer: Any) -> None:
     builder.call(hint, [pointer, *(ir.Constant(number, value) for value in (0, 2, 1))])
 
 
-def _term(builder: Any, form: Form, stored: Any, query: Any, total: Any) -> Any:
+def term(builder: Any, form: Form, stored: Any, query: Any, total: Any) -> Any:
     if form is Form.COSINE:
         return _fused(builder, stored, query, total)
     ends = (query, stored) if form is Form.QUERY_ABOVE else (stored, query)
@@ -122,7 +122,7 @@ def _emit(builder: Any, form: Form, stored: Any, queries: list[Any], dimension: 
     def accumulate(part: int, row: Any, at: Any) -> None:
         for query, total in zip(queries, totals, strict=True):
             other = _load(builder, query, at)
-            builder.store(_term(builder, form, row, other, builder.load(total[part])), total[part])
+            builder.store(term(builder, form, row, other, builder.load(total[part])), total[part])
 
     whole = builder.and_(dimension, const(-LANES))
     with cgutils.for_range_slice(builder, const(0), whole, const(LANES), _INT) as (start, _):
@@ -145,7 +145,7 @@ def _emit(builder: Any, form: Form, stored: Any, queries: list[Any], dimension: 
                     _copy(builder, query, at, left, padded_query)
                     other = _load(builder, _first(builder, padded_query), const(0))
                     builder.store(
-                        _term(builder, form, row, other, builder.load(total[part])), total[part]
+                        term(builder, form, row, other, builder.load(total[part])), total[part]
                     )
     sums = [_sum_lanes(builder, [builder.load(part) for part in total]) for total in totals]
     if form is Form.COSINE:
@@ -214,7 +214,7 @@ _above_4, _below_4, _cosine_4 = (_scorer(form, QUERIES_TOGETHER) for form in For
 
 
 @kernel
-def _score(points: Points, row: int, queries: Points, at: int, form: int) -> Any:
+def score(points: Points, row: int, queries: Points, at: int, form: int) -> Any:
     if form == 0:
         return _above(points, row, queries, at)
     if form == 1:
@@ -255,7 +255,7 @@ def _sift(violations: Any, ids: Any, count: int) -> None:
 
 
 @kernel
-def _offer(violations: Any, ids: Any, count: int, violation: float, id_: int) -> int:
+def offer(violations: Any, ids: Any, count: int, violation: float, id_: int) -> int:
     if count < violations.shape[0]:
         at = count
         while at > 0:
@@ -297,13 +297,13 @@ def scan_rows(
             four = _score_4(points, row, queries, b, form)
             for j in range(4):
                 if four[j] <= limits[b + j]:
-                    counts[b + j] = _offer(
+                    counts[b + j] = offer(
                         violations[b + j], found[b + j], counts[b + j], four[j], ids[row]
                     )
         for b in range(whole, queries.shape[0]):
-            one = _score(points, row, queries, b, form)
+            one = score(points, row, queries, b, form)
             if one <= limits[b]:
-                counts[b] = _offer(violations[b], found[b], counts[b], one, ids[row])
+                counts[b] = offer(violations[b], found[b], counts[b], one, ids[row])
 
 
 @kernel
@@ -312,4 +312,4 @@ def score_rows(points: Points, rows: Ids, query: Points, form: int, violations: 
     for at in range(rows.shape[0]):
         if at + _ROWS_AHEAD < rows.shape[0]:
             _fetch_row(points, rows[at + _ROWS_AHEAD])
-        violations[at] = _score(points, rows[at], query, 0, form)
+        violations[at] = score(points, rows[at], query, 0, form)

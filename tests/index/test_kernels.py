@@ -105,3 +105,19 @@ def test_a_point_precedes_itself_and_the_origin_is_true_of_everything() -> None:
     found = scanned(points, queries, Form.QUERY_ABOVE, 1)
     assert [hits.ids[0] for hits in found] == [0, 1, 2, 3, 4, 0]
     assert all(hits.violations[0] == 0 for hits in found)
+
+
+@pytest.mark.parametrize("form", [Form.QUERY_ABOVE, Form.STORED_ABOVE])
+@pytest.mark.parametrize("dimension", [128, 131, 400])
+def test_leaving_rows_early_loses_no_hit_and_no_bit(form: Form, dimension: int) -> None:
+    rng = np.random.default_rng(dimension)
+    for make in (embeddings, grid):
+        points, queries = make(rng, 700, dimension), make(rng, 9, dimension)
+        queries[:3] = points[:3]
+        for k in (1, 10, 900):
+            together = scanned(points, queries, form, k)
+            for query, hits in zip(queries, together, strict=True):
+                everything = score_rows(read_only(points), np.arange(700), query, form, ONE)
+                wanted = best(everything.astype(np.float64), np.arange(700), k)
+                assert hits.ids.tolist() == wanted.tolist()
+                assert np.array_equal(hits.violations, everything[wanted])
