@@ -20,8 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from index import changes, durable
 from index.catalog import CATALOG, Catalog, open_catalog, sqlite_url
+from index.conjunction import JointAnswer, search_jointly
 from index.errors import (
     REMEDY,
+    BadQueryError,
     DamagedIndexError,
     IndexExistsError,
     ModelMismatchError,
@@ -223,6 +225,32 @@ class Index:
         query = Query(kind, k, mode, candidates, max_violation)
         queries = checked_queries(points, snapshot.model)
         return search(snapshot, queries, query, self._workers, self._accelerator)
+
+    def search_jointly(
+        self,
+        kind: Kind,
+        parts: ArrayLike,
+        k: int,
+        mode: Mode = "certified",
+        *,
+        candidates: int | None = None,
+        max_violation: float | None = None,
+        selection: Selection | None = None,
+    ) -> JointAnswer:
+        """Return the k stored rows of `kind` whose worst violation over `parts` is smallest.
+
+        `parts` are points (P, N), at least one: captions for the images that all of them are true
+        of, images for the captions that are true of all of them.
+
+        Raises:
+            BadQueryError: a parameter or a point is out of range, or there are no parts.
+        """
+        snapshot = self._snapshot if selection is None else self._selected(kind, selection)
+        query = Query(kind, k, mode, candidates, max_violation)
+        queries = checked_queries(parts, snapshot.model)
+        if not len(queries):
+            raise BadQueryError("there are no parts to search by: give at least one")
+        return search_jointly(snapshot, queries, query, self._workers)
 
     def image(self, image_id: int) -> ImageRow | None:
         """Return one image, or None."""

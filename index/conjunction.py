@@ -1,0 +1,169 @@
+"""Rows that fit several queries at once, ranked by the one they fit worst.
+
+A row that precedes the join of some captions precedes each of them, so their join asks for
+pictures of which all are true (and the meet of pictures, for captions true of all). Where the
+order holds only nearly, violations of parts add up in the join, and a row that misses a little of
+every part loses to one that lacks a whole one. The worst part,
+
+    max over parts p of E(row, p),
+
+is 0 exactly when the violation with the join is, and never above it. It is proved as a single
+violation is: a row can be a hit only when its lower bound for *every* part is within the limit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.hits import NOTHING, Hits, best, merge
+from index.query import Answer, Query, Stages
+from index.scan import Workers, score_rows
+from index.snapshot import LiveSegment, Snapshot
+from index.terms import Form, Ids, Points
+
+_CANDIDATES = 128
+_CANDIDATES_PER_HIT = 4
+# Where so small a share of a segment is alive, scoring all of it reads less than its codes are.
+_FEW = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointAnswer(Answer):
+    """An answer whose `violations` are the largest of each row of `parts` (k, P)."""
+
+    parts: Points
+
+
+def search_jointly(
+    snapshot: Snapshot, parts: Points, query: Query, workers: Workers
+) -> JointAnswer:
+    """Return the rows whose worst violation over `parts` (P, N) is smallest."""
+    started = time.perf_counter()
+    tasks = [_Task(live, parts, query, workers) for live in snapshot.of(query.kind)]
+    for task in tasks:
+        task.propose()
+    proposed = time.perf_counter()
+    found = NOTHING
+    for task in tasks:
+        found = merge((found, task.score_candidates()), query.k)
+    if query.mode == "certified":
+        for task in tasks:
+            limit = found.bound(query.k, query.limit)
+            found = merge((found, task.score_survivors(limit)), query.k)
+    ways = Counter(task.way for task in tasks)
+    return JointAnswer(
+        ids=found.ids,
+        parts=_each(tasks, found.ids, len(parts)),
+        violations=found.violations,
+        mode=query.mode,
+        certified=all(task.proved for task in tasks),
+        searched=snapshot.live(query.kind),
+        rescored=sum(task.scored for task in tasks),
+        generation=snapshot.generation,
+        plan=", ".join(f"{count} {way}" for way, count in sorted(ways.items())),
+        seconds=Stages(proposed - started, time.perf_counter() - proposed),
+    )
+
+
+class _Task:
+    """The search of one segment."""
+
+    def __init__(self, live: LiveSegment, parts: Points, query: Query, workers: Workers) -> None:
+        self._live, self._parts, self._query, self._workers = live, parts, query, workers
+        segment = live.segment
+        bounded = segment.bounds is not None
+        by_prefilter = query.mode == "fast" and segment.prefilter is not None
+        self._count = query.candidates or max(_CANDIDATES, _CANDIDATES_PER_HIT * query.k)
+        self._whole = (
+            query.mode == "exact"
+            or not (bounded or by_prefilter)
+            or live.live <= max(self._count, segment.rows // _FEW)
+        )
+        self._rows: Ids = np.empty(0, np.int64)
+        self.scored = 0
+        self.proved = False
+
+    @property
+    def way(self) -> str:
+        """How the rows are searched, in a word."""
+        if self._whole:
+            return "scan"
+        proposer = "prefilter" if self._live.segment.prefilter else "heaviest"
+        return f"{proposer}+bounds" if self._query.mode == "certified" else proposer
+
+    def propose(self) -> None:
+        """Choose candidates: the rows that look best to all parts in one."""
+        segment, dead = self._live.segment, self._live.dead
+        if self._whole:
+            self._rows = np.flatnonzero(~dead) if len(dead) else np.arange(segment.rows)
+        else:
+            whole = _composed(self._parts, segment.form)[None]
+            if segment.prefilter is not None:
+                (self._rows,) = segment.prefilter.candidates(whole, self._count, dead)
+            elif segment.bounds is not None:
+                coded = segment.bounds.encode(whole)
+                self._rows, _ = segment.bounds.propose(coded, 0, self._count, dead, self._workers)
+        self.proved = len(self._rows) == self._live.live
+
+    def score_candidates(self) -> Hits:
+        """Return the hits among the candidates."""
+        return self._hits(self._rows, self._query.limit)
+
+    def score_survivors(self, limit: float) -> Hits:
+        """Return the hits among all other rows that no part's bound rules out."""
+        bounds = self._live.segment.bounds
+        if self.proved or bounds is None:
+            return NOTHING
+        possible = bounds.survivors(
+            bounds.encode(self._parts),
+            self._live.dead,
+            np.full(len(self._parts), limit),
+            self._workers,
+        )
+        rows = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), possible)
+        self.proved = True
+        return self._hits(np.setdiff1d(rows, self._rows, assume_unique=True), limit)
+
+    def _hits(self, rows: Ids, limit: float) -> Hits:
+        self.scored += len(rows)
+        segment = self._live.segment
+        return best(segment.ids[rows], self._score(rows).max(1), self._query.k, limit)
+
+    def _score(self, rows: Ids) -> Points:
+        """Return the violations of rows (n,) with every part: (n, P)."""
+        points, form = self._live.segment.points, self._live.segment.form
+        return np.stack(
+            [score_rows(points, rows, part, form, self._workers) for part in self._parts], axis=1
+        )
+
+    def each(self, ids: Ids) -> tuple[NDArray[np.intp], Points]:
+        """Return the places of those of `ids` (k,) that are here (n,), and their scores (n, P)."""
+        _, places, rows = np.intersect1d(
+            ids, self._live.segment.ids, assume_unique=True, return_indices=True
+        )
+        return places, self._score(rows)
+
+
+def _each(tasks: list[_Task], ids: Ids, count: int) -> Points:
+    parts = np.empty((len(ids), count), np.float32)
+    for task in tasks:
+        places, scores = task.each(ids)
+        parts[places] = scores
+    return parts
+
+
+def _composed(parts: Points, form: Form) -> Points:
+    """Return one point (N,) that stands for all parts, to propose candidates by."""
+    if form is Form.QUERY_ABOVE:
+        composed = parts.max(0)
+    elif form is Form.STORED_ABOVE:
+        composed = parts.min(0)
+    else:
+        composed = parts.mean(0)
+    return np.ascontiguousarray(composed, dtype=np.float32)

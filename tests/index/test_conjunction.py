@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from index.conjunction import search_jointly
+from index.errors import BadQueryError
+from index.query import Query
+from index.scan import Workers
+from index.terms import KINDS, MODES, SCORES, Kind, Mode, Points, Score
+from tests.index.samples import embeddings, grid, small_index, snapshot, violations
+from tests.oracle import best
+
+pytestmark = pytest.mark.usefixtures("everywhere_bounded")
+
+
+def worst(kind: Kind, score: Score, stored: Points, parts: Points) -> NDArray[np.float64]:
+    """The plain definition, for every stored row."""
+    each = [violations(kind, score, stored, part) for part in parts]
+    return np.asarray(np.max(each, axis=0))
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dimension", [1, 65])
+def test_the_worst_part_ranks_as_numpy_finds(
+    kind: Kind, score: Score, dimension: int, tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(dimension)
+    for rows in (1, 50, 400):
+        ids = rng.permutation(10 * rows)[:rows].astype(np.int64)
+        points = grid(rng, rows, dimension)
+        dead = ids[rng.random(rows) < 0.15].tolist()
+        alive = ~np.isin(ids, dead)
+        half = rows // 2
+        blocks = [(ids[:half], points[:half]), (ids[half:], points[half:])]
+        now = snapshot(tmp_path, kind, score, [block for block in blocks if len(block[0])], dead)
+        for count in (1, 2, 5):
+            parts = grid(rng, count, dimension)
+            expected = worst(kind, score, points, parts)
+            for k in (1, 10):
+                limit = max(0.0, float(np.median(expected))) if k == 10 else None
+                wanted = best(expected[alive], ids[alive], k, np.inf if limit is None else limit)
+                place = dict(zip(ids.tolist(), expected, strict=True))
+                for mode in ("certified", "exact"):
+                    for candidates in (None, 3):
+                        query = Query(kind, k, mode, candidates, limit)
+                        found = search_jointly(now, parts, query, workers)
+                        assert found.ids.tolist() == wanted.tolist()
+                        assert found.violations.tolist() == [place[hit] for hit in found.ids]
+                        assert found.parts.max(1).tolist() == found.violations.tolist()
+                        assert found.certified
+                        assert found.searched == alive.sum()
+                        assert found.rescored <= found.searched
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_certified_equals_exact_bit_for_bit_and_scores_fewer(
+    kind: Kind, tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(1)
+    points = embeddings(rng, 4000, 64)
+    now = snapshot(tmp_path, kind, "order", [(np.arange(4000), points)])
+    rescored = 0
+    for _ in range(10):
+        parts = embeddings(rng, 3, 64) * np.float32(0.7)
+        exact = search_jointly(now, parts, Query(kind, 5, "exact"), workers)
+        certified = search_jointly(now, parts, Query(kind, 5), workers)
+        assert certified.ids.tolist() == exact.ids.tolist()
+        assert certified.violations.tolist() == exact.violations.tolist()
+        rescored += certified.rescored
+    assert rescored < 10 * 4000
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_part_answers_as_a_search_by_it(mode: Mode, tmp_path: Path) -> None:
+    with small_index(tmp_path / "index", rows=40) as index:
+        query = embeddings(np.random.default_rng(2), 1, 16)
+        alone, found = (
+            index.search("image", query[0], 5, mode),
+            index.search_jointly("image", query, 5, mode),
+        )
+        assert found.ids.tolist() == alone.ids.tolist()
+        assert found.violations.tolist() == alone.violations.tolist()
+
+
+def test_a_part_twice_and_parts_in_another_order_change_nothing(tmp_path: Path) -> None:
+    with small_index(tmp_path / "index", rows=40) as index:
+        parts = embeddings(np.random.default_rng(3), 3, 16)
+        wanted = index.search_jointly("caption", parts, 7).ids.tolist()
+        for other in (parts[::-1], parts[[0, 1, 1, 2]]):
+            assert index.search_jointly("caption", other, 7).ids.tolist() == wanted
+
+
+def test_fast_says_certified_only_when_it_is_proved(tmp_path: Path, workers: Workers) -> None:
+    rng = np.random.default_rng(4)
+    for rows, sure in ((100, True), (2000, False)):
+        now = snapshot(tmp_path, "image", "order", [(np.arange(rows), embeddings(rng, rows, 32))])
+        parts = embeddings(rng, 2, 32)
+        found = search_jointly(now, parts, Query("image", 3, "fast"), workers)
+        assert found.certified is sure
+        assert (found.rescored < rows) is not sure
+
+
+def test_no_parts_are_refused(tmp_path: Path) -> None:
+    with small_index(tmp_path / "index") as index, pytest.raises(BadQueryError, match="at least"):
+        index.search_jointly("image", np.empty((0, 16), np.float32), 3)
