@@ -32,7 +32,7 @@ def image_hits(found: Found, calibration: Calibration | None) -> list[ImageHit]:
                     rank=found.offset + len(hits) + 1,
                     image_id=row.id,
                     file_name=row.file_name,
-                    violation=_plain(violation),
+                    violation=plain(violation),
                     probability=probability,
                     captions=[caption.text for caption in found.captions_of[row.id]],
                     image_url=image_url(row.id),
@@ -54,7 +54,7 @@ def caption_hits(found: Found, calibration: Calibration | None) -> list[CaptionH
                     caption_id=row.id,
                     image_id=row.image_id,
                     caption=row.text,
-                    violation=_plain(violation),
+                    violation=plain(violation),
                     probability=probability,
                 )
             )
@@ -73,7 +73,8 @@ def _wanted(
     return zip(found.answer.ids[found.offset :].tolist(), violations, probabilities, strict=True)
 
 
-def _plain(violation: np.float32) -> float:
+def plain(violation: np.float32) -> float:
+    """Return a violation as the decimal that a person would write."""
     # The shortest decimal that names the float32: 0.0123, not 0.012299999594688416.
     return float(str(violation))
 

@@ -20,7 +20,7 @@ from service.logs import LOGGER
 from service.metrics import Metrics
 from service.page.router import router as page
 from service.readiness import Phase, Readiness
-from service.routes import collection, operations, reference, search
+from service.routes import collection, lattice, operations, reference, search
 from service.settings import Settings
 
 STATIC = Path(__file__).parent / "page" / "static"
@@ -49,7 +49,7 @@ def create_app(
     metrics.watch("hasse_ready", lambda: float(readiness.phase is Phase.SERVING))
 
     def refusal(scope: Scope) -> ServiceError | None:
-        if readiness.engine is None or scope["path"] not in search.PATHS:
+        if readiness.engine is None or scope["path"] not in search.PATHS | lattice.PATHS:
             return None
         return readiness.engine.admission.refusal()
 
@@ -69,7 +69,13 @@ def create_app(
     app.state.metrics = metrics
     app.state.bodies = bodies
     errors.install(app)
-    for router in (search.router, collection.router, operations.router, reference.router):
+    for router in (
+        search.router,
+        lattice.router,
+        collection.router,
+        operations.router,
+        reference.router,
+    ):
         app.include_router(router)
     app.include_router(page, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")

@@ -54,7 +54,7 @@ class Bodies:
             ServiceError: `wrong_media_type`, `body_too_large`, `body_timeout`, `busy`, or
                 `invalid` with the fields at fault.
         """
-        if _media_type(request) != "application/json":
+        if media_type(request) != "application/json":
             raise ServiceError("wrong_media_type", "send JSON as 'Content-Type: application/json'")
         received = bytearray()
         async with aclosing(self._receive(request, self._settings.json_bytes)) as chunks:
@@ -71,7 +71,16 @@ class Bodies:
         Raises:
             ServiceError: as `json`.
         """
-        if _media_type(request) != "multipart/form-data":
+        picture, fields = await self.picture_and_texts(request)
+        return PictureForm(picture, form_options(fields))
+
+    async def picture_and_texts(self, request: Request) -> tuple[bytes, dict[str, str]]:
+        """Read a multipart form: the file field `image`, and texts by the names of their fields.
+
+        Raises:
+            ServiceError: as `json`.
+        """
+        if media_type(request) != "multipart/form-data":
             raise ServiceError(
                 "wrong_media_type", "send a form as 'Content-Type: multipart/form-data'"
             )
@@ -86,7 +95,7 @@ class Bodies:
             raise invalid("body", str(error)) from None
         if len(picture) > self._settings.picture_bytes:
             raise self._too_large(self._settings.picture_bytes)
-        return PictureForm(picture, form_options(fields))
+        return picture, fields
 
     @property
     def held(self) -> int:
@@ -197,7 +206,8 @@ def whole_number(name: str, text: str) -> int:
     return int(text)
 
 
-def _media_type(request: Request) -> str:
+def media_type(request: Request) -> str:
+    """Return the media type of a body, without its parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 

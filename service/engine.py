@@ -134,13 +134,13 @@ class Engine:
     ) -> ImageAnswer:
         """Return the images a caption is true of, the best first."""
         stages = stages or Stages()
-        self._check_options(options)
+        self.check_options(options)
         self.check_caption(caption)
         async with self.admission.enter(stages):
             point = await self.encoder.caption(caption, stages)
             found = await self.searcher.search("image", point, options, stages)
         answer = self._image_answer(caption, found)
-        self._finish(stages)
+        self.finish(stages)
         return answer
 
     async def images_by_captions(
@@ -148,14 +148,14 @@ class Engine:
     ) -> ImageAnswers:
         """Return the images that each caption is true of, all answered as one batch."""
         stages = stages or Stages()
-        self._check_options(options)
+        self.check_options(options)
         for at, caption in enumerate(captions):
             self.check_caption(caption, f"captions.{at}")
         async with self.admission.enter(stages):
             points = await self.encoder.captions(captions, stages)
             found = await self.searcher.search_all("image", points, options, stages)
         answers = list(map(self._image_answer, captions, found))
-        self._finish(stages)
+        self.finish(stages)
         return ImageAnswers.model_construct(answers=answers)
 
     async def captions_by_picture(
@@ -163,7 +163,7 @@ class Engine:
     ) -> CaptionAnswer:
         """Return the captions that are true of a picture, the best first."""
         stages = stages or Stages()
-        self._check_options(options)
+        self.check_options(options)
         async with self.admission.enter(stages):
             return await self._captions(data, options, stages)
 
@@ -176,7 +176,7 @@ class Engine:
             ServiceError: also `not_found` and `picture_missing`.
         """
         stages = stages or Stages()
-        self._check_options(options)
+        self.check_options(options)
         async with self.admission.enter(stages):
             path = await self.picture_path(image_id)
             return await self._captions(path, options, stages)
@@ -231,7 +231,7 @@ class Engine:
         point = await self.encoder.picture(pixels, stages)
         found = await self.searcher.search("caption", point, options, stages)
         hits = caption_hits(found, self.checkpoint.calibration.image)
-        self._finish(stages)
+        self.finish(stages)
         return CaptionAnswer.model_construct(
             hits=hits,
             mode=found.answer.mode,
@@ -242,7 +242,8 @@ class Engine:
             generation=found.answer.generation,
         )
 
-    def _check_options(self, options: SearchOptions) -> None:
+    def check_options(self, options: SearchOptions) -> None:
+        """Refuse options that this service does not take; raises ServiceError `invalid`."""
         if options.k > self.settings.k_maximum:
             raise invalid("k", f"this service gives at most {self.settings.k_maximum} hits")
 
@@ -261,7 +262,8 @@ class Engine:
             raise ServiceError("not_found", f"there is no image with the id {image_id}")
         return rows[image_id]
 
-    def _finish(self, stages: Stages) -> None:
+    def finish(self, stages: Stages) -> None:
+        """Stop the watch of a search and count it."""
         stages.finish()
         self._metrics.searched(stages)
 

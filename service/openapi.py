@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel
 
+from service import questions
 from service.schemas import ImageQuery, ImagesQuery, PictureQuery, Problem
 
 _REF = "#/components/schemas/{model}"
@@ -20,7 +21,7 @@ def describe(app: FastAPI) -> None:
         if app.openapi_schema is None:
             found = stock()
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
-            for model in (ImageQuery, ImagesQuery, Problem):
+            for model in (ImageQuery, ImagesQuery, *questions.REQUESTS, Problem):
                 _add(schemas, model)
             _add(schemas, PictureQuery)
             _as_form(schemas[PictureQuery.__name__])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class Lane(NamedTuple):
     selection: Selection | None
     offset: int
     together: int  # points of each item
+    joint: bool = False  # the points of an item are the parts of one search
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +93,21 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        lane = Lane(
-            kind,
-            options.depth,
-            options.mode,
-            options.candidates,
-            _as_stored(options.max_violation),
-            selection_of(options),
-            options.offset,
-            len(points),
-        )
+        return await self._submit(_lane(kind, points, options), points, stages)
+
+    async def jointly(
+        self, kind: Kind, parts: Points, options: SearchOptions, stages: Stages
+    ) -> Found:
+        """Return the rows of a kind that fit the worst of some parts (P, N) best.
+
+        Raises:
+            ServiceError: `not_ready` when the threads are gone.
+        """
+        lane = _lane(kind, parts, options)._replace(joint=True)
+        (found,) = await self._submit(lane, parts, stages)
+        return found
+
+    async def _submit(self, lane: Lane, points: Points, stages: Stages) -> list[Found]:
         try:
             done = await self.batcher.submit(lane, points)
         except WorkerStoppedError:
@@ -115,15 +121,7 @@ class Searcher:
 
     def _run(self, lane: Lane, blocks: list[Points]) -> list[list[Found]]:
         start = perf_counter()
-        answers = self._index.search_batch(
-            lane.kind,
-            np.concatenate(blocks),
-            lane.k,
-            lane.mode,
-            candidates=lane.candidates,
-            max_violation=lane.max_violation,
-            selection=lane.selection,
-        )
+        answers = self._answers(lane, blocks)
         searched = perf_counter()
         ids = sorted({int(hit) for answer in answers for hit in answer.ids[lane.offset :]})
         images: dict[int, ImageRow] = {}
@@ -147,7 +145,33 @@ class Searcher:
             )
             for answer in answers
         ]
-        return [found[at : at + lane.together] for at in range(0, len(found), lane.together)]
+        each = 1 if lane.joint else lane.together
+        return [found[at : at + each] for at in range(0, len(found), each)]
+
+    def _answers(self, lane: Lane, blocks: list[Points]) -> Sequence[Answer]:
+        options: dict[str, Any] = {
+            "k": lane.k,
+            "mode": lane.mode,
+            "candidates": lane.candidates,
+            "max_violation": lane.max_violation,
+            "selection": lane.selection,
+        }
+        if lane.joint:
+            return [self._index.search_jointly(lane.kind, block, **options) for block in blocks]
+        return self._index.search_batch(lane.kind, np.concatenate(blocks), **options)
+
+
+def _lane(kind: Kind, points: Points, options: SearchOptions) -> Lane:
+    return Lane(
+        kind,
+        options.depth,
+        options.mode,
+        options.candidates,
+        _as_stored(options.max_violation),
+        selection_of(options),
+        options.offset,
+        len(points),
+    )
 
 
 def selection_of(options: SearchOptions) -> Selection | None:

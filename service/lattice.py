@@ -1,0 +1,235 @@
+"""Answers to the questions of `service.questions`, through the engine's encoders and index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from index.conjunction import JointAnswer
+from models.calibration import Calibration
+from models.lattice import exchanged
+from models.model import Points
+from models.score import penalties
+from service.answers import caption_hits, image_hits, plain
+from service.encoding import Point
+from service.engine import Engine
+from service.errors import ServiceError
+from service.questions import (
+    AllOfAnswer,
+    CommonAnswer,
+    Entailment,
+    Entailments,
+    JointCaptionHit,
+    JointImageHit,
+)
+from service.schemas import K_MAXIMUM, ImageAnswer, SearchOptions
+from service.searching import Found
+from service.timing import Stages
+
+# A caption, the id of a stored image, or the bytes of a picture.
+Part: TypeAlias = str | int | bytes
+
+
+async def all_of(
+    engine: Engine, parts: Sequence[Part], options: SearchOptions, stages: Stages
+) -> AllOfAnswer:
+    """Return the images that every part is true of, by the part that each fits worst.
+
+    All functions here raise ServiceError: as the engine's own searches do, and `not_found` for
+    an image that is not in the collection.
+    """
+    engine.check_options(options)
+    _check(engine, "all_of", parts)
+    async with engine.admission.enter(stages):
+        points = await _points(engine, parts, stages)
+        found = await engine.searcher.jointly("image", points, options, stages)
+    known = engine.checkpoint.calibration
+    each = _each(found, [known.image if isinstance(part, str) else None for part in parts])
+    answer = AllOfAnswer.model_construct(
+        hits=[
+            JointImageHit.model_construct(None, **{**dict(hit), **each[hit.image_id]})
+            for hit in image_hits(found, None)
+        ],
+        unknown_words=_unknown(engine, parts),
+        **_facts(engine, found),
+    )
+    engine.finish(stages)
+    return answer
+
+
+async def common(
+    engine: Engine, parts: Sequence[Part], options: SearchOptions, stages: Stages
+) -> CommonAnswer:
+    """Return the captions that are true of every part, by the part that each fits worst."""
+    engine.check_options(options)
+    _check(engine, "common", parts)
+    async with engine.admission.enter(stages):
+        points = await _points(engine, parts, stages)
+        found = await engine.searcher.jointly("caption", points, options, stages)
+    known = engine.checkpoint.calibration
+    each = _each(found, [known.caption if isinstance(part, str) else known.image for part in parts])
+    answer = CommonAnswer.model_construct(
+        hits=[
+            JointCaptionHit.model_construct(None, **{**dict(hit), **each[hit.caption_id]})
+            for hit in caption_hits(found, None)
+        ],
+        unknown_words=_unknown(engine, parts),
+        **_facts(engine, found),
+    )
+    engine.finish(stages)
+    return answer
+
+
+async def like(
+    engine: Engine,
+    start: Part,
+    plus: Sequence[Part],
+    minus: Sequence[Part],
+    options: SearchOptions,
+    stages: Stages,
+) -> ImageAnswer:
+    """Return the images most like `start` with `plus` in the place of `minus`.
+
+    A stored image that is started from is left out of the hits.
+    """
+    engine.check_options(options)
+    for name, parts in (("like", [start]), ("plus", plus), ("minus", minus)):
+        _check(engine, name, parts)
+    # One more than is wanted, because one may be left out.
+    deeper = {"offset": 0, "k": min(options.depth + 1, K_MAXIMUM)}
+    async with engine.admission.enter(stages):
+        points = await _points(engine, [start, *plus, *minus], stages)
+        point = _exchanged(engine, points, len(plus))
+        found = await engine.searcher.search(
+            "image", point, options.model_copy(update=deeper), stages
+        )
+    hits = [hit for hit in image_hits(found, None) if hit.image_id != start]
+    wanted = hits[options.offset : options.offset + options.k]
+    answer = ImageAnswer.model_construct(
+        hits=[
+            hit.model_copy(update={"rank": rank})
+            for rank, hit in enumerate(wanted, options.offset + 1)
+        ],
+        unknown_words=_unknown(engine, [start, *plus, *minus]),
+        **_facts(engine, found),
+    )
+    engine.finish(stages)
+    return answer
+
+
+async def entails(engine: Engine, pairs: Sequence[tuple[Part, str]], stages: Stages) -> Entailments:
+    """Tell of each pair whether its hypothesis follows from its premise."""
+    parts: list[Part] = [part for pair in pairs for part in pair]
+    for at, (premise, hypothesis) in enumerate(pairs):
+        place = f"pairs.{at}." if len(pairs) > 1 else ""
+        _check(engine, f"{place}premise", [premise])
+        engine.check_caption(hypothesis, f"{place}hypothesis")
+    async with engine.admission.enter(stages):
+        points = torch.from_numpy(await _points(engine, parts, stages))
+    engine.finish(stages)
+    known, score = engine.checkpoint.calibration, engine.checkpoint.model.config.score
+    return Entailments.model_construct(
+        answers=[
+            _entailment(
+                engine,
+                float(penalties(score, points[[2 * at]], points[[2 * at + 1]])),
+                known.caption if isinstance(premise, str) else known.image,
+                _unknown(engine, [premise, hypothesis]),
+            )
+            for at, (premise, hypothesis) in enumerate(pairs)
+        ]
+    )
+
+
+def _entailment(
+    engine: Engine, violation: float, calibration: Calibration | None, unknown: list[str]
+) -> Entailment:
+    probability = threshold = entailed = None
+    if calibration is not None:
+        probability = round(float(calibration.probability(violation)), 4)
+        threshold = plain(np.float32(calibration.threshold))
+        entailed = violation <= calibration.threshold
+    return Entailment(
+        violation=plain(np.float32(violation)),
+        probability=probability,
+        entailed=entailed,
+        threshold=threshold,
+        unknown_words=unknown,
+        model=engine.checkpoint.name,
+    )
+
+
+async def _points(engine: Engine, parts: Sequence[Part], stages: Stages) -> Points:
+    """Return the points of parts, in their order: (P, N) float32."""
+    found: dict[Part, Point] = {}
+    captions = list(dict.fromkeys(part for part in parts if isinstance(part, str)))
+    if captions:
+        encoded = await engine.encoder.captions(captions, stages)
+        found.update(zip(captions, encoded, strict=True))
+    ids = [part for part in parts if isinstance(part, int)]
+    if ids:
+        with stages.measure("metadata"):
+            stored = await engine.in_catalog(lambda: engine.index.points("image", ids))
+        missing = next((image_id for image_id in ids if image_id not in stored), None)
+        if missing is not None:
+            raise ServiceError("not_found", f"there is no image with the id {missing}")
+        found.update(stored.items())
+    for part in parts:
+        if isinstance(part, bytes) and part not in found:
+            pixels = await engine.pictures.pixels(part, stages)
+            found[part] = await engine.encoder.picture(pixels, stages)
+    return np.stack([found[part] for part in parts])
+
+
+def _check(engine: Engine, field: str, parts: Sequence[Part]) -> None:
+    for at, part in enumerate(parts):
+        if isinstance(part, str):
+            engine.check_caption(part, field if len(parts) == 1 else f"{field}.{at}")
+
+
+def _unknown(engine: Engine, parts: Sequence[Part]) -> list[str]:
+    vocabulary = engine.checkpoint.model.vocabulary
+    words = (word for part in parts if isinstance(part, str) for word in vocabulary.unknown(part))
+    return list(dict.fromkeys(words))
+
+
+def _exchanged(engine: Engine, points: Points, plus: int) -> Point:
+    tensors = torch.from_numpy(points)
+    score = engine.checkpoint.model.config.score
+    point: Point = exchanged(score, tensors[0], tensors[1 : 1 + plus], tensors[1 + plus :]).numpy()
+    return point
+
+
+def _each(found: Found, known: Sequence[Calibration | None]) -> dict[int, dict[str, Any]]:
+    """Return, by the id of the hit, the violations of all parts and the least of their chances."""
+    answer = found.answer
+    if not isinstance(answer, JointAnswer):
+        raise TypeError("only a joint search has parts")
+    each: dict[int, dict[str, Any]] = {}
+    for hit, violations in zip(answer.ids.tolist(), answer.parts, strict=True):
+        chances = [
+            float(calibration.probability(violation).round(4))
+            for calibration, violation in zip(known, violations, strict=True)
+            if calibration is not None
+        ]
+        each[hit] = {
+            "parts": [plain(violation) for violation in violations],
+            "probability": min(chances) if len(chances) == len(known) else None,
+        }
+    return each
+
+
+def _facts(engine: Engine, found: Found) -> dict[str, Any]:
+    """Return what every answer of a search says."""
+    answer = found.answer
+    return {
+        "mode": answer.mode,
+        "certified": answer.certified,
+        "searched": answer.searched,
+        "rescored": answer.rescored,
+        "model": engine.checkpoint.name,
+        "generation": answer.generation,
+    }

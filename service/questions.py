@@ -1,0 +1,178 @@
+"""Questions that only an order can answer: what all of these share, what has all of them, and
+whether one thing follows from another. Requests and answers, with their bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from service.schemas import (
+    Answer,
+    CaptionAnswer,
+    CaptionHit,
+    CaptionText,
+    ImageAnswer,
+    ImageHit,
+    ImageId,
+    Probability,
+    Request,
+    SearchOptions,
+)
+
+PARTS_MAXIMUM = 16
+PAIRS_MAXIMUM = 64
+
+# In JSON a text is a caption and a number an image of the collection; forms also carry files.
+Part = CaptionText | ImageId
+Parts = Annotated[list[Part], Field(min_length=1, max_length=PARTS_MAXIMUM)]
+
+_PART = "A text is a caption, a number the id of an image of the collection."
+
+
+class JointQuery(SearchOptions):
+    """What the questions about several parts have in common."""
+
+    def options(self) -> SearchOptions:
+        """Return the options alone."""
+        return SearchOptions.model_construct(
+            None, **{name: getattr(self, name) for name in SearchOptions.model_fields}
+        )
+
+
+class AllOfQuery(JointQuery):
+    """Of which images is every part true? An image as a part: which have all that it has?"""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"all_of": ["a dog", "a beach", "a sunny day"], "k": 10}]}
+    )
+
+    all_of: Parts = Field(description=f"The parts. {_PART}")
+
+
+class CommonQuery(JointQuery):
+    """Which captions are true of every part? Of a caption, those are true that it entails."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"common": ["a poodle", "a cat"]}]})
+
+    common: Parts = Field(description=f"The parts. {_PART}")
+
+
+class LikeQuery(JointQuery):
+    """Which images are like this one, with something else in the place of something?"""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"like": "a dog on a beach", "plus": ["a cat"], "minus": ["a dog"], "k": 10}
+            ]
+        }
+    )
+
+    like: Part = Field(description=f"What to start from. {_PART} Not among the hits itself.")
+    plus: Parts = Field(description=f"What to put in. {_PART}")
+    minus: list[Part] = Field(
+        default=[], max_length=PARTS_MAXIMUM, description=f"What to take out. {_PART}"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _minus_needs_plus(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "minus" in given and "plus" not in given:
+            raise PydanticCustomError(
+                "no_plus", "minus needs plus: say what takes the place of what you take out"
+            )
+        return given
+
+
+class JointImageHit(ImageHit):
+    """An image, and by how much it falls short of the part that it fits worst."""
+
+    parts: list[float] = Field(description="The violation of each part, in the order given.")
+
+
+class JointCaptionHit(CaptionHit):
+    """A caption, and by how much the part that it fits worst falls short of it."""
+
+    parts: list[float] = Field(description="The violation of each part, in the order given.")
+
+
+class AllOfAnswer(ImageAnswer):
+    """Images by ascending violation of their worst part, ties by id."""
+
+    hits: list[JointImageHit]  # type: ignore[assignment]
+
+
+class CommonAnswer(CaptionAnswer):
+    """Captions by ascending violation of their worst part, ties by id."""
+
+    hits: list[JointCaptionHit]  # type: ignore[assignment]
+    unknown_words: list[str] = Field(description="Words of the parts the model never learned.")
+
+
+class Pair(Request):
+    """Does the hypothesis follow from the premise?"""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"premise": "a poodle runs on a beach", "hypothesis": "an animal"}]
+        }
+    )
+
+    premise: Part = Field(description=f"What is given. {_PART}")
+    hypothesis: CaptionText = Field(description="The caption that may be true of it.")
+
+
+class PairsQuery(Request):
+    """Several premises, each with a hypothesis."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "pairs": [
+                        {"premise": "a poodle runs on a beach", "hypothesis": "an animal"},
+                        {"premise": "an animal", "hypothesis": "a poodle"},
+                    ]
+                }
+            ]
+        }
+    )
+
+    pairs: list[Pair] = Field(min_length=1, max_length=PAIRS_MAXIMUM)
+
+
+class PictureClaim(Request):
+    """Is this caption true of this picture? The fields of a multipart form."""
+
+    image: bytes = Field(
+        description="A JPEG, PNG, WebP or GIF (its first frame).",
+        json_schema_extra={"format": "binary"},
+    )
+    hypothesis: CaptionText = Field(description="The caption that may be true of the picture.")
+
+
+class Entailment(Answer):
+    """Whether a hypothesis follows from a premise, as the model sees it."""
+
+    violation: float = Field(description="By how much the premise falls short; 0: it follows.")
+    probability: Probability
+    entailed: bool | None = Field(
+        description="Whether the violation is within the threshold; null where there is none."
+    )
+    threshold: float | None = Field(
+        description="The violation below which the model's calibration calls a pair true."
+    )
+    unknown_words: list[str] = Field(description="Words of the pair the model never learned.")
+    model: str
+
+
+class Entailments(Answer):
+    """An answer for each pair, in their order."""
+
+    answers: list[Entailment]
+
+
+# Read by us and not by FastAPI, which therefore has to be told of them.
+REQUESTS = (AllOfQuery, CommonQuery, LikeQuery, Pair, PairsQuery, PictureClaim)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import normalize
+
+from models.lattice import exchanged
+from models.order import join, precedes
+from models.score import SCORES, Score
+
+
+def points(seed: int, count: int) -> torch.Tensor:
+    raw = torch.rand(count, 12, generator=torch.Generator().manual_seed(seed))
+    return normalize(raw, dim=1)
+
+
+@given(seed=st.integers(0, 10_000), count=st.integers(1, 3))
+def test_what_is_put_in_is_all_there(seed: int, count: int) -> None:
+    like, plus, minus = points(seed, 1)[0], points(seed + 1, count), points(seed + 2, 2)
+    composed = exchanged("order", like, plus, minus)
+    assert precedes(composed, plus).all()
+    assert (composed >= 0).all()
+
+
+@given(seed=st.integers(0, 10_000))
+def test_with_nothing_taken_out_it_is_the_join(seed: int) -> None:
+    like, plus = points(seed, 1)[0], points(seed + 1, 1)
+    assert torch.equal(exchanged("order", like, plus, plus[:0]), join(like, plus[0]))
+
+
+@given(seed=st.integers(0, 10_000))
+def test_what_both_have_stays_and_what_only_minus_has_goes(seed: int) -> None:
+    like, plus, minus = points(seed, 3)
+    composed = exchanged("order", like, plus[None], minus[None])
+    gone = minus > plus
+    assert torch.equal(composed[gone], plus[gone])
+    assert torch.equal(composed[~gone], join(like, plus)[~gone])
+
+
+def test_the_reversed_order_mirrors_it() -> None:
+    like, plus, minus = points(0, 1)[0], points(1, 2), points(2, 2)
+    composed = exchanged("order-reversed", like, plus, minus)
+    assert (composed <= plus + 1e-6).all()
+    assert (composed >= 0).all()
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_a_thing_exchanged_for_itself_changes_nothing_it_had(score: Score) -> None:
+    like = points(3, 1)[0]
+    composed = exchanged(score, like, like[None], like[None])
+    assert torch.allclose(composed, like, atol=1e-6)

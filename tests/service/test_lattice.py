@@ -1,0 +1,254 @@
+"""Questions about several parts at once, and about what follows from what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import checkpoint
+from models.calibration import Calibration, Calibrations
+from models.model import OrderEmbedding, Points
+from service.app import create_app
+from service.questions import (
+    PAIRS_MAXIMUM,
+    PARTS_MAXIMUM,
+    AllOfAnswer,
+    CommonAnswer,
+    Entailment,
+    Entailments,
+)
+from service.schemas import ImageAnswer
+from service.settings import Settings
+from tests.oracle import pairwise_violation
+from tests.service.client import Client
+from tests.service.collection import CAPTIONS_EACH, IMAGES, make_collection, picture
+from tests.service.test_search import png
+
+
+@pytest.fixture(scope="module")
+def model(collection: Path) -> OrderEmbedding:
+    return checkpoint.load(collection.parent / "model").model
+
+
+@pytest.fixture(scope="module")
+def images(model: OrderEmbedding) -> Points:
+    return model.encode_images([picture(at) for at in range(IMAGES)])
+
+
+def detail(client: Client, path: str, body: object) -> str:
+    response = client.post(path, json=body)
+    assert response.status_code == 422, response.text
+    return str(response.json()["detail"])
+
+
+@pytest.mark.parametrize("mode", ["certified", "exact", "fast"])
+def test_all_of_ranks_images_by_the_part_each_fits_worst(
+    client: Client, model: OrderEmbedding, images: Points, mode: str
+) -> None:
+    parts = ["a dog runs", "a red animal", 1003]
+    response = client.post("/search/all_of", json={"all_of": parts, "k": 5, "mode": mode})
+    assert response.status_code == 200, response.text
+    answer = AllOfAnswer.model_validate_json(response.content)
+    points = np.vstack([model.encode_captions(["a dog runs", "a red animal"]), images[3:4]])
+    each = pairwise_violation(images, points)
+    order = np.lexsort((np.arange(IMAGES), each.max(1).astype(np.float32)))[:5]
+    assert [hit.image_id for hit in answer.hits] == [1000 + at for at in order]
+    for hit, at in zip(answer.hits, order, strict=True):
+        assert hit.violation == max(hit.parts)
+        assert np.allclose(hit.parts, each[at], atol=1e-5)
+        assert len(hit.captions) == CAPTIONS_EACH
+    assert answer.certified
+    assert answer.searched == IMAGES
+    assert answer.unknown_words == []
+
+
+def test_all_of_one_caption_is_the_search_by_that_caption(client: Client) -> None:
+    alone = client.post("/search/images", json={"caption": "a dog", "k": 7}).json()
+    whole = client.post("/search/all_of", json={"all_of": ["a dog"], "k": 7}).json()
+    assert [hit["violation"] for hit in whole["hits"]] == [h["violation"] for h in alone["hits"]]
+    assert [hit["image_id"] for hit in whole["hits"]] == [h["image_id"] for h in alone["hits"]]
+
+
+def test_common_ranks_captions_by_the_part_each_fits_worst(
+    client: Client, model: OrderEmbedding, images: Points
+) -> None:
+    response = client.post("/search/common", json={"common": [1002, "a dog zorps", 1007], "k": 6})
+    answer = CommonAnswer.model_validate_json(response.content)
+    points = np.vstack([images[2:3], model.encode_captions(["a dog zorps"]), images[7:8]])
+    captions = model.encode_captions([hit.caption for hit in answer.hits])
+    each = pairwise_violation(points, captions).T
+    assert np.allclose([hit.parts for hit in answer.hits], each, atol=1e-5)
+    ranked = [(hit.violation, hit.caption_id) for hit in answer.hits]
+    assert ranked == sorted(ranked)
+    assert [hit.violation for hit in answer.hits] == [max(hit.parts) for hit in answer.hits]
+    assert answer.searched == IMAGES * CAPTIONS_EACH
+    assert answer.unknown_words == ["zorps"]
+
+
+def test_parts_may_be_selected_and_paged_as_other_searches(client: Client) -> None:
+    body = {"all_of": ["a dog", "a cat"], "k": 4, "image_ids": list(range(1000, 1006))}
+    first = client.post("/search/all_of", json=body).json()
+    rest = client.post("/search/all_of", json={**body, "offset": 4}).json()
+    found = [hit["image_id"] for hit in first["hits"] + rest["hits"]]
+    assert sorted(found) == list(range(1000, 1006))
+    assert [hit["rank"] for hit in rest["hits"]] == [5, 6]
+    assert first["searched"] == 6
+
+
+def test_an_image_like_another_is_never_that_image(client: Client) -> None:
+    body = {"like": 1004, "plus": ["a dog"], "minus": ["a cat"], "k": IMAGES}
+    answer = ImageAnswer.model_validate_json(client.post("/search/like", json=body).content)
+    found = [hit.image_id for hit in answer.hits]
+    assert sorted(found) == [n for n in range(1000, 1000 + IMAGES) if n != 1004]
+    assert [hit.rank for hit in answer.hits] == list(range(1, IMAGES))
+    assert answer.certified
+    pages = [client.post("/search/like", json=body | {"k": 4, "offset": at}) for at in (0, 4, 8)]
+    assert [hit["image_id"] for page in pages for hit in page.json()["hits"]] == found
+
+
+def test_like_with_nothing_taken_out_is_the_join(
+    client: Client, model: OrderEmbedding, images: Points
+) -> None:
+    body = {"like": "a dog", "plus": ["a red animal", 1001], "k": 3, "mode": "exact"}
+    answer = client.post("/search/like", json=body).json()
+    points = np.vstack([model.encode_captions(["a dog", "a red animal"]), images[1:2]])
+    expected = pairwise_violation(images, points.max(0)[None])[:, 0]
+    assert [hit["image_id"] for hit in answer["hits"]] == [
+        1000 + at for at in np.argsort(expected)[:3]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("/search/all_of", {"all_of": []}, "all_of: list should have at least 1 item"),
+        ("/search/all_of", {"all_of": ["a"] * 200}, "all_of: list should have at most"),
+        ("/search/all_of", {"all_of": ["a dog", "  "]}, "blank"),
+        ("/search/all_of", {}, "all_of: field required"),
+        ("/search/all_of", {"all_of": ["dog " * 200]}, "all_of: more than"),
+        ("/search/common", {"common": []}, "common: list should have at least 1 item"),
+        ("/search/like", {"like": 1004}, "plus: field required"),
+        ("/search/like", {"like": 1004, "minus": ["a dog"]}, "minus needs plus"),
+        ("/search/like", {"like": 1004, "plus": []}, "plus: list should have at least 1 item"),
+        ("/entails/batch", {"pairs": []}, "pairs: list should have at least 1 item"),
+        ("/entails", {"premise": "a dog"}, "hypothesis: field required"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_clear_sentence(
+    client: Client, path: str, body: object, words: str
+) -> None:
+    assert words in detail(client, path, body)
+
+
+def test_an_image_that_is_not_here_is_named(client: Client) -> None:
+    for path, body in (
+        ("/search/all_of", {"all_of": ["a dog", 7]}),
+        ("/search/common", {"common": [7]}),
+        ("/search/like", {"like": 7, "plus": ["a dog"]}),
+        ("/entails", {"premise": 7, "hypothesis": "a dog"}),
+    ):
+        response = client.post(path, json=body)
+        assert response.status_code == 404
+        assert "no image with the id 7" in response.json()["detail"]
+
+
+def test_as_many_parts_and_pairs_as_are_promised_are_taken(client: Client) -> None:
+    parts = [f"a dog {at}" for at in range(PARTS_MAXIMUM)]
+    assert client.post("/search/all_of", json={"all_of": parts}).status_code == 200
+    pairs = [{"premise": f"a {at}", "hypothesis": "a dog"} for at in range(PAIRS_MAXIMUM)]
+    answers = client.post("/entails/batch", json={"pairs": pairs}).json()["answers"]
+    assert len(answers) == PAIRS_MAXIMUM
+
+
+def test_parts_that_contradict_each_other_show_what_each_hit_lacks(client: Client) -> None:
+    answer = client.post("/search/all_of", json={"all_of": ["a dog", "a blue park"]}).json()
+    assert all(len(hit["parts"]) == 2 for hit in answer["hits"])
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """An application whose model knows what its violations mean."""
+    index = make_collection(tmp_path_factory.mktemp("calibrated"))
+    known = Calibrations(
+        Calibration((0.0, 1.0), (1.0, 0.0), 0.25, 10, 5),
+        Calibration((0.0, 1.0), (0.8, 0.2), 2.0, 10, 5),
+    )
+    (index.parent / "model" / checkpoint.CALIBRATION).write_text(json.dumps(known.to_json()))
+    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+        yield client
+
+
+def test_entailment_comes_with_its_probability_and_verdict(
+    calibrated: Client, model: OrderEmbedding, images: Points
+) -> None:
+    for premise, point, threshold, first, last in (
+        (1005, images[5:6], 0.25, 1.0, 0.0),
+        ("a red animal", model.encode_captions(["a red animal"]), 2.0, 0.8, 0.2),
+    ):
+        body = {"premise": premise, "hypothesis": "a dog qux"}
+        answer = Entailment.model_validate_json(calibrated.post("/entails", json=body).content)
+        expected = pairwise_violation(point, model.encode_captions(["a dog qux"]))[0, 0]
+        assert answer.violation == pytest.approx(expected, abs=1e-5)
+        assert answer.probability == pytest.approx(first + (last - first) * expected, abs=1e-3)
+        assert answer.threshold == threshold
+        assert answer.entailed is bool(expected <= threshold)
+        assert answer.unknown_words == ["qux"]
+
+
+def test_a_caption_follows_from_itself(calibrated: Client) -> None:
+    answer = calibrated.post("/entails", json={"premise": "a dog", "hypothesis": "a dog"}).json()
+    assert answer["violation"] == 0
+    assert answer["entailed"] is True
+
+
+def test_a_picture_of_ones_own_is_asked_about_as_a_stored_one(calibrated: Client) -> None:
+    sent = calibrated.post("/entails", files={"image": png(5)}, data={"hypothesis": "a dog"})
+    assert sent.status_code == 200, sent.text
+    stored = calibrated.post("/entails", json={"premise": 1005, "hypothesis": "a dog"}).json()
+    assert sent.json()["violation"] == pytest.approx(stored["violation"], abs=1e-5)
+    assert sent.json()["entailed"] is stored["entailed"]
+    lacking = calibrated.post("/entails", files={"image": png(5)})
+    assert lacking.status_code == 422
+    assert "hypothesis" in lacking.json()["detail"]
+    broken = calibrated.post("/entails", files={"image": b"text"}, data={"hypothesis": "a"})
+    assert broken.status_code == 415
+
+
+def test_pairs_are_answered_in_their_order_as_they_are_alone(calibrated: Client) -> None:
+    pairs = [
+        {"premise": "a poodle", "hypothesis": "a dog"},
+        {"premise": 1001, "hypothesis": "a cat"},
+        {"premise": "a dog", "hypothesis": "a cat"},
+    ]
+    batch = Entailments.model_validate_json(
+        calibrated.post("/entails/batch", json={"pairs": pairs}).content
+    )
+    for pair, answer in zip(pairs, batch.answers, strict=True):
+        alone = calibrated.post("/entails", json=pair).json()
+        assert alone["violation"] == pytest.approx(answer.violation, abs=1e-5)
+        assert alone["entailed"] is answer.entailed
+
+
+def test_the_chance_of_a_joint_hit_is_that_of_its_least_likely_part(calibrated: Client) -> None:
+    body = {"common": [1001, "a red animal"], "k": 3}
+    for hit in calibrated.post("/search/common", json=body).json()["hits"]:
+        chances = [1 - hit["parts"][0], 0.8 - 0.6 * hit["parts"][1]]
+        assert hit["probability"] == pytest.approx(min(chances), abs=1e-3)
+    # How likely a picture has all that another has, nobody measured.
+    (hit,) = calibrated.post("/search/all_of", json={"all_of": ["a", 1001], "k": 1}).json()["hits"]
+    assert hit["probability"] is None
+
+
+def test_a_model_that_was_not_calibrated_gives_the_violation_and_no_verdict(
+    tmp_path: Path,
+) -> None:
+    index = make_collection(tmp_path)
+    (index.parent / "model" / checkpoint.CALIBRATION).unlink()
+    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+        answer = client.post("/entails", json={"premise": 1001, "hypothesis": "a dog"}).json()
+    assert answer["violation"] > 0
+    assert [answer[name] for name in ("probability", "entailed", "threshold")] == [None] * 3
