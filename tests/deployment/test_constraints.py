@@ -34,8 +34,11 @@ def test_every_line_is_a_name_and_a_version_in_order() -> None:
 
 
 def test_every_direct_dependency_is_pinned_at_or_above_its_minimum() -> None:
-    asked = project()["dependencies"] + project()["optional-dependencies"]["dev"]
+    extras = project()["optional-dependencies"].values()
+    asked = [*project()["dependencies"], *(each for extra in extras for each in extra)]
     for requirement in asked:
+        if requirement.startswith("hasse["):
+            continue
         name, _, minimum = requirement.partition(">=")
         assert minimum, f"{requirement}: say the oldest version that works"
         pinned = tuple(int(part) for part in pins()[name].split("."))

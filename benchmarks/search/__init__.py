@@ -1,0 +1,1 @@
+"""How fast is exact search by order violation, and beside what? `python -m benchmarks.search`"""

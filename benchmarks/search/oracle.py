@@ -1,0 +1,52 @@
+"""The truth for a few queries, by the plainest means: numpy, float64, every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from index.query import Answer
+from index.terms import Kind, Points
+
+# Two rows may change places in float32 where their violations differ by less than its rounding.
+TOLERANCE = 1e-5
+
+
+class WrongAnswerError(Exception):
+    """An answer that was said to be exact is not."""
+
+
+def check(
+    answers: Sequence[Answer], queries: Points, blocks: Iterable[tuple[int, Points]], kind: Kind
+) -> None:
+    """Compare answers with the k smallest violations of all rows, which come in blocks.
+
+    Raises:
+        WrongAnswerError: an answer lacks a row, has one too many, or a wrong violation.
+    """
+    k = len(answers[0].ids)
+    best = [(np.empty(0, np.int64), np.empty(0)) for _ in answers]
+    for start, points in blocks:
+        for b, query in enumerate(queries):
+            asked = query.astype(np.float64)
+            gap = asked - points if kind == "image" else points - asked
+            found = np.square(np.maximum(0, gap)).sum(axis=1)
+            ids = np.concatenate([best[b][0], np.arange(start, start + len(points))])
+            values = np.concatenate([best[b][1], found])
+            # Twice as many as asked for, so that ties around the k-th are all there.
+            order = np.lexsort((ids, values))[: 2 * k]
+            best[b] = ids[order], values[order]
+    for b, (answer, (ids, values)) in enumerate(zip(answers, best, strict=True)):
+        slack = TOLERANCE * values[k - 1] + 1e-12
+        needed, allowed = ids[values < values[k - 1] - slack], ids[values <= values[k - 1] + slack]
+        if (
+            not np.isin(needed, answer.ids).all()
+            or not np.isin(answer.ids, allowed).all()
+            or not np.allclose(answer.violations, values[:k], rtol=TOLERANCE, atol=1e-12)
+        ):
+            raise WrongAnswerError(
+                f"query {b}, {answer.mode}: answered {answer.ids.tolist()} "
+                f"{answer.violations.tolist()}, and numpy finds {ids[:k].tolist()} "
+                f"{values[:k].tolist()}"
+            )

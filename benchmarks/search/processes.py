@@ -1,0 +1,132 @@
+"""Building and serving an index in processes of their own, so that their memory can be told."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from benchmarks.search.growth import Growth
+from index.build import build as build_index
+from index.store import Index
+from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity, Points
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SAMPLE_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Building:
+    """What building took. The time that growing the points took is not counted."""
+
+    rows_per_second: float
+    seconds: float
+    peak_bytes: int  # of anonymous memory, over what the process needs to start
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a fresh process needs to answer certified searches.
+
+    `start_bytes` are resident before the index is opened: the interpreter and the libraries.
+    `resident_bytes` are resident after the searches, mapped files included.
+    """
+
+    start_bytes: int
+    resident_bytes: int
+    anonymous_bytes: int
+    open_seconds: float
+
+
+def alone(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run `work` in a fresh process and return its result."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *args, **kwargs).result()
+
+
+def build(
+    folder: Path, real: Points, rows: int, kind: Kind, seed: int, threads: int | None
+) -> Building:
+    """Build an index of `rows` rows of one kind, grown from real ones."""
+    identity = ModelIdentity("benchmark", "0" * 64, int(real.shape[1]), "order")
+    growth, growing = Growth(real, seed), 0.0
+
+    def grown(start: int) -> Iterator[tuple[range, Points]]:
+        nonlocal growing
+        blocks = growth.blocks(rows, start)
+        while True:
+            began = time.perf_counter()
+            block = next(blocks, None)
+            growing += time.perf_counter() - began
+            if block is None:
+                return
+            yield range(block[0], block[0] + len(block[1])), block[1]
+
+    def images(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
+        if kind == "caption":
+            # Captions are of an image; which one makes no difference to a search.
+            if done == 0:
+                yield [ImageRow(0, "0.jpg", "0.jpg")], real[:1]
+            return
+        for numbers, points in grown(done):
+            yield [ImageRow(at, f"{at}.jpg", f"{at}.jpg") for at in numbers], points
+
+    def captions(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
+        if kind == "caption":
+            for numbers, points in grown(done):
+                yield [CaptionRow(at, 0, f"caption {at}") for at in numbers], points
+
+    start = _memory("RssAnon")
+    with _Peak() as peak:
+        began = time.perf_counter()
+        build_index(
+            folder, identity, images, captions, source="benchmark", total=rows, threads=threads
+        ).close()
+        seconds = time.perf_counter() - began - growing
+    return Building(rows / seconds, seconds, peak.bytes - start)
+
+
+def serve(folder: Path, queries: Points, kind: Kind, k: int, threads: int | None) -> Serving:
+    """Open an index, answer every query once, certified, and measure the memory."""
+    start = _memory("VmRSS")
+    began = time.perf_counter()
+    with Index.open(folder, verify="sizes", threads=threads) as index:
+        opened = time.perf_counter() - began
+        for query in queries:
+            index.search(kind, query, k)
+        return Serving(start, _memory("VmRSS"), _memory("RssAnon"), opened)
+
+
+class _Peak:
+    """The most anonymous memory this process held, looked at many times a second."""
+
+    def __init__(self) -> None:
+        self.bytes = _memory("RssAnon")
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> _Peak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_SAMPLE_SECONDS):
+            self.bytes = max(self.bytes, _memory("RssAnon"))
+
+
+def _memory(name: str) -> int:
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(f"{name}:"):
+            return 1024 * int(line.split()[1])
+    raise OSError(f"/proc/self/status does not tell {name}: run this on Linux")

@@ -1,0 +1,208 @@
+"""What a run showed, as text that is also markdown, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.search.contenders import Flat
+from benchmarks.search.growth import Profile
+from benchmarks.search.promises import Promise, promises
+from benchmarks.search.trial import Row, Settings, Trial
+from index.terms import Kind
+
+DIRECTIONS: dict[Kind, str] = {"image": "images by caption", "caption": "captions by image"}
+_PACKAGES = ("numpy", "numba", "faiss-cpu", "usearch", "torch")
+_CLOCKS = {"wall": "wall clock", "processor": "seconds of the processor: others used it too"}
+_HEADS = (
+    "contender",
+    "one query, ms",
+    "p95",
+    "beside flat",
+    "queries/s",
+    "batch, ms/query",
+    "beside flat",
+    "recall",
+    "MB read",
+    "of bandwidth",
+    "re-scored",
+    "build, s",
+    "setting",
+)
+
+
+@dataclass(slots=True)
+class Report:
+    """One run of the benchmark."""
+
+    source: str
+    command: str
+    settings: Settings
+    profiles: dict[Kind, dict[str, Profile]]
+    trials: list[Trial]
+    left_out: list[str]
+
+    def markdown(self) -> str:
+        """Return everything for people."""
+        parts = [self._head(), *(self._profiles(kind) for kind in self.profiles)]
+        parts += [_trial(trial, self.settings) for trial in self.trials]
+        parts += [f"Left out: {reason}." for reason in self.left_out]
+        return "\n\n".join(parts) + "\n"
+
+    def json(self) -> str:
+        """Return everything for scripts; figures there are none of are null."""
+        document = {
+            "source": self.source,
+            "command": self.command,
+            "machine": machine(),
+            "settings": asdict(self.settings),
+            "profiles": {
+                kind: {name: asdict(profile) for name, profile in profiles.items()}
+                for kind, profiles in self.profiles.items()
+            },
+            "trials": [
+                asdict(trial)
+                | {"promises": [asdict(p) | {"kept": p.kept} for p in promises(trial)]}
+                for trial in self.trials
+            ],
+            "left_out": self.left_out,
+        }
+        return json.dumps(_plain(document), indent=1, allow_nan=False)
+
+    def _head(self) -> str:
+        settings, about = self.settings, machine()
+        return (
+            f"`{self.command}`\n\n"
+            f"{self.source}. {settings.k} hits, {settings.threads} "
+            f"{'thread' if settings.threads == 1 else 'threads'}, contenders in turns of one run, "
+            f"{_CLOCKS[settings.clock]}, "
+            f"medians over {settings.queries} queries. {about['processor']}, {about['cores']} "
+            f"cores, {about['memory_gb']} GB, load {about['load']}; {about['versions']}; "
+            f"{about['date']}."
+        )
+
+    def _profiles(self, kind: Kind) -> str:
+        heads = (
+            "rows",
+            "number",
+            "length",
+            "coordinates near 0",
+            "squared length in the heaviest eighth",
+            "1st violation",
+            "10th",
+            "100th",
+            "median",
+        )
+        rows = [
+            [name, f"{p.rows:,}", f"{p.norm:.3f}", f"{p.small:.1%}", f"{p.heavy:.1%}"]
+            + [f"{value:.3f}" for value in (p.first, p.tenth, p.hundredth, p.median)]
+            for name, p in self.profiles[kind].items()
+        ]
+        return f"### Grown rows beside real ones: {DIRECTIONS[kind]}\n\n{table(heads, rows)}"
+
+
+def _trial(trial: Trial, settings: Settings) -> str:
+    flat = next((row for row in trial.table if row.contender == Flat.name), None)
+    building, serving = trial.building, trial.serving
+    unproved = f", {trial.uncertified} NOT PROVED" if trial.uncertified else ", all proved"
+    lines = [
+        f"### {DIRECTIONS[trial.kind].capitalize()}: {trial.rows:,} x {trial.dimension}",
+        table(_HEADS, [_cells(row, flat) for row in trial.table]),
+        f"`certified` equals `exact` in {trial.compared} of {trial.compared} queries{unproved}, "
+        f"and {trial.checked} answers equal numpy's. The 10th violation is {trial.tenth:.3f}. "
+        f"Memory reads at {trial.bandwidth / 1e9:.1f} GB/s. Plans: "
+        + "; ".join(f"{mode}: {plan}" for mode, plan in trial.plans.items())
+        + f". Built at {building.rows_per_second:,.0f} rows/s in {building.peak_bytes / 1e6:,.0f} "
+        f"MB. Served from {serving.resident_bytes / 1e6:,.0f} MB of resident memory, "
+        f"{serving.start_bytes / 1e6:,.0f} MB of which are the interpreter and its libraries.",
+        *(f"{name}: {reason}." for name, reason in trial.absent.items()),
+    ]
+    if kept := promises(trial):
+        heads = ("promise", "target", "measured", "kept")
+        lines.append(table(heads, [_promise(promise) for promise in kept]))
+    return "\n\n".join(lines)
+
+
+def _cells(row: Row, flat: Row | None) -> list[str]:
+    return [
+        row.contender,
+        _figure(1e3 * row.single.median),
+        _figure(1e3 * row.single.p95),
+        _times(flat.single.median / row.single.median) if flat else "",
+        f"{1 / row.batched.mean:,.0f}",
+        _figure(1e3 * row.batched.median),
+        _times(flat.batched.median / row.batched.median) if flat else "",
+        f"{row.recall:.3f}",
+        _figure(row.bytes_per_query / 1e6),
+        "" if math.isnan(row.bandwidth_share) else f"{row.bandwidth_share:.0%}",
+        "" if math.isnan(row.rescored) else f"{row.rescored:.3%}",
+        f"{row.build_seconds:,.0f}" if row.build_seconds else "",
+        row.setting,
+    ]
+
+
+def _promise(promise: Promise) -> list[str]:
+    sign = "≥" if promise.at_least else "≤"
+    unit = f" {promise.unit}".rstrip()
+    kept = {True: "yes", False: "no", None: "not told"}[promise.kept]
+    measured = "" if promise.kept is None else f"{promise.measured:.3g}{unit}"
+    return [promise.text, f"{sign} {promise.target:g}{unit}", measured, kept]
+
+
+def _figure(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} x" if ratio < 100 else f"{ratio:.0f} x"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a markdown table whose columns line up as text."""
+    columns = list(zip(heads, *rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    lines = [heads, ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |"
+        for line in lines
+    )
+
+
+def machine() -> dict[str, Any]:
+    """Say what this runs on."""
+    cpu = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    names = [line.split(":", 1)[1].strip() for line in cpu.splitlines() if "model name" in line]
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "processor": names[0] if names else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(pages / 1e9),
+        "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
+        "versions": ", ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

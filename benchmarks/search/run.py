@@ -1,0 +1,125 @@
+"""One run: the points, every trial that fits, and the results as far as they have come."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import faiss as _faiss
+import torch
+
+from benchmarks.search import source, trial
+from benchmarks.search.growth import profiles
+from benchmarks.search.oracle import WrongAnswerError
+from benchmarks.search.plot import draw
+from benchmarks.search.report import DIRECTIONS, Report
+from benchmarks.search.trial import Settings
+from index.terms import Kind
+
+faiss: Any = _faiss
+
+# Bytes on the disk for each coordinate: the point, its code, and what the prefilter adds.
+_DISK_BYTES = 5.6
+
+
+def run(options: argparse.Namespace, command: str) -> int:
+    """Measure and write the results to the output folder; return the exit status."""
+    faiss.omp_set_num_threads(options.threads)
+    torch.set_num_threads(options.threads)
+    try:
+        points = _points(options)
+    except source.SourceError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    settings = Settings(
+        k=options.k,
+        batch=options.batch,
+        threads=options.threads,
+        queries=options.queries,
+        checked=options.checked,
+        seconds=options.seconds,
+        graph_rows=options.graph_rows,
+        read_bytes=options.read_mb << 20,
+        clock=options.clock,
+    )
+    kinds: list[Kind] = list(options.kinds)
+    report = Report(
+        f"{points.name}: {len(points.images):,} real images and {len(points.captions):,} captions",
+        command,
+        settings,
+        {kind: profiles(points.stored(kind), points.asking(kind), kind) for kind in kinds},
+        [],
+        [],
+    )
+    options.out.mkdir(parents=True, exist_ok=True)
+    for rows in sorted(rows for rows in options.rows if rows <= options.max_rows):
+        for kind in kinds:
+            if (reason := _no_room(rows, points.dimension, options.work)) is not None:
+                report.left_out.append(f"{rows:,} rows: {reason}")
+                break
+            folder = options.work / f"{kind}-{rows}"
+            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                report.trials.append(
+                    trial.run(
+                        kind,
+                        rows,
+                        points.stored(kind),
+                        points.asking(kind),
+                        folder,
+                        settings,
+                        _Teller(f"{DIRECTIONS[kind]}, {rows:,} rows"),
+                    )
+                )
+            except WrongAnswerError as error:
+                sys.stderr.write(f"error: WRONG ANSWER: {error}\n")
+                return 1
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            # After every trial: a run that is stopped has not been for nothing.
+            _write(report, options.out)
+    print(_write(report, options.out), end="")
+    return 0
+
+
+def _points(options: argparse.Namespace) -> source.Source:
+    if not (options.points / source.ABOUT).exists() and options.model and options.dataset:
+        sys.stderr.write(f"encoding {options.dataset} with {options.model}: takes minutes, once\n")
+        made = source.encode(options.model, options.dataset, options.features, options.encode_rows)
+        made.save(options.points)
+    return source.load(options.points)
+
+
+def _no_room(rows: int, dimension: int, work: Path) -> str | None:
+    work.mkdir(parents=True, exist_ok=True)
+    needed, free = _DISK_BYTES * rows * dimension, shutil.disk_usage(work).free
+    if needed > 0.9 * free:
+        return f"they need {needed / 1e9:.0f} GB on the disk of {work}, {free / 1e9:.0f} GB is free"
+    return None
+
+
+def _write(report: Report, folder: Path) -> str:
+    text = report.markdown()
+    (folder / "search.md").write_text(text, encoding="utf-8")
+    (folder / "search.json").write_text(report.json(), encoding="utf-8")
+    try:
+        if report.trials:
+            draw(report.trials, folder / "search.svg")
+    except ImportError:
+        sys.stderr.write("no plot, for want of matplotlib: pip install 'hasse[bench]'\n")
+    return text
+
+
+class _Teller:
+    """Says on the standard error what goes on."""
+
+    def __init__(self, about: str) -> None:
+        self._about, self._began = about, time.monotonic()
+
+    def __call__(self, what: str) -> None:
+        seconds = time.monotonic() - self._began
+        sys.stderr.write(f"{self._about}: {what} ({seconds:.0f} s)\n")

@@ -1,0 +1,266 @@
+"""One trial: so many rows of one kind, every contender, one after the other in turns."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import faiss as _faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.search import oracle, processes
+from benchmarks.search.approximate import LINKS, Graph, Lists, USearch
+from benchmarks.search.contenders import Contender, Flat, Hasse, PlainTorch
+from benchmarks.search.growth import Growth
+from benchmarks.search.kernels import Reader
+from benchmarks.search.processes import Building, Serving
+from benchmarks.search.rounds import Clock, Timing, take_turns
+from benchmarks.search.tuning import recall, tune_graph, tune_lists
+from index.query import Answer
+from index.store import Index
+from index.terms import Ids, Kind, Mode, Points
+
+faiss: Any = _faiss
+
+MODES: tuple[Mode, ...] = ("exact", "certified", "fast")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all trials of a run have in common.
+
+    `graph_rows`: no graph is built over more rows, because that takes hours. `seconds`: time for
+    each contender, once for single queries and once for batches. `clock` is "wall", or "processor"
+    where others keep the cores busy: with one thread, both say the same on a machine at rest.
+    """
+
+    k: int = 10
+    batch: int = 32
+    threads: int = 1
+    queries: int = 128
+    checked: int = 8
+    seconds: float = 4.0
+    graph_rows: int = 150_000
+    read_bytes: int = 512 << 20
+    clock: Literal["wall", "processor"] = "wall"
+    seed: int = 0
+
+    @property
+    def seconds_now(self) -> Clock:
+        """The clock that contenders are measured by."""
+        return time.process_time if self.clock == "processor" else time.perf_counter
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one contender showed."""
+
+    contender: str
+    setting: str
+    build_seconds: float
+    single: Timing
+    batched: Timing
+    bytes_per_query: float
+    bandwidth_share: float
+    recall: float
+    rescored: float  # share of the rows whose violation was computed; NaN where that says nothing
+
+
+@dataclass(slots=True)
+class Trial:
+    """What one size of one kind showed."""
+
+    kind: Kind
+    rows: int
+    dimension: int
+    plans: dict[str, str]
+    checked: int
+    compared: int
+    uncertified: int
+    tenth: float
+    bandwidth: float
+    building: Building
+    serving: Serving
+    table: list[Row] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+def run(
+    kind: Kind,
+    rows: int,
+    real: Points,
+    asking: Points,
+    folder: Path,
+    settings: Settings,
+    tell: Callable[[str], None],
+) -> Trial:
+    """Build an index of `rows` rows in `folder`, measure everyone, and return what was seen.
+
+    Raises:
+        WrongAnswerError: an answer that should be exact was not.
+    """
+    draw = np.random.default_rng(settings.seed)
+    wanted = max(settings.queries, settings.batch)
+    queries = asking[draw.choice(len(asking), wanted, replace=len(asking) < wanted)]
+    growth, k, clock = Growth(real, settings.seed), settings.k, settings.seconds_now
+    tell("building the index")
+    building = processes.alone(
+        processes.build, folder, real, rows, kind, settings.seed, settings.threads
+    )
+    with ExitStack() as stack:
+        index = stack.enter_context(Index.open(folder, verify="sizes", threads=settings.threads))
+        tell("comparing answers")
+        answers = {mode: _answers(index, kind, queries, k, mode) for mode in MODES}
+        _compare(answers)
+        for mode in ("exact", "certified"):
+            oracle.check(
+                answers[mode][: settings.checked],
+                queries[: settings.checked],
+                growth.blocks(rows),
+                kind,
+            )
+        truth = np.stack([answer.ids for answer in answers["exact"]])
+        contenders: list[Contender] = [Hasse(index, kind, k, mode) for mode in MODES]
+        found = np.stack([answer.ids for answer in answers["fast"]])
+        others, absent = _others(
+            growth, rows, kind, queries, truth, recall(found, truth), settings, tell
+        )
+        contenders += others
+        reader = Reader(settings.read_bytes, settings.threads)
+        stack.callback(reader.close)
+
+        def check(contender: Contender, part: slice, ids: Ids) -> None:
+            if contender.name in {"hasse exact", "hasse certified"}:
+                _equal(contender.name, ids, truth[part])
+
+        tell("single queries")
+        single, read = take_turns(contenders, queries, 1, settings.seconds, reader, clock, check)
+        tell(f"batches of {settings.batch}")
+        batched, _ = take_turns(
+            contenders, queries, settings.batch, settings.seconds, reader, clock, check
+        )
+        bandwidth = reader.bytes / read.median
+        trial = Trial(
+            kind,
+            rows,
+            int(real.shape[1]),
+            plans={mode: _plans(answers[mode]) for mode in MODES},
+            checked=2 * settings.checked,
+            compared=len(queries),
+            uncertified=sum(not answer.certified for answer in answers["certified"]),
+            tenth=float(np.mean([answer.violations[-1] for answer in answers["exact"]])),
+            bandwidth=bandwidth,
+            building=building,
+            serving=processes.alone(processes.serve, folder, queries, kind, k, settings.threads),
+            absent=absent,
+        )
+        for contender in contenders:
+            size = contender.bytes_per_query(queries)
+            mode = contender.name.removeprefix("hasse ")
+            trial.table.append(
+                Row(
+                    contender.name,
+                    contender.setting,
+                    building.seconds if mode in MODES else contender.build_seconds,
+                    single[contender.name],
+                    batched[contender.name],
+                    size,
+                    size / single[contender.name].median / bandwidth,
+                    recall(contender.ask(queries), truth),
+                    _rescored(answers[mode], rows) if mode in MODES else math.nan,
+                )
+            )
+    return trial
+
+
+def _answers(index: Index, kind: Kind, queries: Points, k: int, mode: Mode) -> list[Answer]:
+    return [index.search(kind, query, k, mode) for query in queries]
+
+
+def _compare(answers: dict[Mode, list[Answer]]) -> None:
+    """Certified answers are the exact ones, bit for bit."""
+    for exact, certified in zip(answers["exact"], answers["certified"], strict=True):
+        _equal("hasse certified", certified.ids, exact.ids)
+        _equal("hasse certified", certified.violations, exact.violations)
+
+
+def _equal(name: str, found: NDArray[Any], wanted: NDArray[Any]) -> None:
+    if not np.array_equal(found, wanted):
+        raise oracle.WrongAnswerError(f"{name} answered {found.tolist()}, not {wanted.tolist()}")
+
+
+def _rescored(answers: Sequence[Answer], rows: int) -> float:
+    return float(np.mean([answer.rescored for answer in answers])) / rows
+
+
+def _plans(answers: Sequence[Answer]) -> str:
+    counts = Counter(answer.plan for answer in answers)
+    if len(counts) == 1:
+        return answers[0].plan
+    return " or ".join(f"{plan} ({count})" for plan, count in counts.most_common())
+
+
+def _others(
+    growth: Growth,
+    rows: int,
+    kind: Kind,
+    queries: Points,
+    truth: Ids,
+    wanted: float,
+    settings: Settings,
+    tell: Callable[[str], None],
+) -> tuple[list[Contender], dict[str, str]]:
+    """Build the contenders that are not ours, as far as the memory allows; say who is absent."""
+    dimension, k, threads = growth.real.shape[1], settings.k, settings.threads
+    graphs = rows <= settings.graph_rows
+    # Points in FAISS, as bytes in lists, and, with a graph, once more in USearch.
+    needed = rows * dimension * (4 + 1 + (4 if graphs else 0))
+    if needed > 0.8 * _available():
+        return [], {"all others": f"they need {needed / 1e9:.0f} GB of memory"}
+    flat = faiss.IndexFlatIP(dimension)
+    graph = faiss.IndexHNSW(flat, LINKS) if graphs else flat
+    spent = 0.0
+    tell("FAISS HNSW: building" if graphs else "faiss.IndexFlatIP: building")
+    for _, block in growth.blocks(rows):
+        began = time.perf_counter()
+        graph.add(block)
+        spent += time.perf_counter() - began
+    points = faiss.rev_swig_ptr(flat.get_xb(), rows * dimension).reshape(rows, dimension)
+    contenders: list[Contender] = [Flat(flat, k), PlainTorch(points, kind, k)]
+    absent: dict[str, str] = {}
+    tell("FAISS IVF: building and tuning")
+    lists = Lists(points, kind, k, threads)
+    if not tune_lists(lists, queries, truth, wanted, settings.seconds_now):
+        absent["FAISS IVF"] = f"does not reach the recall {wanted:.3f}; the row says what it does"
+    contenders.append(lists)
+    if not graphs:
+        reason = f"not built over more than {settings.graph_rows:,} rows (--graph-rows)"
+        return contenders, absent | {Graph.name: reason, USearch.name: reason}
+    grown: list[Graph | USearch] = [Graph(graph, spent, points, kind, k, threads)]
+    tell("USearch: building")
+    try:
+        grown.append(USearch(points, kind, k, threads))
+    except ImportError:
+        absent[USearch.name] = "not installed: pip install 'hasse[bench]'"
+    for contender in grown:
+        tell(f"{contender.name}: tuning")
+        if not tune_graph(contender, queries, truth, wanted):
+            absent[contender.name] = (
+                f"does not reach the recall {wanted:.3f}; the row says what it does"
+            )
+        contenders.append(contender)
+    return contenders, absent
+
+
+def _available() -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return 1024 * int(line.split()[1])
+    raise OSError("/proc/meminfo does not tell MemAvailable: run this on Linux")
