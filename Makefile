@@ -55,7 +55,7 @@ format: $(READY_DEV) ## Rewrite the code in the house format
 
 train-scenes: $(READY) ## Train the built-in model again, as it was made (ARGS="--device cuda")
 	@$(RUN) -m service.cli data import scenes --out data/scenes
-	@$(RUN) -m service.cli train data/scenes --preset scenes --out data/scenes-model $(ARGS)
+	@$(RUN) -m service.cli train data/scenes --preset scenes --out data/models/scenes $(ARGS)
 
 setup: $(READY_DEV) ## Only set up: the virtual environment with everything in it
 

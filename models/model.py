@@ -31,7 +31,8 @@ class ModelConfig:
     Attributes:
         score: how an image is compared with a caption; see `models.score`.
         backbone: the name of a torchvision classification network.
-        pooling: of the backbone's last grid, "average" as trained by torchvision, or "max".
+        pooling: of the backbone's last grid: "average" its features, as torchvision's networks
+            are trained, or "join" the points of its cells, which lets small things count.
         dimension: N, the dimension of a point; also the width of the GRU.
         word_dimension: the dimension of a word vector.
         max_words: words of a caption beyond this many are not read.
@@ -42,7 +43,7 @@ class ModelConfig:
 
     score: Score = "order"
     backbone: str = "vgg19"
-    pooling: Literal["average", "max"] = "average"
+    pooling: Literal["average", "join"] = "average"
     dimension: int = 1024
     word_dimension: int = 300
     max_words: int = 100
@@ -51,8 +52,8 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise ValueError(f"score is one of {', '.join(SCORES)}, not '{self.score}'")
-        if self.pooling not in {"average", "max"}:
-            raise ValueError(f"pooling is average or max, not '{self.pooling}'")
+        if self.pooling not in {"average", "join"}:
+            raise ValueError(f"pooling is average or join, not '{self.pooling}'")
         if min(self.dimension, self.word_dimension, self.max_words) < 1:
             raise ValueError("dimension, word_dimension and max_words are at least 1")
         if self.word_range <= 0:
@@ -77,9 +78,9 @@ class OrderEmbedding(nn.Module):
             len(vocabulary), config.word_dimension, config.dimension, config.word_range
         )
         backbone = build_backbone(config.backbone)
-        if config.pooling == "max":
-            backbone.pool_maxima()
-        self.images = ImageEncoder(backbone, config.dimension)
+        if config.pooling == "join":
+            backbone.keep_grid()
+        self.images = ImageEncoder(backbone, config.dimension, signed=config.score == "cosine")
 
     @property
     def device(self) -> torch.device:
@@ -106,7 +107,7 @@ class OrderEmbedding(nn.Module):
         return self.to_points(self.images(pixels))
 
     def feature_points(self, features: Tensor) -> Tensor:
-        """Encode backbone features: (B, F) -> (B, N)."""
+        """Encode backbone features: (B, F), or (B, cells, F) of a kept grid, -> (B, N)."""
         return self.to_points(self.images.project(features))
 
     @torch.inference_mode()

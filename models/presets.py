@@ -27,13 +27,13 @@ PRESETS: Mapping[str, Preset] = {
     # Vendrov et al., section 4.4: on cached features of a frozen network.
     "paper": Preset(TrainingConfig()),
     # The built-in model: a small network learns from scratch, with the caption encoder. Small
-    # things decide what is true of a scene, hence the maxima; images are the costly part of a
-    # step, hence four captions to each.
+    # things decide what is true of a scene, hence the join of its parts; images are the costly
+    # part of a step, hence four captions to each.
     "scenes": Preset(
         TrainingConfig(
             model=ModelConfig(
                 backbone="regnet_x_400mf",
-                pooling="max",
+                pooling="join",
                 dimension=512,
                 word_dimension=128,
                 max_words=64,
@@ -42,13 +42,14 @@ PRESETS: Mapping[str, Preset] = {
             preprocessing=Preprocessing(
                 resize=140, crop=128, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25)
             ),
-            epochs=11,
+            epochs=20,
+            batch_size=64,
             captions_per_image=4,
             learning_rate=2e-3,
             schedule="cosine",
-            warm_up=100,
+            warm_up=200,
             weight_decay=1e-4,
-            patience=11,
+            patience=20,
             unknown_rate=0.005,
             precision="bfloat16",
             saved_dtype="float16",

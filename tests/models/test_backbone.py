@@ -306,18 +306,16 @@ def test_published_weights_are_of_torchvision_and_take_224_pixels() -> None:
         download_weights("nothing")
 
 
-def test_pooling_maxima_sees_a_corner_as_well_as_the_centre() -> None:
+def test_a_kept_grid_has_the_features_of_every_cell() -> None:
     torch.manual_seed(0)
-    backbone = build_backbone("resnet18").pool_maxima().eval()
-    grid = torch.zeros(1, 512, 4, 4)
-    grid[0, 7, 0, 3] = 5.0
-    pool = backbone.network.avgpool
-    assert isinstance(pool, nn.Module)
-    pooled = pool(grid).flatten()
-    assert pooled[7] == 5
-    assert backbone(torch.rand(1, 3, 64, 64)).shape == (1, 512)
+    pixels = torch.rand(2, 3, 64, 96)
+    averaged = build_backbone("resnet18").eval()
+    cells = copy.deepcopy(averaged).keep_grid()(pixels)
+    assert cells.shape == (2, 2 * 3, 512)
+    torch.testing.assert_close(cells.mean(1), averaged(pixels))
 
 
-def test_a_network_without_a_pooling_layer_says_so() -> None:
-    with pytest.raises(BackboneError, match="no average to replace"):
-        build_backbone("shufflenet_v2_x0_5").pool_maxima()
+@pytest.mark.parametrize("name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "vgg11"])
+def test_a_network_that_does_not_end_in_a_grid_says_so(name: str) -> None:
+    with pytest.raises(BackboneError, match="does not end in the average of a grid"):
+        build_backbone(name).keep_grid()

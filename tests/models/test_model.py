@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
-from models.model import ModelConfig
+from models.model import ModelConfig, OrderEmbedding
+from models.pictures import Preprocessing
 from models.score import SCORES, Score
+from models.vocabulary import Vocabulary
 from tests.tiny import DIMENSION, tiny_model
 
 PICTURES = [Image.new("RGB", (60, 40), colour) for colour in ("red", "navy", "olive")]
@@ -49,3 +52,18 @@ def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
 def test_an_unknown_score_is_refused() -> None:
     with pytest.raises(ValueError, match="order, order-reversed, cosine"):
         ModelConfig(score="l2")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("score", ["order", "cosine"])
+def test_a_picture_is_the_join_of_its_parts(score: Score) -> None:
+    torch.manual_seed(0)
+    config = ModelConfig(
+        score=score, backbone="resnet18", pooling="join", dimension=8, word_dimension=4
+    )
+    model = OrderEmbedding(config, Vocabulary(["a"]), Preprocessing(36, 32, crops=10)).eval()
+    pixels = torch.rand(3, 10, 3, 64, 64)
+    features = model.images.features(pixels)
+    assert features.shape == (3, 10 * 4, 512)
+    parts = torch.stack([model.images.project(part[:, None]) for part in features.unbind(1)])
+    torch.testing.assert_close(model.images(pixels), parts.amax(0))
+    assert (model.images(pixels) < 0).any().item() == (score == "cosine")

@@ -51,7 +51,26 @@ def gallery() -> Gallery:
 
 def test_a_caption_of_one_concept_finds_all_that_it_is_true_of(gallery: Gallery) -> None:
     statements = sample_statements(random.Random(0), 100, concepts=1)
+    assert average_precisions(*gallery.ask(statements)).mean() > 0.95
+
+
+def test_a_caption_of_two_concepts_finds_all_that_it_is_true_of(gallery: Gallery) -> None:
+    statements = sample_statements(random.Random(0), 300, concepts=2)
     assert average_precisions(*gallery.ask(statements)).mean() > 0.9
+
+
+def test_what_it_calls_likely_is_true_and_what_it_calls_unlikely_is_not(gallery: Gallery) -> None:
+    calibration = gallery.checkpoint.calibration.image
+    assert calibration is not None
+    penalty, true = gallery.ask(gallery.own)
+    likely = calibration.probability(penalty)
+    for low, high in ((0.0, 0.1), (0.1, 0.5), (0.5, 0.9), (0.9, 1.0)):
+        inside = (likely >= low) & (likely < high)
+        assert low - 0.1 < true[inside].mean() < high + 0.1
+    called = penalty < calibration.threshold
+    precision, recall = true[called].mean(), called[true].mean()
+    assert min(precision, recall) > 0.8
+    assert abs(precision - recall) < 0.1
 
 
 def test_a_full_caption_finds_its_picture_among_ten(gallery: Gallery) -> None:
