@@ -176,7 +176,7 @@ def check_build(folder: Path, acknowledged: int) -> None:
     if acknowledged == 0 and (not (folder / "catalog.db").exists() or held(folder)[0] == 0):
         fresh_build(folder, lambda _generation: None)
     assert held(folder) == (1, set(range(20)), set(range(40)))
-    assert {path.name for path in folder.iterdir()} <= {"catalog.db", "segments", "lock"}
+    assert {path.name for path in folder.iterdir()} <= {"catalog.db", "segments", "lock", "readers"}
 
 
 WORKS = {"change": (change, check_change), "build": (fresh_build, check_build)}

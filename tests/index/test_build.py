@@ -92,7 +92,12 @@ def test_a_build_shows_everything_at_once_and_leaves_nothing_behind(tmp_path: Pa
     assert told == sorted(told)
     assert len(index.info().segments) == 1 + 3
     check(index)
-    assert {path.name for path in (tmp_path / "i").iterdir()} == {"catalog.db", "segments", "lock"}
+    assert {path.name for path in (tmp_path / "i").iterdir()} == {
+        "catalog.db",
+        "segments",
+        "lock",
+        "readers",
+    }
 
 
 def test_a_build_that_was_stopped_shows_nothing_and_goes_on_where_it_was(tmp_path: Path) -> None:
