@@ -94,7 +94,7 @@ class Masks:
             known = made.get(live.segment.record.name) if mask is None else mask
             if known is not None and (part := live.hiding(known)).live:
                 narrowed.append(part)
-        return Snapshot(snapshot.generation, snapshot.model, tuple(narrowed))
+        return Snapshot(snapshot.generation, snapshot.model, tuple(narrowed), lease=snapshot.lease)
 
     def _made(
         self, segments: Sequence[LiveSegment], catalog: Catalog, kind: Kind, selection: Selection
