@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike
 from index import changes, compaction, durable
 from index.additions import Addition, Additions
 from index.catalog import CATALOG, Catalog, open_catalog, sqlite_url
-from index.conjunction import JointAnswer, search_jointly
 from index.compaction import Choice, Compacted, Progress, tiers
+from index.conjunction import JointAnswer, search_jointly
 from index.errors import (
     REMEDY,
     BadQueryError,
