@@ -42,13 +42,10 @@ class Selection:
                 f"{len(self.image_ids):,} ids are selected: name at most {LOOKUP:,}"
             )
 
-    def ids(self, catalog: Catalog, kind: Kind, among: Ids) -> Ids:
-        """Return the selected ids of a kind, in no order: all that are `among` these (R,)."""
+    def ids(self, catalog: Catalog, kind: Kind, first: int, last: int) -> Ids:
+        """Return the selected ids of a kind from `first` to `last`, in no order."""
         table = IMAGES if kind == "image" else CAPTIONS
-        # Few rows may have ids that lie far apart, with a whole collection in between.
-        few = len(among) <= LOOKUP
-        near = table.c.id.in_(among.tolist()) if few else _between(table, among)
-        wanted = sql.select(table.c.id).where(near)
+        wanted = sql.select(table.c.id).where(table.c.id.between(first, last))
         if kind == "image":
             wanted = wanted.where(*self._clauses())
         else:
@@ -67,10 +64,6 @@ class Selection:
         if self.added_before is not None:
             clauses.append(IMAGES.c.added < self.added_before)
         return clauses
-
-
-def _between(table: sql.Table, ids: Ids) -> sql.ColumnElement[bool]:
-    return table.c.id.between(int(ids.min()), int(ids.max()))
 
 
 class Masks:
@@ -101,7 +94,7 @@ class Masks:
             known = made.get(live.segment.record.name) if mask is None else mask
             if known is not None and (part := live.hiding(known)).live:
                 narrowed.append(part)
-        return Snapshot(snapshot.generation, snapshot.model, tuple(narrowed), lease=snapshot.lease)
+        return Snapshot(snapshot.generation, snapshot.model, tuple(narrowed))
 
     def _made(
         self, segments: Sequence[LiveSegment], catalog: Catalog, kind: Kind, selection: Selection
@@ -109,8 +102,9 @@ class Masks:
         """Make and keep the masks of segments: one query, however many they are."""
         if not segments:
             return {}
-        among = np.concatenate([live.segment.ids for live in segments])
-        wanted = selection.ids(catalog, kind, among)
+        first = min(int(live.segment.ids.min()) for live in segments)
+        last = max(int(live.segment.ids.max()) for live in segments)
+        wanted = selection.ids(catalog, kind, first, last)
         made: dict[str, NDArray[np.bool_]] = {}
         for live in segments:
             mask = ~np.isin(live.segment.ids, wanted)

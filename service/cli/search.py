@@ -15,6 +15,10 @@ from service.cli.shell import Mistake
 from service.cli.table import print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from service.engine import Engine
+    from service.lattice import Part
     from service.schemas import (
         CaptionAnswer,
         CaptionHit,
@@ -25,15 +29,38 @@ if TYPE_CHECKING:
     )
     from service.settings import Settings
 
+    Question = Callable[[Engine, SearchOptions], Awaitable[ImageAnswer | CaptionAnswer]]
+
+_PARTS_MAXIMUM = 16  # service.questions has it too, but would load pydantic before --help
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
 
 
 def search(
     *,
     query: Annotated[
-        str,
-        typer.Argument(metavar="TEXT_OR_PICTURE", help="Words, or the path of a picture."),
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[TEXT_OR_PICTURE]",
+            show_default=False,
+            help="Words, or the path of a picture; not beside --all-of or --common.",
+        ),
+    ] = None,
+    all_of: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Find images of which every part is true; repeat it."),
+    ] = None,
+    common: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Find captions true of every part; repeat it."),
+    ] = None,
+    plus: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Find images like TEXT_OR_PICTURE, with this put in."),
+    ] = None,
+    minus: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="And with this taken out."),
+    ] = None,
     index: ServiceIndex = None,
     model: ServiceModel = None,
     k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="How many hits.")] = 10,
@@ -55,11 +82,15 @@ def search(
     """Find images by a caption, or captions by a picture. No service needs to run.
 
     The violation says by how much a hit falls short: 0 means that the caption is true of it.
+    A PART is words, the path of a picture, or the number of an image of the collection.
 
     \b
     [bold]Examples[/bold]
       hasse search "a dog on a beach"
       hasse search photo.jpg --index data/mine-index
+      hasse search --all-of "a dog" --all-of "a child" --all-of "a beach"
+      hasse search --common one.jpg --common another.jpg
+      hasse search photo.jpg --minus "a dog" --plus "a cat"
       hasse search "a child" -k 100 --json | jq -r '.hits\\[].file_name'
     """
     from service.schemas import SearchOptions
@@ -68,12 +99,52 @@ def search(
         raise Mistake("--max-violation is a number from 0 on; leave it out to keep all hits")
     settings = configure(index=index, model=model, device=device)
     options = SearchOptions(k=k, mode=mode, candidates=candidates, max_violation=max_violation)
-    picture = _picture(query)
-    answer = asyncio.run(_ask(settings, query if picture is None else picture, options))
+    question = _question(query, all_of or [], common or [], plus or [], minus or [])
+    answer = asyncio.run(_ask(settings, question, options))
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return
     _show(answer)
+
+
+def part(text: str) -> Part:
+    """Read what stands on the command line for a caption, a picture or a stored image."""
+    if text.isascii() and text.isdigit() and len(text) < 19:
+        return int(text)
+    picture = _picture(text)
+    return text if picture is None else picture
+
+
+def _question(
+    query: str | None, all_of: list[str], common: list[str], plus: list[str], minus: list[str]
+) -> Question:
+    """Return what is asked, or say what was mixed up."""
+    if sum(map(bool, (query is not None, all_of, common))) != 1:
+        raise Mistake("ask one thing: TEXT_OR_PICTURE, --all-of PART ..., or --common PART ...")
+    if len(max(all_of, common, plus, minus, key=len)) > _PARTS_MAXIMUM:
+        raise Mistake(f"at most {_PARTS_MAXIMUM} parts can be given")
+    if minus and not plus:
+        raise Mistake("--minus needs --plus: say what takes the place of what you take out")
+    if plus and query is None:
+        raise Mistake("--plus needs TEXT_OR_PICTURE: say what the images should be like")
+
+    async def ask(engine: Engine, options: SearchOptions) -> ImageAnswer | CaptionAnswer:
+        from service import lattice
+        from service.timing import Stages
+
+        if query is None:
+            parts = [part(text) for text in all_of or common]
+            found = lattice.all_of if all_of else lattice.common
+            return await found(engine, parts, options, Stages())
+        if plus:
+            put, taken = ([part(text) for text in texts] for texts in (plus, minus))
+            return await lattice.like(engine, part(query), put, taken, options, Stages())
+        picture = _picture(query)
+        if picture is not None:
+            return await engine.captions_by_picture(picture, options)
+        return await engine.images_by_caption(query, options)
+
+    return ask
 
 
 def _picture(query: str) -> bytes | None:
@@ -98,15 +169,13 @@ def _picture(query: str) -> bytes | None:
 
 
 async def _ask(
-    settings: Settings, query: str | bytes, options: SearchOptions
+    settings: Settings, question: Question, options: SearchOptions
 ) -> ImageAnswer | CaptionAnswer:
     from service.engine import Engine
 
     engine = Engine.open(settings)
     try:
-        if isinstance(query, bytes):
-            return await engine.captions_by_picture(query, options)
-        return await engine.images_by_caption(query, options)
+        return await question(engine, options)
     finally:
         engine.close()
 

@@ -11,10 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-ORDER = (
-    *("demo", "data", "features", "train", "evaluate", "index", "search", "serve"),
-    *("hypernyms", "entailment"),
-)
+ORDER = ("demo", "data", "features", "train", "evaluate", "index", "search", "entails", "serve")
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 # Exceptions whose message is written for people. They are named, not imported: importing them
@@ -30,8 +27,6 @@ MISTAKES = (
     ("models.feature_store", "FeaturesError"),
     ("models.checkpoint", "CheckpointError"),
     ("models.trainer", "TrainingError"),
-    ("models.hypernyms.taxonomy", "HypernymError"),
-    ("models.entailment.pairs", "EntailmentError"),
     ("index.errors", "HasseIndexError"),
 )
 

@@ -1,0 +1,72 @@
+"""`hasse entails`: is this true of that? From the shell."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.configuration import configure
+from service.cli.options import Json, ServiceDevice, ServiceIndex, ServiceModel
+from service.cli.search import part
+
+if TYPE_CHECKING:
+    from service.lattice import Part
+    from service.questions import Entailment
+    from service.settings import Settings
+
+
+def entails(
+    *,
+    premise: Annotated[
+        str,
+        typer.Argument(help="Words, the path of a picture, or the number of a stored image."),
+    ],
+    hypothesis: Annotated[str, typer.Argument(help="The caption that may be true of it.")],
+    index: ServiceIndex = None,
+    model: ServiceModel = None,
+    device: ServiceDevice = None,
+    as_json: Json = False,
+) -> None:
+    """Tell whether a caption is true of a picture, or follows from another caption.
+
+    The verdict is that of the model's calibration: what violates less than its threshold is
+    called true.
+
+    \b
+    [bold]Examples[/bold]
+      hasse entails photo.jpg "a dog on a beach"
+      hasse entails "a poodle on a beach" "an animal outdoors"
+    """
+    settings = configure(index=index, model=model, device=device)
+    answer = asyncio.run(_ask(settings, part(premise), hypothesis))
+    if as_json:
+        typer.echo(answer.model_dump_json(indent=2))
+        return
+    typer.echo(_sentence(answer))
+    if answer.unknown_words:
+        unknown = ", ".join(answer.unknown_words)
+        typer.echo(f"the model {answer.model} never learned: {unknown}", err=True)
+
+
+async def _ask(settings: Settings, premise: Part, hypothesis: str) -> Entailment:
+    from service import lattice
+    from service.engine import Engine
+    from service.timing import Stages
+
+    engine = Engine.open(settings)
+    try:
+        (answer,) = (await lattice.entails(engine, [(premise, hypothesis)], Stages())).answers
+        return answer
+    finally:
+        engine.close()
+
+
+def _sentence(answer: Entailment) -> str:
+    if answer.entailed is None or answer.probability is None or answer.threshold is None:
+        return f"violation {answer.violation:.4f}; the model was not calibrated to say more"
+    return (
+        f"{'yes' if answer.entailed else 'no'}: {answer.probability:.0%} likely; violation "
+        f"{answer.violation:.4f}, true below {answer.threshold:.4f}"
+    )

@@ -1,0 +1,64 @@
+"""Questions about several parts, from the shell, in the shape of the HTTP contract."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.service.cli.shell import hasse
+from tests.service.client import Client
+from tests.service.collection import picture
+
+
+def test_parts_find_what_the_service_finds(
+    collection: Path, client: Client, tmp_path: Path
+) -> None:
+    photo = tmp_path / "photo.png"
+    picture(3).save(photo)
+    for arguments, path, body in (
+        (("--all-of", "a dog", "--all-of", "1003"), "all_of", {"all_of": ["a dog", 1003]}),
+        (("--common", photo, "--common", "a cat"), "common", {"common": [1003, "a cat"]}),
+        (
+            ("1003", "--plus", "a dog", "--minus", "a cat"),
+            "like",
+            {"like": 1003, "plus": ["a dog"], "minus": ["a cat"]},
+        ),
+    ):
+        found = hasse("search", *arguments, "--index", collection, "-k", 4, "--json")
+        assert found.status == 0, found.err
+        served = client.post(f"/search/{path}", json={**body, "k": 4}).json()
+        ids = [(hit["rank"], hit["image_id"]) for hit in json.loads(found.out)["hits"]]
+        assert ids == [(hit["rank"], hit["image_id"]) for hit in served["hits"]]
+        assert json.loads(found.out)["certified"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "ask one thing"),
+        (("a dog", "--all-of", "a cat"), "ask one thing"),
+        (("a dog", "--minus", "a cat"), "--minus needs --plus"),
+        (("--all-of", "a dog", "--plus", "a cat"), "--plus needs"),
+        (("--all-of", "a dog") * 17, "at most 16"),
+        (("--all-of", "7"), "no image with the id 7"),
+        (("--common", "absent.jpg"), "no picture absent.jpg"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(
+    collection: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    failed = hasse("search", *arguments, "--index", collection)
+    assert failed.status == 1
+    assert words in failed.error
+
+
+def test_entails_says_what_the_service_says(collection: Path, client: Client) -> None:
+    found = hasse("entails", "1004", "a dog runs", "--index", collection, "--json")
+    assert found.status == 0, found.err
+    served = client.post("/entails", json={"premise": 1004, "hypothesis": "a dog runs"}).json()
+    assert json.loads(found.out) == served
+    said = hasse("entails", "a dog", "a dog", "--index", collection).out
+    assert said.startswith("yes: ")
+    assert "violation 0.0000" in said
