@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from models.bootstrap import interval
 from models.checkpoint import Checkpoint, load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
@@ -40,7 +41,6 @@ from models.ranking import average_precisions, best_ranks
 from models.scenes import Scene, SceneTable, Statement, sample_statements
 from models.score import penalties
 
-SAMPLES = 2000  # bootstrap resamples
 Values = NDArray[np.float64]
 
 
@@ -79,11 +79,10 @@ def measure(
     return values
 
 
-def interval(values: Values) -> float:
-    """Return half the width of the 95 % bootstrap interval of the mean of (Q,) values."""
-    draw = np.random.default_rng(0).integers(0, len(values), (SAMPLES, len(values)))
-    low, high = np.percentile(values[draw].mean(1), [2.5, 97.5])
-    return float(high - low) / 2
+def half_width(values: Values) -> float:
+    """Return half the width of the 95 % interval of the mean of (Q,) values."""
+    low, high = interval(values)
+    return (high - low) / 2
 
 
 def main() -> None:
@@ -117,7 +116,7 @@ def main() -> None:
             name: {
                 column: {
                     "value": 100 * float(values.mean()),
-                    "half_width": 100 * interval(values),
+                    "half_width": 100 * half_width(values),
                     "queries": len(values),
                 }
                 for column, values in columns.items()
@@ -141,11 +140,11 @@ def print_table(results: dict[str, dict[str, Values]]) -> None:
     width = max(len(name) for name in results) + 12
     print(" " * width + "".join(f"{head:>20}" for head in heads))
     for name, columns in results.items():
-        cells = [f"{100 * v.mean():.1f} ± {100 * interval(v):.1f}" for v in columns.values()]
+        cells = [f"{100 * v.mean():.1f} ± {100 * half_width(v):.1f}" for v in columns.values()]
         print(f"{name:<{width}}" + "".join(f"{cell:>20}" for cell in cells))
         if name != first_name:
             gaps = [columns[column] - first[column] for column in columns]
-            cells = [f"{100 * v.mean():+.1f} ± {100 * interval(v):.1f}" for v in gaps]
+            cells = [f"{100 * v.mean():+.1f} ± {100 * half_width(v):.1f}" for v in gaps]
             print(f"{'  less ' + first_name:<{width}}" + "".join(f"{c:>20}" for c in cells))
 
 

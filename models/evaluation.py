@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from models.datasets import Dataset
 from models.model import Points
-from models.ranking import RankingMetrics, average_precisions, best_ranks
+from models.ranking import Ranking, RankingMetrics, average_precisions, best_ranks
 from models.score import Score, penalties
 from models.truth import has_meanings, known_truth, own_captions
 
@@ -52,9 +52,47 @@ class Evaluation:
         """Return everything measured, as plain values."""
         return asdict(self) | {"rsum": self.rsum}
 
+    @classmethod
+    def mean(cls, blocks: Sequence[Evaluation]) -> Evaluation:
+        """Average every metric over blocks, medians too, as papers do; counts are added up."""
+        return cls(
+            sum(block.images for block in blocks),
+            sum(block.captions for block in blocks),
+            blocks[0].truth,
+            RankingMetrics.mean_of([block.caption_retrieval for block in blocks]),
+            RankingMetrics.mean_of([block.image_retrieval for block in blocks]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """What every query of one collection found; the names are those of `Evaluation`."""
+
+    images: int
+    captions: int
+    truth: str
+    caption_retrieval: Ranking
+    image_retrieval: Ranking
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Summarise both directions."""
+        return Evaluation(
+            self.images,
+            self.captions,
+            self.truth,
+            self.caption_retrieval.metrics,
+            self.image_retrieval.metrics,
+        )
+
 
 def evaluate(dataset: Dataset, images: Points, captions: Points, score: Score) -> Evaluation:
-    """Measure retrieval both ways over a dataset whose points are given.
+    """Measure retrieval both ways over a dataset whose points are given; see `retrieve`."""
+    return retrieve(dataset, images, captions, score).evaluation
+
+
+def retrieve(dataset: Dataset, images: Points, captions: Points, score: Score) -> Retrieval:
+    """Rank everything for every query, both ways, over a dataset whose points are given.
 
     Args:
         dataset: says which captions are true of which images.
@@ -77,31 +115,44 @@ def evaluate(dataset: Dataset, images: Points, captions: Points, score: Score) -
     asking = np.unique(owners)
     all_images, all_captions = np.arange(len(images)), np.arange(len(captions))
     image_points, caption_points = torch.from_numpy(images), torch.from_numpy(captions)
-    return Evaluation(
+
+    # Once for both directions where that is small enough.
+    small = len(images) * len(captions) <= BLOCK_ENTRIES
+    whole = penalties(score, image_points, caption_points).numpy() if small else None
+
+    def penalty(image_rows: Rows, caption_rows: Rows) -> NDArray[np.float32]:
+        if whole is not None:
+            return whole[np.ix_(image_rows, caption_rows)]
+        return penalties(score, image_points[image_rows], caption_points[caption_rows]).numpy()
+
+    return Retrieval(
         images=len(images),
         captions=len(captions),
         truth="meaning" if meaning else "annotation",
-        caption_retrieval=_measure(
+        caption_retrieval=_rank(
+            asking,
             asking,
             len(captions),
-            lambda rows: penalties(score, image_points[rows], caption_points).numpy(),
+            lambda rows: penalty(rows, all_captions),
             lambda rows: true(rows, all_captions),
         ),
-        image_retrieval=_measure(
+        image_retrieval=_rank(
             all_captions,
+            owners,
             len(images),
-            lambda rows: penalties(score, image_points, caption_points[rows]).T.numpy(),
+            lambda rows: penalty(all_images, rows).T,
             lambda rows: true(all_images, rows).T,
         ),
     )
 
 
-def _measure(
+def _rank(
     queries: Rows,
+    owners: Rows,
     collection: int,
     penalty: Callable[[Rows], NDArray[np.float32]],
     true: Callable[[Rows], NDArray[np.bool_]],
-) -> RankingMetrics:
+) -> Ranking:
     ranks, precisions, tied = [], [], 0
     step = max(1, BLOCK_ENTRIES // collection)
     for start in range(0, len(queries), step):
@@ -111,4 +162,4 @@ def _measure(
         ranks.append(block_ranks)
         precisions.append(average_precisions(block, good))
         tied += block_tied
-    return RankingMetrics.of(np.concatenate(ranks), np.concatenate(precisions), tied)
+    return Ranking(owners, np.concatenate(ranks), np.concatenate(precisions), tied)

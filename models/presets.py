@@ -24,8 +24,11 @@ class Preset:
 
 
 PRESETS: Mapping[str, Preset] = {
-    # Vendrov et al., section 4.4: on cached features of a frozen network.
-    "paper": Preset(TrainingConfig()),
+    # Vendrov et al., section 4.4 and Table 2, on cached features of a frozen network; the
+    # features bring one crop or ten.
+    "order": Preset(TrainingConfig()),
+    "order-reversed": Preset(TrainingConfig(model=ModelConfig(score="order-reversed"))),
+    "cosine": Preset(TrainingConfig(model=ModelConfig(score="cosine"), margin=0.2)),
     # The built-in model: a small network learns from scratch, with the caption encoder. Small
     # things decide what is true of a scene, hence the join of its parts; images are the costly
     # part of a step, hence four captions to each.

@@ -8,7 +8,8 @@ items tied with it, so that a model which gives everything one penalty scores as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,35 @@ class RankingMetrics:
             len(ranks),
             tied,
         )
+
+    @classmethod
+    def mean_of(cls, blocks: Sequence[RankingMetrics]) -> RankingMetrics:
+        """Average over blocks, the median too; queries and ties are added up."""
+        rows = np.array([astuple(block) for block in blocks])
+        means, counts = rows[:, :-2].mean(0), rows[:, -2:].sum(0)
+        return cls(*means.tolist(), *counts.astype(int).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What each of Q queries found.
+
+    Attributes:
+        images: (Q,), the row of the image that a query is, or that its caption was written for.
+        ranks: (Q,), 1-based, of the best true item.
+        precisions: (Q,), the average precision over all true items, in (0, 1].
+        tied: queries whose best true item ties with a false one.
+    """
+
+    images: NDArray[np.int64]
+    ranks: NDArray[np.float64]
+    precisions: NDArray[np.float64]
+    tied: int
+
+    @property
+    def metrics(self) -> RankingMetrics:
+        """Summarise."""
+        return RankingMetrics.of(self.ranks, self.precisions, self.tied)
 
 
 def best_ranks(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli.options import BatchSize, DatasetFolder, Device, Features, Json, Model, Workers
-from service.cli.progress import progress
+from service.cli.progress import progress, tell
 from service.cli.shell import Mistake
 from service.cli.table import print_table
 
 if TYPE_CHECKING:
-    from models.evaluation import Evaluation
+    from models.datasets import Dataset
+    from service.encoded import ImageSource
+    from service.evaluation import Measured
 
 DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
 COLUMNS = (
@@ -32,8 +34,22 @@ def evaluate(
     *,
     dataset: DatasetFolder,
     model: Model = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A second checkpoint: say by how much --model is better, or not."
+        ),
+    ] = None,
     split: Annotated[str, typer.Option(help="Which pictures to measure on.")] = "test",
     features: Features = None,
+    against_features: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            show_default="those of --features",
+            help="Features for --against, where it has another network or other crops.",
+        ),
+    ] = None,
     folds: Annotated[
         int,
         typer.Option(
@@ -45,6 +61,13 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the JSON here.")
     ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Draw recall curves, ranks, violations and points there, as SVG, beside the JSON.",
+        ),
+    ] = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
@@ -53,79 +76,127 @@ def evaluate(
     """Measure retrieval: R@K in percent, and where the best true item stands.
 
     What counts as true are an image's own captions; for scenes it is everything that holds.
-    Ties count half, so that a model which cannot tell things apart scores as chance.
+    Ties count half, so that a model which cannot tell things apart scores as chance. Every
+    figure comes with a 95 % interval, drawn over images; two models are compared on the same
+    draws.
 
     \b
     [bold]Examples[/bold]
       hasse evaluate data/scenes
       hasse evaluate data/coco --model data/coco-model --features data/coco-features --folds 5
+      hasse evaluate data/coco --model data/order --against data/cosine \\
+          --features data/coco-features --plots data/order-plots
     """
     from models import checkpoint
     from models.datasets import load
-    from models.evaluation import evaluate as measure
-    from service.device import pick_device
-    from service.encoded import ImageSource, encode_dataset
+    from service.encoded import ImageSource
+    from service.evaluation import comparison
 
-    loaded = checkpoint.load(model or checkpoint.pretrained(), pick_device(device))
+    if plots is not None:
+        from service.figures import require_matplotlib
+
+        require_matplotlib()
     collection = load(dataset).split(split)
-    source = ImageSource(features, batch_size, workers, lambda line: typer.echo(line, err=True))
-    with progress("encoding") as report:
-        encoded = encode_dataset(loaded.model, collection, source, report)
-    if folds > len(encoded.dataset):
-        raise Mistake(
-            f"{len(encoded.dataset)} images do not make {folds} blocks: use fewer --folds"
-        )
-    measured: list[Evaluation] = []
-    with progress("ranking") as report:
-        for block in encoded.blocks(folds):
-            score = loaded.model.config.score
-            measured.append(measure(block.dataset, block.images, block.captions, score))
-            report(len(measured), folds)
+    source = ImageSource(features, batch_size, workers, tell)
+    measured = _measure(model or checkpoint.pretrained(), collection, source, folds, device)
     result = {
-        "dataset": encoded.dataset.name,
+        "dataset": measured.encoded.dataset.name,
         "split": split,
-        "model": loaded.name,
-        "fingerprint": loaded.fingerprint,
-        "folds": folds,
-        **_mean([one.to_json() for one in measured]),
+        **measured.to_json(),
     }
+    if against is not None:
+        source = ImageSource(against_features or features, batch_size, workers, tell)
+        other = _measure(against, measured.encoded.dataset, source, folds, device)
+        if len(other.encoded.dataset) < len(measured.encoded.dataset):
+            raise Mistake(
+                f"{against} could not be measured on all images that {measured.name} was: compare "
+                f"on features of the same images"
+            )
+        result["against"] = other.to_json() | comparison(measured, other)
     text = json.dumps(result, indent=2)
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text + "\n", encoding="utf-8")
+        _write(out, text)
+    if plots is not None:
+        from service.figures import draw
+
+        with progress("drawing") as report:
+            draw(measured, plots, report)
+        _write(plots / "evaluation.json", text)
     if as_json:
         typer.echo(text)
     else:
         _show(result)
 
 
-def _mean(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Average what was measured on each block; counts are added up."""
-    first = results[0]
-    merged: dict[str, Any] = {}
-    for name, value in first.items():
-        values = [result[name] for result in results]
-        if isinstance(value, Mapping):
-            merged[name] = _mean(values)
-        elif isinstance(value, int):
-            merged[name] = sum(values)
-        elif isinstance(value, float):
-            merged[name] = sum(values) / len(values)
-        else:
-            merged[name] = value
-    return merged
+def _measure(
+    model: Path, collection: Dataset, source: ImageSource, folds: int, device: str
+) -> Measured:
+    from models import checkpoint
+    from service.device import pick_device
+    from service.encoded import encode_dataset
+    from service.evaluation import measure
+
+    loaded = checkpoint.load(model, pick_device(device))
+    with progress(f"encoding by {loaded.name}") as report:
+        encoded = encode_dataset(loaded.model, collection, source, report)
+    if folds > len(encoded.dataset):
+        raise Mistake(
+            f"{len(encoded.dataset)} images do not make {folds} blocks: use fewer --folds"
+        )
+    with progress("ranking") as report:
+        return measure(loaded, encoded, folds, report)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def _show(result: Mapping[str, Any]) -> None:
-    rows = [
-        (label, *(f"{result[key][name]:.1f}" for name, _ in COLUMNS)) for key, label in DIRECTIONS
-    ]
-    print_table(("", *(label for _, label in COLUMNS)), rows)
+    """Print tables: the model, and, if there is a second, that one and the difference."""
+    other = result.get("against")
+    _table(result, result["model"] if other else "")
+    if other:
+        typer.echo()
+        _table(other, other["model"])
+        typer.echo()
+        _table({**other["difference"], "intervals": other["intervals"]}, "difference", sign="+")
+    typer.echo()
+    for one in (result, other) if other else (result,):
+        name = f"{one['model']}: " if other else ""
+        low, high = one["intervals"]["rsum"]
+        typer.echo(f"{name}rsum {one['rsum']:.1f} ({low:.1f} to {high:.1f})")
+        if study := one["length_study"]:
+            typer.echo(
+                f"{name}{study['pairs']} pairs of captions of one image that differ by "
+                f"{study['least_gap']} words or more: mean rank of the image "
+                f"{study['image_rank']:.1f}, of the longer caption asked for by the shorter "
+                f"{study['caption_rank']:.1f}"
+            )
+    if other:
+        low, high = other["intervals"]["rsum"]
+        verdict = "within chance" if low <= 0 <= high else "beyond chance"
+        typer.echo(
+            f"difference: rsum {other['difference']['rsum']:+.1f} ({low:+.1f} to {high:+.1f}), "
+            f"{verdict}"
+        )
     folds = f", mean of {result['folds']} blocks" if result["folds"] > 1 else ""
     typer.echo(
-        f"rsum {result['rsum']:.1f}; {result['images']:,} images, {result['captions']:,} captions"
-        f"{folds}; true by {result['truth']}; model {result['model']}"
+        f"{result['images']:,} images, {result['captions']:,} captions{folds}; true by "
+        f"{result['truth']}; 95 % intervals over images"
+        + ("" if other else f"; model {result['model']}")
     )
     tied = sum(result[key]["tied"] for key, _ in DIRECTIONS)
     if tied:
         typer.echo(f"{tied:,} queries end in a tie, which counts half", err=True)
+
+
+def _table(result: Mapping[str, Any], title: str, sign: str = "") -> None:
+    rows = []
+    for key, label in DIRECTIONS:
+        values, bounds = result[key], result["intervals"][key]
+        rows.append((label, *(f"{values[name]:{sign}.1f}" for name, _ in COLUMNS)))
+        rows.append(
+            ("", *(f"{bounds[n][0]:{sign}.1f}…{bounds[n][1]:{sign}.1f}" for n, _ in COLUMNS))
+        )
+    print_table((title, *(label for _, label in COLUMNS)), rows)

@@ -20,6 +20,7 @@ MISTAKES = (
     ("service.cli.shell", "Mistake"),
     ("service.device", "DeviceError"),
     ("service.errors", "ServiceError"),
+    ("service.figures", "FiguresError"),
     ("service.server", "ServeError"),
     ("models.datasets.dataset", "DatasetError"),
     ("models.pictures", "PictureError"),

@@ -30,11 +30,11 @@ def train(
         ),
     ],
     preset: Annotated[
-        Literal["paper", "scenes"] | None,
+        Literal["order", "order-reversed", "cosine", "scenes"] | None,
         typer.Option(
-            show_default="paper with --features, else scenes",
-            help="Where all other options start: as in the paper, or as the built-in model was "
-            "trained.",
+            show_default="order with --features, else scenes",
+            help="Where all other options start: as in the paper, with the order or one of its "
+            "two controls, or as the built-in model was trained.",
         ),
     ] = None,
     features: Annotated[
@@ -56,7 +56,8 @@ def train(
         Literal["order", "order-reversed", "cosine"] | None,
         typer.Option(
             rich_help_panel=MODEL,
-            help="How images and captions are compared: order, or one of the paper's controls.",
+            help="How images and captions are compared; the presets of these names set the "
+            "margin too.",
         ),
     ] = None,
     dimension: Annotated[
@@ -126,8 +127,7 @@ def train(
     \b
     [bold]Examples[/bold]
       hasse train data/coco --features data/coco-features --out data/coco-model
-      hasse train data/coco --features data/coco-features --out data/cosine \\
-          --score cosine --margin 0.2
+      hasse train data/coco --features data/coco-features --out data/cosine --preset cosine
       hasse train data/scenes --preset scenes --out data/my-scenes-model
     """
     from models import trainer
@@ -136,7 +136,7 @@ def train(
     from service import training
     from service.device import pick_device
 
-    start = PRESETS[preset or ("paper" if features else "scenes")]
+    start = PRESETS[preset or ("order" if features else "scenes")]
     named = {
         "score": score,
         "dimension": dimension,

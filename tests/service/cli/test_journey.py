@@ -78,6 +78,24 @@ def test_the_table_of_an_evaluation_has_both_directions(home: Path) -> None:
     assert "captions by image" in shown.out
     assert "images by caption" in shown.out
     assert "R@10" in shown.out
+    assert "95 % intervals" in shown.out
+
+
+def test_two_models_are_compared_on_the_same_pictures_and_drawn(home: Path) -> None:
+    model = home / "model"
+    shown = done(
+        hasse(
+            *("evaluate", home / "data", "--model", model, "--against", model, "--split", ""),
+            *("--plots", home / "plots"),
+        )
+    )
+    assert "difference: rsum +0.0 (+0.0 to +0.0), within chance" in shown.out
+    document = json.loads((home / "plots" / "evaluation.json").read_text())
+    assert document["against"]["difference"]["rsum"] == 0
+    assert document["against"]["intervals"]["rsum"] == [0, 0]
+    assert document["length_study"]["pairs"] == 23
+    names = {path.name for path in (home / "plots").glob("*.svg")}
+    assert names == {"recall.svg", "ranks.svg", "violations.svg", "points.svg"}
 
 
 def test_the_same_training_again_is_finished_and_another_is_refused(home: Path) -> None:

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from models import bootstrap, uncertainty
+from models.bootstrap import draws
+from models.evaluation import Evaluation, Retrieval
+from models.ranking import Ranking
+from models.uncertainty import DIRECTIONS, METRICS, difference, differences, intervals
+
+
+def ranking(images: np.ndarray, rng: np.random.Generator, highest: int = 20) -> Ranking:
+    ranks = 1 + rng.integers(0, 2 * highest, len(images)) / 2  # halves, as ties give
+    return Ranking(images, ranks, 1 / ranks, 0)
+
+
+def retrieval(seed: int, images: int = 30, each: int = 5, highest: int = 20) -> Retrieval:
+    rng = np.random.default_rng(seed)
+    owners = np.repeat(np.arange(images), each)
+    return Retrieval(
+        images,
+        len(owners),
+        "annotation",
+        ranking(np.arange(images), rng, highest),
+        ranking(owners, rng, highest),
+    )
+
+
+def test_a_draw_is_measured_as_the_queries_it_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "SAMPLES", 7)
+    monkeypatch.setattr(uncertainty, "SAMPLES", 7)
+    block = retrieval(1)
+    found = uncertainty._resampled([block])
+    for at, counts in enumerate(draws(block.images)):
+        for row, direction in enumerate(DIRECTIONS):
+            one = getattr(block, direction)
+            queries = np.repeat(np.arange(len(one.images)), counts[one.images])
+            plain = Ranking(one.images, one.ranks[queries], one.precisions[queries], 0).metrics
+            expected = [getattr(plain, metric) for metric in METRICS]
+            np.testing.assert_allclose(found[row, :, at], expected)
+
+
+def test_intervals_hold_what_was_measured() -> None:
+    block = retrieval(2)
+    found, measured = intervals([block]), block.evaluation
+    for direction in DIRECTIONS:
+        for metric in METRICS:
+            low, high = found.metrics[direction][metric]
+            assert low <= getattr(getattr(measured, direction), metric) <= high, metric
+    assert found.rsum[0] < measured.rsum < found.rsum[1]
+
+
+def test_captions_of_one_image_are_no_independent_evidence() -> None:
+    # Five captions that find alike say no more than one: the interval must not shrink.
+    single = retrieval(3, images=200, each=1)
+    owners, ranks = np.repeat(np.arange(200), 5), np.repeat(single.image_retrieval.ranks, 5)
+    copied = Retrieval(
+        200, 1000, "annotation", single.caption_retrieval, Ranking(owners, ranks, 1 / ranks, 0)
+    )
+    one, five = (intervals([block]).metrics["image_retrieval"]["r5"] for block in (single, copied))
+    assert one == pytest.approx(five)
+
+
+def test_a_model_does_not_differ_from_itself() -> None:
+    found = differences([retrieval(4)], [retrieval(4)])
+    assert found.rsum == (0, 0)
+
+
+def test_a_better_model_is_better_beyond_chance_and_the_sign_says_which() -> None:
+    good, bad = [retrieval(5, highest=6)], [retrieval(6, highest=60)]
+    assert differences(good, bad).rsum[0] > 0
+    assert differences(bad, good).rsum[1] < 0
+    gap = difference(good[0].evaluation, bad[0].evaluation)
+    assert gap["rsum"] == pytest.approx(good[0].evaluation.rsum - bad[0].evaluation.rsum)
+    assert gap["image_retrieval"]["mean"] < 0
+
+
+def test_pairing_makes_a_small_steady_gain_visible() -> None:
+    rng = np.random.default_rng(7)
+    block = retrieval(8, images=300)
+    ranks = block.image_retrieval.ranks
+    gain = Retrieval(
+        block.images,
+        block.captions,
+        "annotation",
+        block.caption_retrieval,
+        Ranking(
+            block.image_retrieval.images,
+            np.maximum(1, ranks - (rng.random(len(ranks)) < 0.2)),
+            block.image_retrieval.precisions,
+            0,
+        ),
+    )
+    _, high = differences([gain], [block]).metrics["image_retrieval"]["mean"]
+    assert high < 0
+    (low, _), (_, before) = (
+        intervals([one]).metrics["image_retrieval"]["mean"] for one in (block, gain)
+    )
+    assert low < before, "apart, their intervals overlap"
+
+
+def test_every_metric_is_averaged_over_blocks_and_counts_are_added_up() -> None:
+    blocks = [retrieval(seed).evaluation for seed in (9, 10)]
+    mean = Evaluation.mean(blocks)
+    assert (mean.images, mean.captions) == (60, 300)
+    assert mean.image_retrieval.queries == 300
+    for metric in METRICS:
+        expected = np.mean([getattr(block.image_retrieval, metric) for block in blocks])
+        assert getattr(mean.image_retrieval, metric) == pytest.approx(expected)
+    assert mean.rsum == pytest.approx(np.mean([block.rsum for block in blocks]))
+
+
+def test_other_queries_are_not_compared() -> None:
+    with pytest.raises(ValueError, match="same images and captions"):
+        differences([retrieval(11)], [retrieval(11, images=29)])
