@@ -8,11 +8,10 @@ from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from service import errors, openapi
 from service.bodies import Bodies
-from service.edge import Edge
+from service.edge import Edge, Record
 from service.engine import Engine
 from service.errors import ServiceError
 from service.lifecycle import Lifecycle, Open
@@ -24,6 +23,7 @@ from service.routes import collection, lattice, operations, reference, search
 from service.settings import Settings
 
 STATIC = Path(__file__).parent / "page" / "static"
+_SEARCHES = frozenset(path.encode() for path in search.PATHS | lattice.PATHS)
 DESCRIPTION = (
     "Search images by what is true of them: which images is this caption true of, and which "
     "captions are true of this image? A hit's violation is 0 when the caption holds."
@@ -48,11 +48,15 @@ def create_app(
     metrics.watch("hasse_body_bytes", lambda: bodies.held)
     metrics.watch("hasse_ready", lambda: float(readiness.phase is Phase.SERVING))
 
-    def refusal(scope: Scope) -> ServiceError | None:
-        if readiness.engine is None or scope["path"] not in search.PATHS | lattice.PATHS:
+    def refusal(target: bytes) -> ServiceError | None:
+        if readiness.engine is None or target.partition(b"?")[0] not in _SEARCHES:
             return None
         return readiness.engine.admission.refusal()
 
+    def stopping() -> bool:
+        return readiness.phase is Phase.STOPPING
+
+    record = Record(metrics)
     app = FastAPI(
         title="Hasse",
         description=DESCRIPTION,
@@ -68,6 +72,9 @@ def create_app(
     app.state.readiness = readiness
     app.state.metrics = metrics
     app.state.bodies = bodies
+    app.state.record = record
+    app.state.refusal = refusal
+    app.state.stopping = stopping
     errors.install(app)
     for router in (
         search.router,
@@ -79,6 +86,11 @@ def create_app(
         app.include_router(router)
     app.include_router(page, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.add_middleware(Edge, metrics=metrics, bodies=bodies, refusal=refusal)
+    app.add_middleware(
+        Edge,
+        record=record,
+        bodies=bodies,
+        stopping=stopping,
+    )
     openapi.describe(app)
     return app

@@ -61,7 +61,7 @@ class Bodies:
             async for chunk in chunks:
                 received += chunk
         try:
-            return model.model_validate(_parse(bytes(received)))
+            return model.model_validate(parse_json(bytes(received)))
         except ValidationError as error:
             raise invalid_fields(error) from None
 
@@ -211,7 +211,8 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _parse(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
+    """Read JSON as RFC 8259 has it; raises ServiceError `invalid` for anything else."""
     try:
         return json.loads(
             body.decode("utf-8"),

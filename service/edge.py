@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import perf_counter
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.bodies import Bodies
@@ -23,34 +22,69 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_SECURITY = {
+SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_RAW_SECURITY = [
+    (name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()
+]
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
+
+
+class Record:
+    """Counts each answer and writes its line."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def __call__(
+        self,
+        request_id: str,
+        method: str,
+        route: str,
+        path: str,
+        status: int,
+        reason: str | None,
+        seconds: float,
+    ) -> None:
+        """Count and describe one answer; `route` is its place in the metrics."""
+        self._metrics.answered(route, status, reason, seconds)
+        level = logging.INFO
+        if route in _QUIET:
+            level = logging.DEBUG
+        elif status >= 500:
+            level = logging.WARNING
+        facts = {"reason": reason} if reason else {}
+        event(
+            "request",
+            level,
+            id=request_id,
+            method=method,
+            path=path[:200],
+            status=status,
+            ms=round(seconds * 1e3, 2),
+            **facts,
+        )
 
 
 class Edge:
     """The outermost layer of the application.
 
-    `refusal` says of a request what it is refused with before anything else is done for it: under
-    overload, what most clients get must cost the least.
+    While the service stops, each answer is the last on its connection, so that no client sends
+    another request into a port that closes.
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        metrics: Metrics,
-        bodies: Bodies,
-        refusal: Callable[[Scope], ServiceError | None],
+        self, app: ASGIApp, record: Record, bodies: Bodies, stopping: Callable[[], bool]
     ) -> None:
         self._app = app
-        self._refusal = refusal
-        self._metrics = metrics
+        self._record = record
         self._bodies = bodies
+        self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -58,7 +92,7 @@ class Edge:
             await self._app(scope, receive, send)
             return
         start = perf_counter()
-        request_id = _request_id(scope)
+        request_id = request_id_of(scope["headers"])
         # HEAD is GET without the body, which the server leaves out.
         method = scope["method"]
         scope = {**scope, "hasse.request_id": request_id}
@@ -70,19 +104,16 @@ class Edge:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-ID"] = request_id
-                for name, value in _SECURITY.items():
-                    headers.setdefault(name, value)
+                headers = message["headers"] = list(message.get("headers", ()))
+                present = {name for name, _ in headers}
+                headers += [pair for pair in _RAW_SECURITY if pair[0] not in present]
+                headers.append((b"x-request-id", request_id.encode()))
+                if self._stopping():
+                    headers.append((b"connection", b"close"))
             await send(message)
 
         try:
-            refusal = self._refusal(scope)
-            if refusal is None:
-                await self._app(scope, receive, send_on)
-            else:
-                scope["hasse.reason"] = refusal.reason
-                await problem(refusal, request_id)(scope, receive, send_on)
+            await self._app(scope, receive, send_on)
         except Exception:
             LOGGER.exception("failed", extra={"facts": {"id": request_id}})
             if status != 0:
@@ -92,32 +123,20 @@ class Edge:
             await problem(error, request_id)(scope, receive, send_on)
         finally:
             self._bodies.release(scope)
-            self._record(scope, method, status, perf_counter() - start)
-
-    def _record(self, scope: Scope, method: str, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "other")
-        reason = scope.get("hasse.reason")
-        self._metrics.answered(route, status, reason, seconds)
-        level = logging.INFO
-        if route in _QUIET:
-            level = logging.DEBUG
-        elif status >= 500:
-            level = logging.WARNING
-        facts = {"reason": reason} if reason else {}
-        event(
-            "request",
-            level,
-            id=scope["hasse.request_id"],
-            method=method,
-            path=scope["path"][:200],
-            status=status,
-            ms=round(seconds * 1e3, 2),
-            **facts,
-        )
+            self._record(
+                request_id,
+                method,
+                getattr(scope.get("route"), "path", "other"),
+                scope["path"],
+                status,
+                scope.get("hasse.reason"),
+                perf_counter() - start,
+            )
 
 
-def _request_id(scope: Scope) -> str:
-    for name, value in scope["headers"]:
+def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the id that a client gave its request, if it is a good one, or a new one."""
+    for name, value in headers:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return str(value, "ascii")
     return secrets.token_hex(8)

@@ -99,8 +99,8 @@ def _reason(row: Mapping[str, Any]) -> str:
     return message[:1].lower() + message[1:200]
 
 
-def problem(error: ServiceError, request_id: str) -> Response:
-    """Return the response of an error."""
+def problem_body(error: ServiceError, request_id: str) -> bytes:
+    """Return the document of an error."""
     body = {
         "type": f"/docs#{error.reason}",
         "title": error.kind.title,
@@ -110,11 +110,16 @@ def problem(error: ServiceError, request_id: str) -> Response:
         "request_id": request_id,
         "errors": [{"field": field, "reason": reason} for field, reason in error.errors],
     }
+    # ASCII escapes let anything through, a lone surrogate in a field's name included.
+    return json.dumps(body).encode("ascii")
+
+
+def problem(error: ServiceError, request_id: str) -> Response:
+    """Return the response of an error."""
     headers = {"Cache-Control": "no-store"}
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
-    # ASCII escapes let anything through, a lone surrogate in a field's name included.
-    return Response(json.dumps(body), error.kind.status, headers, MEDIA_TYPE)
+    return Response(problem_body(error, request_id), error.kind.status, headers, MEDIA_TYPE)
 
 
 def _respond(request: Request, error: ServiceError) -> Response:

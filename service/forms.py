@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
+
+# What is wrong with a form is said to its sender; the log is not a client's to fill.
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
 _PARTS = 32
 _HEADER_BYTES = 4096

@@ -53,6 +53,10 @@ class Metrics:
             "hasse_rejections", METRICS["hasse_rejections"], ("reason",), registry=self.registry
         )
         self._request_seconds = self._histogram("hasse_request_seconds", "route", _SECONDS)
+        # Looking a label up takes longer than counting; routes, statuses and reasons are few.
+        self._answers: dict[
+            tuple[str, int, str | None], tuple[Counter, Counter | None, Histogram]
+        ] = {}
         stage_seconds = self._histogram("hasse_stage_seconds", "stage", _SECONDS)
         self._stages = {stage: stage_seconds.labels(stage) for stage in STAGES}
         self._batch_size = self._histogram("hasse_batch_size", "kind", _SIZES)
@@ -74,10 +78,18 @@ class Metrics:
 
     def answered(self, route: str, status: int, reason: str | None, seconds: float) -> None:
         """Count one answer."""
-        self._requests.labels(route, str(status)).inc()
-        self._request_seconds.labels(route).observe(seconds)
-        if reason is not None:
-            self._rejections.labels(reason).inc()
+        counted = self._answers.get((route, status, reason))
+        if counted is None:
+            counted = self._answers[route, status, reason] = (
+                self._requests.labels(route, str(status)),
+                self._rejections.labels(reason) if reason is not None else None,
+                self._request_seconds.labels(route),
+            )
+        requests, rejections, request_seconds = counted
+        requests.inc()
+        request_seconds.observe(seconds)
+        if rejections is not None:
+            rejections.inc()
 
     def searched(self, stages: Stages) -> None:
         """Record the stages of one search."""

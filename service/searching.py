@@ -20,6 +20,9 @@ from service.schemas import SearchOptions, milliseconds
 from service.settings import Settings
 from service.timing import Stages
 
+# Searches for one answer, when the collection loses hits faster than they can be described.
+_ATTEMPTS = 8
+
 
 class Lane(NamedTuple):
     """Searches that may run together."""
@@ -50,6 +53,12 @@ class Found:
     prefilter_seconds: float
     rerank_seconds: float
     metadata_seconds: float
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every hit has its row."""
+        rows = self.images or self.captions
+        return all(int(hit) in rows for hit in self.answer.ids[self.offset :])
 
 
 class Searcher:
@@ -120,6 +129,18 @@ class Searcher:
         return done.result
 
     def _run(self, lane: Lane, blocks: list[Points]) -> list[list[Found]]:
+        found = self._found(lane, blocks)
+        for _ in range(_ATTEMPTS):
+            if all(one.is_whole for one in found):
+                break
+            # A hit was deleted after the search: ask the generation without it, so that an
+            # answer is of one generation and not of two.
+            self._index.refresh()
+            found = self._found(lane, blocks)
+        each = 1 if lane.joint else lane.together
+        return [found[at : at + each] for at in range(0, len(found), each)]
+
+    def _found(self, lane: Lane, blocks: list[Points]) -> list[Found]:
         start = perf_counter()
         answers = self._answers(lane, blocks)
         searched = perf_counter()
@@ -128,11 +149,13 @@ class Searcher:
         captions: dict[int, CaptionRow] = {}
         captions_of: dict[int, list[CaptionRow]] = {}
         if lane.kind == "image":
-            images, captions_of = self._index.images(ids), self._index.captions_of(ids)
+            # In this order: an image that is still there had its captions a moment ago.
+            captions_of = self._index.captions_of(ids)
+            images = self._index.images(ids)
         else:
             captions = self._index.captions(ids)
         described = perf_counter()
-        found = [
+        return [
             Found(
                 answer,
                 lane.offset,
@@ -145,8 +168,6 @@ class Searcher:
             )
             for answer in answers
         ]
-        each = 1 if lane.joint else lane.together
-        return [found[at : at + each] for at in range(0, len(found), each)]
 
     def _answers(self, lane: Lane, blocks: list[Points]) -> Sequence[Answer]:
         options: dict[str, Any] = {

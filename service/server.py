@@ -12,12 +12,13 @@ from fastapi import FastAPI
 
 from service import introduction, logs
 from service.app import create_app
+from service.door import door
 from service.readiness import Phase, Readiness
 from service.settings import Settings
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Where no time limit for headers exists in the server, at least idle connections end.
-_KEEP_ALIVE_SECONDS = 10
+KEEP_ALIVE_SECONDS = 10
 _BACKLOG = 1024
 
 
@@ -98,12 +99,20 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                http=door(
+                    app.state.refusal,
+                    app.state.record,
+                    settings.refusals_per_second,
+                    app.state.stopping,
+                ),
+                interface="asgi3",
+                proxy_headers=False,
                 access_log=False,
                 log_config=None,
                 server_header=False,
                 lifespan="on",
                 backlog=_BACKLOG,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
             )
         )

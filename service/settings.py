@@ -75,6 +75,14 @@ class Settings(BaseSettings):
         gt=0,
         description="Time from a search's arrival within which it is answered or given up.",
     )
+    refusals_per_second: float = Field(
+        default=1000.0,
+        gt=0,
+        description=(
+            "Refusals for want of room that are answered without delay; clients that ask again "
+            "sooner wait up to a second."
+        ),
+    )
     caption_batch: int = Field(
         default=64, ge=1, description="Most captions that are encoded together."
     )

@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from service.engine import Engine
 from service.metrics import METRICS, Metrics
 from service.schemas import Version
 from service.settings import Settings
-from service.timing import STAGES, Stages
+from service.timing import STAGES
 from tests.service.client import Client
 from tests.service.test_errors import problem
 from tests.service.test_search import png
@@ -209,25 +208,3 @@ def test_a_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> 
     (line,) = out.getvalue().splitlines()
     assert "\x1b" not in line
     assert 'path="/a\\n2026' in line
-
-
-def test_under_overload_a_refusal_costs_the_body_nothing(collection: Path) -> None:
-    settings = Settings(index=collection, device="cpu", in_flight=1, queued=0)
-    with Client(create_app(settings)) as client:
-
-        async def held() -> None:
-            async with client.app.state.engine.admission.enter(Stages()):
-                read = False
-
-                async def body() -> AsyncIterator[bytes]:
-                    nonlocal read
-                    read = True
-                    yield b"{}"
-
-                response = await client.http.post("/search/images", content=body())
-                problem(response, 429, "busy")
-                assert not read
-
-        client.run(held())
-        assert client.post("/search/images", json={"caption": "a dog"}).status_code == 200
-        assert samples(client)["hasse_rejections_total[busy]"] == 1

@@ -1,0 +1,187 @@
+"""Who is turned away at the door: under overload, what most clients get must cost the least.
+
+A search that would be refused is refused when its head has come: before its body is read, before
+there is a task or a route for it. Such refusals have a rate of their own. A connection that was
+refused is read again when its turn comes, so that clients who do not wait as `Retry-After` asks
+cannot keep the service from those it let in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from service.edge import SECURITY_HEADERS, Record, request_id_of
+from service.errors import MEDIA_TYPE, ServiceError, problem_body
+
+_LONGEST_WAIT = 1.0  # what the shortest `Retry-After` asks for
+_SHORTEST_WAIT = 0.002  # less is not worth a timer
+_DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
+_HEAD = b"".join(
+    b"%b: %b\r\n" % (name.lower().encode(), value.encode())
+    for name, value in (
+        *SECURITY_HEADERS.items(),
+        ("Cache-Control", "no-store"),
+        ("Content-Type", MEDIA_TYPE),
+    )
+)
+
+
+class Pace:
+    """Spreads refusals over time: at most so many a second, none put off by more than a second."""
+
+    def __init__(self, per_second: float) -> None:
+        self._interval = 1 / per_second
+        self._next = 0.0
+
+    def wait(self, now: float) -> float:
+        """Return for how long a client that is refused now should not be read, in seconds."""
+        self._next = max(now, min(self._next + self._interval, now + _LONGEST_WAIT))
+        return self._next - now
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """What all connections of one service share.
+
+    Attributes:
+        refusal: says what a POST to a target is refused with, if it would be.
+        record: told of each refusal.
+        pace: when those who were refused are read again.
+        stopping: whether each answer is the last on its connection.
+    """
+
+    refusal: Callable[[bytes], ServiceError | None]
+    record: Record
+    pace: Pace
+    stopping: Callable[[], bool]
+
+
+class Door(HttpToolsProtocol):
+    """One connection: uvicorn's protocol, which is not troubled with what is refused."""
+
+    keeper: ClassVar[Keeper]
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        self._refused = False  # the request that is being received
+        self._last = False  # the connection ends with it
+        self._waiting: asyncio.TimerHandle | None = None
+        self._discarding: asyncio.TimerHandle | None = None
+
+    def on_headers_complete(self) -> None:
+        """Refuse the request, or let it in."""
+        self._refused = False
+        if self.parser.get_method() == b"POST" and self._is_idle():
+            error = self.keeper.refusal(self.url)
+            if error is not None:
+                self._refuse(error)
+                return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Let the body of a request that was refused fall."""
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Wait for the next request."""
+        if not self._refused:
+            super().on_message_complete()
+            return
+        self._stop_discarding()
+        if self._last:
+            self.transport.close()
+        else:
+            self._pause()
+
+    def shutdown(self) -> None:
+        """Close when what the client has already sent was answered."""
+        if self._waiting is None:
+            super().shutdown()
+            return
+        self._resume()
+        self.loop.call_later(_SHORTEST_WAIT, super().shutdown)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._stop_discarding()
+        super().connection_lost(exc)
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _refuse(self, error: ServiceError) -> None:
+        start = perf_counter()
+        self._refused = True
+        self._last = (
+            self.keeper.stopping()
+            or self.expect_100_continue
+            or not self.parser.should_keep_alive()
+        )
+        request_id = request_id_of(self.headers)
+        body = problem_body(error, request_id)
+        head = [STATUS_LINE[error.kind.status]]
+        head += [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
+        head.append(_HEAD)
+        if error.retry_after is not None:
+            head.append(b"retry-after: %d\r\n" % error.retry_after)
+        if self._last:
+            head.append(b"connection: close\r\n")
+        head.append(
+            b"x-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (request_id.encode(), len(body))
+        )
+        self.transport.write(b"".join([*head, body]))
+        self.server_state.total_requests += 1
+        if self.expect_100_continue:
+            self.transport.close()  # who waits to be told to go on will not send a body now
+        else:
+            self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
+        path = self.url.partition(b"?")[0].decode("ascii", "replace")
+        seconds = perf_counter() - start
+        self.keeper.record(request_id, "POST", path, path, error.kind.status, error.reason, seconds)
+
+    def _stop_discarding(self) -> None:
+        if self._discarding is not None:
+            self._discarding.cancel()
+            self._discarding = None
+
+    def _pause(self) -> None:
+        wait = self.keeper.pace.wait(self.loop.time())
+        if wait > _SHORTEST_WAIT:
+            self.flow.pause_reading()
+            self._waiting = self.loop.call_later(wait, self._resume)
+        else:
+            self._keep_alive()
+
+    def _resume(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+        if not self.transport.is_closing():
+            self._keep_alive()
+            self.flow.resume_reading()
+
+    def _keep_alive(self) -> None:
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+
+def door(
+    refusal: Callable[[bytes], ServiceError | None],
+    record: Record,
+    refusals_per_second: float,
+    stopping: Callable[[], bool],
+) -> type[Door]:
+    """Return the protocol of the connections of one service; see `Keeper`."""
+    keeper = Keeper(refusal, record, Pace(refusals_per_second), stopping)
+    return type("Door", (Door,), {"keeper": keeper})

@@ -1,0 +1,278 @@
+"""At the door: what is refused costs little, harms nobody, and waits its turn to ask again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from service.door import Door, Pace, door
+from service.edge import Record
+from service.errors import ServiceError
+from service.metrics import Metrics
+from service.schemas import Problem
+
+
+@dataclass
+class House:
+    """A service that is full or not, and what it let in."""
+
+    full: bool = True
+    stopping: bool = False
+    inside: list[str] = field(default_factory=list)
+    connections: list[Door] = field(default_factory=list)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def refusal(self, target: bytes) -> ServiceError | None:
+        if self.full and target == b"/search/images":
+            return ServiceError("busy", "there is no room", retry_after=3)
+        return None
+
+    async def app(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message["body"]
+            if not message["more_body"]:
+                break
+        self.inside.append(f"{scope['method']} {scope['path']} {body.decode()}".strip())
+        headers = [(b"content-length", b"2")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"in"})
+
+
+@asynccontextmanager
+async def open_house(
+    per_second: float = 1e9,
+) -> AsyncIterator[tuple[House, Callable[[], Awaitable[Visitor]]]]:
+    house = House()
+    protocol = door(house.refusal, Record(house.metrics), per_second, lambda: house.stopping)
+    config = uvicorn.Config(house.app, lifespan="off", interface="asgi3", log_config=None)
+    state = ServerState()
+
+    def connection() -> Door:
+        made = protocol(config=config, server_state=state, app_state={})
+        house.connections.append(made)
+        return made
+
+    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    visitors: list[Visitor] = []
+
+    async def visit() -> Visitor:
+        visitors.append(Visitor(*await asyncio.open_connection("127.0.0.1", port)))
+        return visitors[-1]
+
+    try:
+        yield house, visit
+    finally:
+        for visitor in visitors:
+            visitor.writer.close()
+        server.close()
+        await server.wait_closed()
+        while state.connections:
+            await asyncio.sleep(0.001)
+
+
+@dataclass
+class Visitor:
+    """A client that can send a request in pieces."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    def say(self, text: str) -> None:
+        self.writer.write(text.replace("\n", "\r\n").encode())
+
+    async def hear(self) -> tuple[int, dict[str, str], bytes]:
+        """Return the status, the headers and the body of the next answer."""
+        first, *lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+        headers = dict(line.lower().split(": ", 1) for line in lines if line)
+        body = await self.reader.readexactly(int(headers["content-length"]))
+        return int(first.split()[1]), headers, body
+
+    async def gone(self) -> bool:
+        """Wait until the service has closed the connection."""
+        return await self.reader.read() == b""
+
+
+ASK = "POST /search/images HTTP/1.1\nHost: a\nContent-Length: 5\n\nhello"
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await main()
+
+    asyncio.run(bounded())
+
+
+def test_a_refusal_is_a_guarded_problem_that_is_counted_and_runs_nothing() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            visitor.say(ASK.replace("Host", "X-Request-ID: mine\nHost"))
+            status, headers, body = await visitor.hear()
+            found = Problem.model_validate_json(body)
+            assert (status, found.reason, found.request_id) == (429, "busy", "mine")
+            assert headers["content-type"] == "application/problem+json"
+            assert headers["retry-after"] == "3"
+            assert headers["x-request-id"] == "mine"
+            assert headers["x-content-type-options"] == "nosniff"
+            assert house.inside == []
+            text = house.metrics.text().decode()
+            assert 'hasse_requests_total{route="/search/images",status="429"} 1.0' in text
+            assert 'hasse_rejections_total{reason="busy"} 1.0' in text
+
+    run(main)
+
+
+def test_the_connection_of_a_refused_client_serves_its_next_request() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            for _ in range(3):
+                visitor.say(ASK)
+                assert (await visitor.hear())[0] == 429
+            house.full = False
+            visitor.say(ASK)
+            assert (await visitor.hear())[0] == 200
+            house.full = True
+            visitor.say(ASK)
+            assert (await visitor.hear())[0] == 429
+            assert house.inside == ["POST /search/images hello"]
+
+    run(main)
+
+
+def test_a_body_that_comes_late_is_refused_at_its_head_and_then_let_fall() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            visitor.say("POST /search/images HTTP/1.1\nHost: a\nContent-Length: 100000\n\n")
+            assert (await visitor.hear())[0] == 429
+            house.full = False
+            for _ in range(100):
+                visitor.say("x" * 1000)
+                await visitor.writer.drain()
+            visitor.say(ASK)
+            assert (await visitor.hear())[0] == 200
+            assert house.inside == ["POST /search/images hello"]
+
+    run(main)
+
+
+def test_only_searches_are_refused() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            visitor.say("GET /search/images HTTP/1.1\nHost: a\n\n")
+            assert (await visitor.hear())[0] == 200
+            visitor.say(ASK.replace("/search/images", "/images"))
+            assert (await visitor.hear())[0] == 200
+            assert len(house.inside) == 2
+
+    run(main)
+
+
+def test_a_client_that_asks_before_it_sends_is_told_no_and_not_to_go_on() -> None:
+    async def main() -> None:
+        async with open_house() as (_, visit):
+            visitor = await visit()
+            visitor.say(
+                "POST /search/images HTTP/1.1\nHost: a\nExpect: 100-continue\n"
+                "Content-Length: 100000\n\n"
+            )
+            status, headers, _ = await visitor.hear()
+            assert (status, headers["connection"]) == (429, "close")
+            assert await visitor.gone()
+
+    run(main)
+
+
+def test_a_client_that_wants_one_answer_gets_it_whole() -> None:
+    async def main() -> None:
+        async with open_house() as (_, visit):
+            for version, more in (("1.0", ""), ("1.1", "Connection: close\n")):
+                visitor = await visit()
+                head = f"POST /search/images HTTP/{version}\n{more}Content-Length: 5\n\n"
+                visitor.say(head)
+                status, headers, _ = await visitor.hear()
+                assert (status, headers["connection"]) == (429, "close")
+                visitor.say("hello")
+                assert await visitor.gone()
+
+    run(main)
+
+
+def test_who_asks_too_soon_again_waits_and_keeps_nobody_else() -> None:
+    async def main() -> None:
+        async with open_house(per_second=4) as (house, visit):
+            hasty, other = await visit(), await visit()
+            loop = asyncio.get_running_loop()
+            start = loop.time()
+            for _ in range(4):
+                hasty.say(ASK)
+                assert (await hasty.hear())[0] == 429
+            assert loop.time() - start >= 0.5 - 0.01
+            house.full = False
+            other.say(ASK)
+            assert (await other.hear())[0] == 200
+
+    run(main)
+
+
+def test_while_the_service_stops_a_refusal_is_the_last_answer_on_its_connection() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            house.stopping = True
+            visitor = await visit()
+            visitor.say(ASK)
+            status, headers, _ = await visitor.hear()
+            assert (status, headers["connection"]) == (429, "close")
+            assert await visitor.gone()
+
+    run(main)
+
+
+def test_a_stop_answers_what_a_waiting_client_has_sent() -> None:
+    async def main() -> None:
+        async with open_house(per_second=0.5) as (house, visit):
+            visitor = await visit()
+            for _ in range(2):
+                visitor.say(ASK)
+                assert (await visitor.hear())[0] == 429
+            visitor.say(ASK)
+            await visitor.writer.drain()
+            for connection in house.connections:
+                connection.shutdown()
+            assert (await visitor.hear())[0] == 429
+            assert await visitor.gone()
+
+    run(main)
+
+
+def test_the_pace_spreads_refusals_and_never_puts_one_off_by_more_than_a_second() -> None:
+    pace = Pace(per_second=10)
+    assert pace.wait(100.0) == 0
+    waits = [pace.wait(100.0) for _ in range(30)]
+    assert waits == pytest.approx([min(0.1 * at, 1.0) for at in range(1, 31)])
+    assert pace.wait(200.0) == 0
+
+
+def test_the_document_of_a_refusal_is_ascii() -> None:
+    async def main() -> None:
+        async with open_house() as (_, visit):
+            visitor = await visit()
+            visitor.say(ASK)
+            body = (await visitor.hear())[2]
+            assert json.loads(body.decode("ascii"))["status"] == 429
+
+    run(main)

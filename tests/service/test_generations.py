@@ -1,0 +1,65 @@
+"""An answer belongs to one generation, also when the collection changes in the middle of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from index.query import Answer
+from service.app import create_app
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import IMAGES
+from tests.service.test_search import png
+
+
+@pytest.fixture
+def own(collection: Path, tmp_path: Path) -> Path:
+    """A copy of the collection that a test may change."""
+    shutil.copytree(collection, tmp_path / "index")
+    return tmp_path / "index"
+
+
+def deleting(client: Client, image_ids: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each of the next searches, one image is gone before its row is read."""
+    index = client.app.state.engine.index
+    search = index.search_batch
+
+    def search_then_delete(*given: Any, **options: Any) -> Sequence[Answer]:
+        found: Sequence[Answer] = search(*given, **options)
+        if image_ids:
+            index.remove([image_ids.pop()])
+        return found
+
+    monkeypatch.setattr(index, "search_batch", search_then_delete)
+
+
+def test_hits_deleted_during_a_search_are_of_no_answer(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(create_app(Settings(index=own, device="cpu"))) as client:
+        deleting(client, [1003, 1007], monkeypatch)
+        answer = client.post("/search/images", json={"caption": "a dog", "k": 50}).json()
+        assert answer["generation"] == 3
+        assert answer["searched"] == IMAGES - 2
+        assert {hit["image_id"] for hit in answer["hits"]} == (
+            set(range(1000, 1000 + IMAGES)) - {1003, 1007}
+        )
+        assert [hit["rank"] for hit in answer["hits"]] == list(range(1, IMAGES - 1))
+        assert all(len(hit["captions"]) == 2 for hit in answer["hits"])
+
+
+def test_captions_deleted_during_a_search_are_of_no_answer(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(create_app(Settings(index=own, device="cpu"))) as client:
+        deleting(client, [1003], monkeypatch)
+        form = {"image": ("a.png", png(1))}
+        answer = client.post("/search/captions", files=form, data={"k": "50"}).json()
+        assert answer["generation"] == 2
+        assert len(answer["hits"]) == answer["searched"] == 2 * (IMAGES - 1)
+        assert 1003 not in {hit["image_id"] for hit in answer["hits"]}
