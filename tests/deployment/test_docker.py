@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from service.bodies import FORM_ROOM
+from service.server import KEEP_ALIVE_SECONDS
 from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -140,3 +142,52 @@ def test_a_demo_that_cannot_be_made_stops_the_start(tmp_path: Path) -> None:
 def test_any_other_command_is_passed_on(tmp_path: Path) -> None:
     asked = {"HASSE_DEMO": "1", "HASSE_INDEX": f"{tmp_path}/index"}
     assert enter(tmp_path, "index", "info", "a b", **asked) == (0, ["index info a b"])
+
+
+def proxied(name: str) -> float:
+    """Return a limit of the proxy, in bytes or seconds."""
+    text = (ROOT / "docker" / "Caddyfile").read_text()
+    found = re.search(rf"^\s*{name} (\d+)(MB|KB|s)$", text, re.MULTILINE)
+    assert found is not None, name
+    return int(found[1]) * {"MB": 1e6, "KB": 1e3, "s": 1}[found[2]]
+
+
+def test_the_proxy_lets_through_what_the_service_takes_and_little_more() -> None:
+    settings = Settings()
+    body = settings.picture_bytes + FORM_ROOM
+    assert body < proxied("max_size") < 1.2 * body
+    assert proxied("read_body") > settings.body_seconds
+    assert proxied("response_header_timeout") > settings.deadline_seconds
+    assert proxied("keepalive") < KEEP_ALIVE_SECONDS
+
+
+def test_the_proxy_is_a_profile_that_waits_for_a_service_that_is_ready() -> None:
+    services = compose()["services"]
+    proxy = services["proxy"]
+    assert proxy["profiles"] == ["proxy"]
+    assert proxy["depends_on"]["hasse"]["condition"] == "service_healthy"
+    assert proxy["read_only"] is True
+    assert proxy["cap_drop"] == ["ALL"]
+    caddyfile, certificates = proxy["volumes"]
+    assert (ROOT / caddyfile.split(":")[0]).is_file()
+    assert certificates.split(":")[0] in compose()["volumes"]
+    text = (ROOT / "docker" / "Caddyfile").read_text()
+    (name, port) = re.findall(r"reverse_proxy (\w+):(\d+)", text)[0]
+    assert name in services
+    assert services[name]["environment"]["HASSE_PORT"] == port
+    assert {target.rpartition(":")[2] for target in proxy["ports"]} == set(
+        re.findall(r"https?_port (\d+)", text)
+    )
+
+
+def test_compiled_kernels_are_kept_on_the_volume() -> None:
+    (volume,) = instructions("VOLUME")
+    found = re.search(r"NUMBA_CACHE_DIR=(\S+)", DOCKERFILE)
+    assert found is not None
+    assert found[1].startswith(volume + "/")
+
+
+def test_where_packages_come_from_is_for_the_builder_to_say() -> None:
+    assert "TORCH_CPU_INDEX" in instructions("ARG")
+    assert compose()["services"]["hasse"]["build"]["args"]["TORCH_CPU_INDEX"].endswith(":-}")
+    assert "://" not in re.sub(r"^#.*$", "", DOCKERFILE, flags=re.MULTILINE)
