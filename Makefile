@@ -9,6 +9,8 @@ PORT ?= 8000
 VENV ?= .venv
 ARGS ?=
 PIP_FLAGS ?=
+SEED ?= 0
+COUNT ?= 100
 
 # The first Python that is 3.11 or newer and able to make a virtual environment.
 # Debian's own python3 can lack the venv module, so a name alone proves nothing.
@@ -25,7 +27,7 @@ READY_DEV := $(VENV)/.ready-dev
 STALE := $(shell [ "$$(cat $(READY) 2>/dev/null)" = "$(CURDIR)" ] \
 	&& $(RUN) -c 'import typer' >/dev/null 2>&1 || echo stale)
 
-.PHONY: help demo test lint types format train-scenes setup clean stale
+.PHONY: help demo test lint types format train-scenes load soak chaos fuzz setup clean stale
 $(if $(STALE),$(eval $(READY): stale))
 
 help: ## Show this list
@@ -56,6 +58,23 @@ format: $(READY_DEV) ## Rewrite the code in the house format
 train-scenes: $(READY) ## Train the built-in model again, as it was made (ARGS="--device cuda")
 	@$(RUN) -m service.cli data import scenes --out data/scenes
 	@$(RUN) -m service.cli train data/scenes --preset scenes --out data/models/scenes $(ARGS)
+
+# What the service promises under load, faults and time: docs/reliability.md has the results.
+load: $(READY_DEV) ## Measure throughput with and without batches, then overload (ARGS="--seconds 10")
+	@$(RUN) -m benchmarks.reliability.throughput data/reliability $(ARGS)
+	@$(RUN) -m benchmarks.reliability.overload data/reliability $(ARGS)
+
+soak: $(READY_DEV) ## Ask 100,000 times and look for anything that grows (ARGS="--requests 10000")
+	@$(RUN) -m benchmarks.reliability.soak data/reliability $(ARGS)
+
+chaos: $(READY_DEV) ## Stop, swap, kill and fill the disk, SEED and COUNT times at each
+	@$(RUN) -m benchmarks.reliability.stop data/reliability
+	@$(RUN) -m benchmarks.reliability.swaps data/reliability
+	@$(RUN) -m benchmarks.reliability.crashes --seed $(SEED) --count $(COUNT)
+
+fuzz: $(READY_DEV) ## Send all that is hostile, then bytes changed at random (ARGS="--seconds 600")
+	@$(RUN) -m benchmarks.reliability.hostile data/reliability
+	@$(RUN) -m benchmarks.reliability.fuzz $(ARGS)
 
 setup: $(READY_DEV) ## Only set up: the virtual environment with everything in it
 

@@ -1,0 +1,1 @@
+"""Programs that measure, a command each; they print a table and the machine."""

@@ -1,0 +1,54 @@
+"""A table, the machine it was measured on, and whether every promise in it was kept."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure: what it is, what came out, what was promised and whether that was kept."""
+
+    what: str
+    measured: str
+    promised: str = ""
+    kept: bool = True
+
+
+def machine() -> str:
+    """Return the processor, its cores, how busy they are, and the Python."""
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    return (
+        f"{cpu}, {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} at the start, "
+        f"Python {platform.python_version()}"
+    )
+
+
+def finish(title: str, lines: Sequence[Line], at: str) -> None:
+    """Print a table; end the program with 1 when a promise was not kept."""
+    rows = [("", "measured", "promised"), ("---", "---", "---")]
+    rows += [
+        (line.what, line.measured, f"{line.promised}{'' if line.kept else ' (BROKEN)'}")
+        for line in lines
+    ]
+    widths = [max(len(row[at]) for row in rows) for at in range(3)]
+    print(f"\n{title}\n{at}\n")
+    for row in rows:
+        fill = "-" if row[0] == "---" else " "
+        cells = (cell.ljust(width, fill) for cell, width in zip(row, widths, strict=True))
+        print(f"| {' | '.join(cells)} |")
+    sys.stdout.flush()
+    if not all(line.kept for line in lines):
+        raise SystemExit(1)

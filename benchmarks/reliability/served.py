@@ -1,0 +1,88 @@
+"""A service in a process of its own, and what that process uses."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process holds at one moment."""
+
+    megabytes: float
+    peak_megabytes: float
+    descriptors: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A service that answers."""
+
+    process: subprocess.Popen[str]
+    host: str
+    port: int
+
+    def usage(self) -> Usage:
+        """Return what the service holds now."""
+        place = Path("/proc", str(self.process.pid))
+        status = (place / "status").read_text()
+        found = {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+)", status, re.M)}
+        descriptors = len(list((place / "fd").iterdir()))
+        return Usage(found["VmRSS"] / 1024, found["VmHWM"] / 1024, descriptors, found["Threads"])
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time that the service has used."""
+        fields = Path("/proc", str(self.process.pid), "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def terminate(self) -> None:
+        """Ask it to stop."""
+        self.process.send_signal(signal.SIGTERM)
+
+
+@contextmanager
+def served(index: Path, **settings: object) -> Iterator[Served]:
+    """Serve an index on a free port while the block runs; the log goes nowhere.
+
+    Raises:
+        RuntimeError: the service did not come up; the message is what it said.
+    """
+    pairs = [f"--set={name}={value}" for name, value in settings.items()]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "service.cli", "serve", "--index", index, "--port", "0", *pairs],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield Served(process, "127.0.0.1", _port(process))
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def _port(process: subprocess.Popen[str]) -> int:
+    said = []
+    for line in process.stdout or ():
+        said.append(line)
+        found = re.match(r"Serving +http://[\d.]+:(\d+)", line)
+        if found:
+            return int(found[1])
+    raise RuntimeError(f"the service did not start: {''.join(said)}")

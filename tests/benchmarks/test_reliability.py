@@ -1,0 +1,95 @@
+"""Each measurement of reliability, so short that it shows only that it works and finds no fault."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reliability import fuzz, hostile, overload, soak, stop, swaps, throughput
+from benchmarks.reliability.collection import captions, collection
+from benchmarks.reliability.connection import Reply, search
+from benchmarks.reliability.load import Tally, closed_loop, until_normal
+from benchmarks.reliability.served import Served, served
+from service.errors import REASONS
+from service.settings import Settings
+
+ASKED = captions(4)
+REQUESTS = [search(caption) for caption in ASKED]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reliability")
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[Served]:
+    with served(collection(folder, swaps.ROWS), in_flight=4, queued=4) as service:
+        yield service
+
+
+def test_what_a_service_takes_for_itself_is_what_its_stages_leave() -> None:
+    head = b"HTTP/1.1 200 OK\r\nserver-timing: queue;dur=1.00, encode;dur=2.00, metadata;dur=9.00"
+    assert throughput.overhead([Reply(200, head, b"", 0.010)]) == pytest.approx(0.007)
+
+
+def test_the_lines_of_an_overload_name_each_broken_promise() -> None:
+    tally = Tally(seconds=1.0)
+    tally.add(Reply(200, b"", b"", 0.1))
+    tally.add(Reply(503, b"", b"", 0.1))
+    answers, goodput, late = overload.lines("a crowd", tally, peak=2.0, deadline=5.0)
+    assert (answers.kept, goodput.kept, late.kept) == (False, False, True)
+
+
+def test_a_crowd_gets_answers_and_refusals_and_nothing_else(service: Served) -> None:
+    host, port = service.host, service.port
+    tally = asyncio.run(closed_loop(host, port, REQUESTS, 40, 60.0, count=400))
+    assert tally.statuses.total() == 400
+    assert set(tally.statuses) == {200, 429}
+    assert tally.resets == 0
+    assert asyncio.run(until_normal(host, port, REQUESTS[0], 60.0)) < 60
+
+
+def test_requests_of_every_kind_leave_nothing_behind(service: Served) -> None:
+    tally, settled, ended = soak.soak(service, soak.requests(ASKED), 400, lambda done: None)
+    assert tally.statuses.total() == 400
+    assert not tally.resets
+    assert {status for status in tally.statuses if status >= 500} == set()
+    assert tally.statuses[200] > 0
+    assert ended.threads <= settled.threads
+    assert ended.descriptors <= settled.descriptors + soak.CLIENTS
+
+
+def test_the_hostile_corpus_is_answered_or_refused_by_name_in_bounded_memory(
+    service: Served,
+) -> None:
+    requests = hostile.corpus()
+    assert len(requests) >= 60
+    before = service.usage()
+    said = hostile.send(service, requests)
+    assert said.keys() == requests.keys()
+    assert not {what for what in said.values() if what in REASONS and REASONS[what].status >= 500}
+    assert service.usage().peak_megabytes - before.megabytes < hostile.bound(Settings())
+
+
+def test_bytes_changed_at_random_are_read_or_refused_by_name(tmp_path: Path) -> None:
+    outcomes, findings = fuzz.fuzz(float("inf"), 0, tmp_path, iter(range(90)))
+    assert not findings, findings[0]
+    assert all(counts.total() == 30 for counts in outcomes.values())
+
+
+def test_a_service_that_is_stopped_at_work_answers_and_ends_with_0(service: Served) -> None:
+    ending = stop.stop(service, REQUESTS)
+    assert ending.resets == 0
+    assert ending.statuses.total() >= stop.CLIENTS
+    assert ending.exit_status == 0
+
+
+def test_each_answer_is_of_one_generation_while_they_change(folder: Path) -> None:
+    watch = swaps.swap(folder, 12)
+    assert len(watch.held) == 13
+    assert max(watch.seen) == max(watch.held)
+    assert watch.mixed() == 0
