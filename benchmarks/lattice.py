@@ -203,10 +203,9 @@ WAYS: dict[str, Compose] = {
     "like + plus - minus, clipped": lambda x, p, m: (x + p - m).clamp(min=0),
     "the same, unit length": lambda x, p, m: normalize((x + p - m).clamp(min=0), dim=1),
     "like + 2 clipped (plus - minus)": lambda x, p, m: x + 2 * (p - m).clamp(min=0),
-    "join(clipped (like - minus), plus)": lambda x, p, m: join((x - m).clamp(min=0), p),
+    "minus to plus, else join": lambda x, p, m: torch.where(m > p, p, join(x, p)),
     "join(like, plus)": lambda x, p, m: join(x, p),
-    "replace, else like": lambda x, p, m: torch.where(m > p, p, x),
-    "replace, else join, at 0.7": lambda x, p, m: join(0.7 * torch.where(m > p, p, x), p),
+    "join(0.7 (like - minus), plus)": lambda x, p, m: join(0.7 * (x - m).clamp(min=0), p),
     "plus alone": lambda x, p, m: p,
     "like alone": lambda x, p, m: x,
 }
