@@ -174,5 +174,29 @@ class Entailments(Answer):
     answers: list[Entailment]
 
 
+class DiagramNode(Answer):
+    """Captions that say the same of every picture, or the image that was asked about."""
+
+    captions: list[str]
+    image_id: int | None
+    place: str = Field(description="focus, above, below or beside what was asked about.")
+    depth: int = Field(ge=0, description="Longest way down from the top.")
+
+
+class DiagramEdge(Answer):
+    """One node right above another, as positions in `nodes`."""
+
+    lower: int = Field(ge=0)
+    upper: int = Field(ge=0)
+
+
+class Diagram(Answer):
+    """What lies around a caption or an image in the order, without what follows from the rest."""
+
+    nodes: list[DiagramNode]
+    edges: list[DiagramEdge]
+    model: str
+
+
 # Read by us and not by FastAPI, which therefore has to be told of them.
 REQUESTS = (AllOfQuery, CommonQuery, LikeQuery, Pair, PairsQuery, PictureClaim)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from service import lattice
+from service import diagram, lattice
 from service.bodies import Bodies, media_type
 from service.departure import until_client_leaves
 from service.errors import invalid_fields
@@ -17,6 +17,7 @@ from service.questions import (
     AllOfQuery,
     CommonAnswer,
     CommonQuery,
+    Diagram,
     Entailment,
     Entailments,
     LikeQuery,
@@ -25,14 +26,14 @@ from service.questions import (
     PictureClaim,
 )
 from service.routes.context import BodiesHere, EngineHere, problems
-from service.schemas import Answer, ImageAnswer, schema_of
+from service.schemas import ID_MAXIMUM, Answer, CaptionText, ImageAnswer, schema_of
 from service.schemas import Request as Body
 from service.timing import Stages
 
 router = APIRouter(tags=["lattice"])
 
 PATHS = frozenset(
-    {"/search/all_of", "/search/common", "/search/like", "/entails", "/entails/batch"}
+    {"/search/all_of", "/search/common", "/search/like", "/entails", "/entails/batch", "/diagram"}
 )
 
 _TIMING = {
@@ -167,6 +168,40 @@ async def entails_batch(request: Request, engine: EngineHere, bodies: BodiesHere
     pairs = [(pair.premise, pair.hypothesis) for pair in query.pairs]
     async with until_client_leaves(request):
         answer = await lattice.entails(engine, pairs, stages)
+    return _answer(answer, stages)
+
+
+@router.get(
+    "/diagram",
+    summary="Draw the Hasse diagram of a caption",
+    response_model=Diagram,
+    responses=_ok("The diagram"),
+)
+async def caption_diagram(
+    request: Request,
+    engine: EngineHere,
+    caption: Annotated[CaptionText, Query(description="The caption in the middle.")],
+) -> Response:
+    """Return the captions right above a caption and right below, found in the collection."""
+    stages = Stages()
+    async with until_client_leaves(request):
+        answer = await diagram.of_caption(engine, caption, stages)
+    return _answer(answer, stages)
+
+
+@router.get(
+    "/images/{image_id}/diagram",
+    summary="Draw the Hasse diagram of an image",
+    response_model=Diagram,
+    responses=_ok("The diagram"),
+)
+async def image_diagram(
+    request: Request, engine: EngineHere, image_id: Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
+) -> Response:
+    """Return the captions that are true of an image, the particular below the general."""
+    stages = Stages()
+    async with until_client_leaves(request):
+        answer = await diagram.of_image(engine, image_id, stages)
     return _answer(answer, stages)
 
 

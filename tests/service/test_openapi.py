@@ -78,6 +78,8 @@ def test_every_operation_names_its_errors_as_problems(client: Client) -> None:
         "/search/like",
         "/entails",
         "/entails/batch",
+        "/diagram",
+        "/images/{image_id}/diagram",
         "/images/{image_id}",
         "/images/{image_id}/file",
         "/images/{image_id}/thumbnail",

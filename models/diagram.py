@@ -1,0 +1,48 @@
+"""Hasse diagrams: a relation that nearly is an order, drawn without what follows from the rest.
+
+A relation measured from data is neither transitive nor antisymmetric for certain. Its transitive
+closure is a preorder; what precedes each other both ways is one class; the classes are in order,
+and of that order only the covering pairs are drawn: x below y with nothing between.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Relation = NDArray[np.bool_]
+
+
+def closure(relation: Relation) -> Relation:
+    """Return the smallest reflexive and transitive relation that holds this one: (n, n)."""
+    reach = relation | np.eye(len(relation), dtype=np.bool_)
+    while True:
+        further = reach.astype(np.float32) @ reach.astype(np.float32) > 0
+        if (further == reach).all():
+            return reach
+        reach = further
+
+
+def classes(preorder: Relation) -> NDArray[np.int64]:
+    """Return the class of each element, numbered by first members: (n,)."""
+    both = preorder & preorder.T
+    _, numbers = np.unique(both.argmax(1), return_inverse=True)
+    return numbers.astype(np.int64)
+
+
+def covering(order: Relation) -> Relation:
+    """Return which y lies right above which x in a partial order: (n, n), [x, y]."""
+    strict = order & ~np.eye(len(order), dtype=np.bool_)
+    between = strict.astype(np.float32) @ strict.astype(np.float32) > 0
+    return strict & ~between
+
+
+def depths(covers: Relation) -> NDArray[np.int64]:
+    """Return the length of the longest way from the top down to each element: (n,)."""
+    depth = np.zeros(len(covers), np.int64)
+    for _ in range(len(covers)):
+        below = np.where(covers, depth[None] + 1, 0).max(1, initial=0)
+        if (below == depth).all():
+            break
+        depth = below
+    return depth

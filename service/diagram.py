@@ -1,0 +1,173 @@
+"""The Hasse diagram of a caption or an image: what lies right above it and right below.
+
+Captions are compared through pictures: one is below another when nearly every picture that it is
+likely true of is one that the other is likely true of. That says more than the violation between
+two captions, because what models learn is which captions are true of which pictures.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from index.terms import CaptionRow
+from models.diagram import Relation, classes, closure, covering, depths
+from models.model import Points
+from models.score import penalties
+from service.engine import Engine
+from service.errors import ServiceError
+from service.questions import Diagram, DiagramEdge, DiagramNode
+from service.schemas import SearchOptions
+from service.timing import Stages
+
+NODES = 14
+_PICTURES = 250  # the best for the caption, and as many of the collection: what captions say
+_CAPTIONS = 160
+_MISSED = 0.12  # share of its pictures that a caption may lose to one above it
+# Without calibration, true is what violates less than the best quarter of all pairs.
+_LIKELY = 0.25
+
+
+async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
+    """Draw what is more general and more particular than a caption.
+
+    Raises:
+        ServiceError: as the engine's searches do.
+    """
+    engine.check_caption(caption)
+    async with engine.admission.enter(stages):
+        point = await engine.encoder.caption(caption, stages)
+        near = await engine.searcher.search("image", point, SearchOptions(k=_PICTURES), stages)
+        image_ids = [int(found) for found in near.answer.ids if int(found) in near.images]
+        rows = [row for found in image_ids[:60] for row in near.captions_of[found]]
+        shown = await engine.in_catalog(lambda: engine.index.points("image", image_ids[:3]))
+        if shown:
+            shared = await engine.searcher.jointly(
+                "caption", np.stack(list(shown.values())), SearchOptions(k=200), stages
+            )
+            rows = [*shared.captions.values(), *rows]
+        diagram = await _drawn(engine, caption, point, rows, image_ids, stages)
+    engine.finish(stages)
+    return diagram
+
+
+async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
+    """Draw the captions that are true of an image, from the general to the particular.
+
+    Raises:
+        ServiceError: as the engine's searches do, and `not_found`.
+    """
+    async with engine.admission.enter(stages):
+        stored = await engine.in_catalog(lambda: engine.index.points("image", [image_id]))
+        if image_id not in stored:
+            raise ServiceError("not_found", f"there is no image with the id {image_id}")
+        true = await engine.searcher.search(
+            "caption", stored[image_id], SearchOptions(k=400), stages
+        )
+        rows = [true.captions[int(i)] for i in true.answer.ids if int(i) in true.captions]
+        diagram = await _drawn(engine, image_id, stored[image_id], rows, [image_id], stages)
+    engine.finish(stages)
+    return diagram
+
+
+async def _drawn(
+    engine: Engine,
+    focus: str | int,
+    point: Points,
+    rows: list[CaptionRow],
+    image_ids: list[int],
+    stages: Stages,
+) -> Diagram:
+    texts: dict[str, CaptionRow] = {}
+    for row in rows:
+        if row.text != focus:
+            texts.setdefault(row.text, row)
+    chosen = list(texts.values())[:_CAPTIONS]
+    # The origin is true of everything: the first images of the collection, whatever they show.
+    some = await engine.searcher.search(
+        "image", np.zeros_like(point), SearchOptions(k=_PICTURES), stages
+    )
+    everywhere = list(dict.fromkeys([*image_ids, *map(int, some.answer.ids)]))
+    images, captions = await engine.in_catalog(
+        lambda: (
+            engine.index.points("image", everywhere),
+            engine.index.points("caption", [row.id for row in chosen]),
+        )
+    )
+    chosen = [row for row in chosen if row.id in captions]
+    points = [captions[row.id] for row in chosen]
+    names = [row.text for row in chosen]
+    if isinstance(focus, str):
+        points, names = [point, *points], [focus, *names]
+    if not points:
+        return Diagram(nodes=[], edges=[], model=engine.checkpoint.name)
+    true = _likely(engine, np.stack(list(images.values())), np.stack(points))  # (I, C)
+    if isinstance(focus, int):
+        kept = np.flatnonzero(true[list(images).index(focus)] >= 0.5)
+        below = _below(true[:, kept])
+        # The image is the bottom: it precedes all that is true of it.
+        size = len(kept) + 1
+        relation = np.zeros((size, size), np.bool_)
+        relation[0] = True
+        relation[1:, 1:] = below
+        names = ["", *(names[at] for at in kept)]
+    else:
+        relation = _below(true)
+    return _laid_out(engine, relation, names, focus if isinstance(focus, int) else None)
+
+
+def _likely(engine: Engine, images: Points, captions: Points) -> NDArray[np.float64]:
+    score = engine.checkpoint.model.config.score
+    found = penalties(score, torch.from_numpy(images), torch.from_numpy(captions)).numpy()
+    calibration = engine.checkpoint.calibration.image
+    if calibration is not None:
+        return calibration.probability(found)
+    return np.asarray(found <= np.quantile(found, _LIKELY), np.float64)
+
+
+def _below(true: NDArray[np.float64]) -> Relation:
+    """Return which caption is below which, by the pictures (I, C) each is true of: (C, C)."""
+    missed = true.T @ (1 - true)
+    return np.asarray(missed <= _MISSED * np.maximum(true.sum(0), 1e-6)[:, None])
+
+
+def _laid_out(
+    engine: Engine, relation: Relation, names: list[str], image_id: int | None
+) -> Diagram:
+    preorder = closure(relation)
+    number = classes(preorder)
+    _, first = np.unique(number, return_index=True)
+    order = preorder[np.ix_(first, first)]
+    chosen = _around(covering(order), int(number[0]))
+    covers = covering(order[np.ix_(chosen, chosen)])
+    depth = depths(covers)
+    nodes = []
+    for at, found in enumerate(chosen):
+        members = [names[n] for n in np.flatnonzero(number == found) if names[n]]
+        focus = found == number[0]
+        place = "above" if order[number[0], found] else "below" if order[found, number[0]] else ""
+        nodes.append(
+            DiagramNode(
+                captions=members,
+                image_id=image_id if focus else None,
+                place="focus" if focus else place or "beside",
+                depth=int(depth[at]),
+            )
+        )
+    edges = [DiagramEdge(lower=int(x), upper=int(y)) for x, y in np.argwhere(covers)]
+    return Diagram(nodes=nodes, edges=edges, model=engine.checkpoint.name)
+
+
+def _around(covers: Relation, start: int) -> list[int]:
+    """Return up to `NODES` elements, those fewest steps up or down from the first, that first."""
+    found = [start]
+    for rows in (covers, covers.T):
+        room = 1 + NODES // 2 if rows is covers else NODES
+        side = [start]
+        for at in side:
+            for other in np.flatnonzero(rows[at]).tolist():
+                if other not in found and len(found) < room:
+                    found.append(other)
+                    side.append(other)
+    return found

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.diagram import Relation, classes, closure, covering, depths
+
+
+def relation(seed: int, count: int) -> Relation:
+    return np.random.default_rng(seed).random((count, count)) < 1.5 / count
+
+
+@given(seed=st.integers(0, 10_000), count=st.integers(1, 12))
+def test_the_covering_pairs_give_back_the_order_and_none_can_be_spared(
+    seed: int, count: int
+) -> None:
+    preorder = closure(relation(seed, count))
+    _, first = np.unique(classes(preorder), return_index=True)
+    order = preorder[np.ix_(first, first)]
+    covers = covering(order)
+    assert (closure(covers) == order).all()
+    for x, y in np.argwhere(covers):
+        fewer = covers.copy()
+        fewer[x, y] = False
+        assert not closure(fewer)[x, y]
+
+
+@given(seed=st.integers(0, 10_000), count=st.integers(1, 12))
+def test_a_class_is_what_precedes_each_other_both_ways(seed: int, count: int) -> None:
+    preorder = closure(relation(seed, count))
+    number = classes(preorder)
+    assert ((number[:, None] == number[None]) == (preorder & preorder.T)).all()
+
+
+def test_depths_are_the_longest_ways_from_the_top() -> None:
+    order = closure(np.array([[0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]], np.bool_))
+    assert depths(covering(order)).tolist() == [2, 1, 0, 1]

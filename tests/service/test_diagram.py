@@ -1,0 +1,44 @@
+"""Diagrams of captions and images, as a client gets them."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.diagram import closure, covering
+from service.diagram import NODES
+from service.questions import Diagram
+from tests.service.client import Client
+
+
+@pytest.mark.parametrize("path", ["/diagram?caption=a+dog+runs", "/images/1003/diagram"])
+def test_a_diagram_has_its_focus_and_only_covering_pairs(client: Client, path: str) -> None:
+    import numpy as np
+
+    response = client.get(path)
+    assert response.status_code == 200, response.text
+    found = Diagram.model_validate_json(response.content)
+    assert [node.place for node in found.nodes].count("focus") == 1
+    assert len(found.nodes) <= NODES
+    relation = np.zeros((len(found.nodes), len(found.nodes)), np.bool_)
+    for edge in found.edges:
+        relation[edge.lower, edge.upper] = True
+        assert found.nodes[edge.lower].depth > found.nodes[edge.upper].depth
+    assert (covering(closure(relation)) == relation).all()
+    texts = [text for node in found.nodes for text in node.captions]
+    assert len(texts) == len(set(texts))
+
+
+def test_a_caption_stands_among_those_that_say_the_same(client: Client) -> None:
+    nodes = client.get("/diagram", params={"caption": "a dog runs"}).json()["nodes"]
+    (focus,) = [node for node in nodes if node["place"] == "focus"]
+    assert "a dog runs" in focus["captions"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/diagram", 422), ("/diagram?caption=+", 422), ("/images/7/diagram", 404)],
+)
+def test_what_cannot_be_drawn_is_a_problem(client: Client, path: str, status: int) -> None:
+    response = client.get(path)
+    assert response.status_code == status
+    assert response.json()["detail"]
