@@ -9,15 +9,13 @@ from typing import TypeAlias
 from numpy.typing import ArrayLike
 
 from index import changes, durable
+from index.catalog import open_catalog
+from index.compaction import ROWS_PER_SEGMENT
 from index.errors import BadRowsError, IndexExistsError
 from index.records import SegmentRecord
 from index.staging import Staging
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, ModelIdentity
-
-# A segment of this many rows of 1,024 coordinates is 4 GB of points and 1 GB of codes: large
-# enough that a million rows are one scan, small enough that a file stays easy to move and check.
-ROWS_PER_SEGMENT = 1 << 20
 
 ImageBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]
 CaptionBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[CaptionRow], ArrayLike]]]
@@ -78,7 +76,7 @@ def _unbuilt(folder: Path, model: ModelIdentity, threads: int | None) -> Index:
     try:
         return Index.create(folder, model, threads=threads)
     except IndexExistsError:
-        return Index.open(folder, threads=threads)
+        return Index(folder.resolve(), open_catalog(folder), threads=threads)
 
 
 def _claim(index: Index, model: ModelIdentity) -> None:

@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -163,13 +163,18 @@ class Catalog:
         with self.reading() as connection:
             return int(connection.execute(sql.select(META.c.generation)).scalar_one())
 
-    def state(self) -> State:
+    def state(self, known: Mapping[str, SegmentRecord] | None = None, since: int = 0) -> State:
         """Read the model, the generation, its segments and its deletions.
+
+        What a reader has is not read again: the records of the segments it `known`s, and
+        deletions up to the generation `since` that it saw, unless a segment that is new to it is
+        as old.
 
         Raises:
             FormatVersionError: another version of this program wrote them.
             DamagedIndexError: a row is not what was written.
         """
+        known = known or {}
         with self.reading() as connection:
             version = connection.execute(sql.select(META.c.format)).scalar_one()
             if version != FORMAT:
@@ -178,21 +183,33 @@ class Catalog:
                     f"{FORMAT}: build the index again, or use the version that made it"
                 )
             (meta,) = self._whole(connection, META)
-            segments = self._whole(connection, SEGMENTS)
-            deleted = self._whole(connection, DELETED)
+            names = set(connection.execute(sql.select(SEGMENTS.c.name)).scalars())
+            records = [record for name, record in known.items() if name in names]
+            fresh = sorted(names - known.keys())
+            for at in range(0, len(fresh), LOOKUP):
+                chosen = SEGMENTS.c.name.in_(fresh[at : at + LOOKUP])
+                records += map(_segment, self._whole(connection, SEGMENTS, chosen))
+            seen = min((r.generation for r in records if r.name not in known), default=since)
+            after = DELETED.c.generation > min(seen, since)
+            deleted = self._whole(connection, DELETED, after)
         return State(
             model=ModelIdentity(
                 meta.name, meta.fingerprint, meta.dimension, meta.score, meta.checkpoint
             ),
             generation=meta.generation,
-            segments=tuple(
-                sorted((_segment(row) for row in segments), key=lambda s: (s.generation, s.name))
-            ),
+            segments=tuple(sorted(records, key=lambda s: (s.generation, s.name))),
             deleted=tuple(Deletion(row.kind, row.id, row.generation) for row in deleted),
         )
 
-    def _whole(self, connection: Connection, table: Table) -> Sequence[Any]:
-        rows = connection.execute(sql.select(table)).all()
+    def names(self) -> set[str]:
+        """Return the names of the visible segments."""
+        with self.reading() as connection:
+            return set(connection.execute(sql.select(SEGMENTS.c.name)).scalars())
+
+    def _whole(
+        self, connection: Connection, table: Table, *where: sql.ColumnElement[bool]
+    ) -> Sequence[Any]:
+        rows = connection.execute(sql.select(table).where(*where)).all()
         for row in rows:
             if not _is_whole(table, row):
                 raise DamagedIndexError(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
@@ -24,7 +25,7 @@ from index.catalog import (
     row_checksum,
 )
 from index.records import SegmentRecord
-from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
+from index.terms import CaptionRow, Ids, ImageRow, Kind, ModelIdentity
 
 _BULK = 20_000  # rows per INSERT: bounds the memory of adding a million
 
@@ -64,6 +65,26 @@ def insert_segments(
 ) -> None:
     """Make finished segment folders part of `generation`."""
     _insert(connection, SEGMENTS, (_segment_values(record, generation) for record in records))
+
+
+def drop_segments(connection: Connection, names: Sequence[str]) -> None:
+    """Make segments invisible from now on; their folders stay."""
+    for at in range(0, len(names), LOOKUP):
+        part = names[at : at + LOOKUP]
+        connection.execute(SEGMENTS.delete().where(SEGMENTS.c.name.in_(part)))
+
+
+def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation: int) -> None:
+    """Forget deletions up to a generation, except those that `needed` (R,) rows are dead by."""
+    old = sql.select(DELETED.c.id).where(DELETED.c.kind == kind, DELETED.c.generation <= generation)
+    ids = np.fromiter(connection.execute(old).scalars(), np.int64)
+    gone: list[int] = np.setdiff1d(ids, needed).tolist()
+    for at in range(0, len(gone), LOOKUP):
+        part = DELETED.c.id.in_(gone[at : at + LOOKUP])
+        # An id that was deleted again since then is needed for a younger segment.
+        connection.execute(
+            DELETED.delete().where(DELETED.c.kind == kind, part, DELETED.c.generation <= generation)
+        )
 
 
 def delete_images(connection: Connection, ids: Sequence[int], generation: int) -> list[int]:

@@ -11,7 +11,8 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -19,6 +20,7 @@ from typing import IO
 from index.errors import IndexLockedError, ReadOnlyIndexError
 
 HASH_BLOCK = 1 << 22  # bytes read at a time while hashing: large enough to keep a disk busy
+_SYNCS = 16  # under way at one time
 
 
 def write(file: IO[bytes], data: bytes | memoryview) -> None:
@@ -41,9 +43,35 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def settle(folders: Sequence[Path]) -> None:
+    """Return when these folders, their files and their own names are on the disk.
+
+    All are synced at the same time: the disk then writes its journal once for all of them, which
+    is several times sooner than once for each.
+    """
+    paths = {folder.parent for folder in folders}
+    for folder in folders:
+        paths |= {folder, *folder.iterdir()}
+    with ThreadPoolExecutor(min(len(paths), _SYNCS), thread_name_prefix="hasse-sync") as pool:
+        list(pool.map(_settle, paths))
+
+
+def _settle(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def move(source: Path, target: Path) -> None:
+    """Give a file or folder another name; `settle` or `sync_folder` makes that durable."""
+    source.replace(target)
+
+
 def rename(source: Path, target: Path) -> None:
     """Give a finished file or folder its name, durably; an existing file is replaced."""
-    source.replace(target)
+    move(source, target)
     sync_folder(target.parent)
 
 
@@ -74,13 +102,13 @@ def sha256(path: Path) -> str:
 
 
 @contextmanager
-def locked(path: Path, patience: float) -> Iterator[None]:
-    """Hold the one writer's lock of an index, waiting at most `patience` seconds for it.
+def locked(path: Path, patience: float, doing: str = "writing to") -> Iterator[None]:
+    """Hold a lock of an index, waiting at most `patience` seconds for it.
 
     The kernel lets go of it when the process ends, however it ends.
 
     Raises:
-        IndexLockedError: another writer kept it.
+        IndexLockedError: another process, which is `doing` something to the index, kept it.
         ReadOnlyIndexError: the folder cannot be written.
     """
     deadline = time.monotonic() + patience
@@ -101,8 +129,8 @@ def locked(path: Path, patience: float) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise IndexLockedError(
-                        f"another process is writing to the index {path.parent}: wait for it to "
-                        "end, or stop it, and repeat"
+                        f"another process is {doing} the index {path.parent}: wait for it to end, "
+                        "or stop it, and repeat"
                     ) from None
                 time.sleep(0.02)
         yield

@@ -22,6 +22,10 @@ class MissingIndexError(HasseIndexError):
     """There is no index in that folder."""
 
 
+class UnfinishedIndexError(MissingIndexError):
+    """The index is being built, or its build was stopped: there is nothing to search yet."""
+
+
 class NotAnIndexError(HasseIndexError):
     """The folder holds a catalog that is not one of ours."""
 

@@ -27,7 +27,10 @@ def checked(kind: Kind, ids: ArrayLike, points: ArrayLike, dimension: int, score
         BadPointsError: a shape is wrong or a coordinate is not allowed.
     """
     rows = np.asarray(ids)
-    given = np.asarray(points)
+    try:
+        given = np.asarray(points)
+    except ValueError as error:
+        raise _ragged(kind, rows, points, dimension) from error
     if given.ndim != 2 or given.shape[1] != dimension:
         raise BadPointsError(
             f"the {kind} points have the shape {given.shape}, and this index holds points of "
@@ -50,6 +53,18 @@ def checked(kind: Kind, ids: ArrayLike, points: ArrayLike, dimension: int, score
             + "; encode it again or leave it out"
         )
     return single
+
+
+def _ragged(kind: Kind, ids: NDArray[Any], points: ArrayLike, dimension: int) -> BadPointsError:
+    """Name the first of the points, lists of different lengths, that is not of the dimension."""
+    rows: Any = points
+    lengths = [np.size(point) for point in rows]
+    row = next((at for at, length in enumerate(lengths) if length != dimension), 0)
+    name = f"{kind} {ids[row]} (row {row})" if row < len(ids) else f"row {row}"
+    return BadPointsError(
+        f"{name} has {lengths[row]} coordinates, and this index holds points of {dimension}: "
+        "encode it with the model that made the index"
+    )
 
 
 def first_duplicate(ids: Ids) -> int | None:
@@ -125,9 +140,8 @@ class GrowingArray:
         durable.sync(self._file)
 
     def close(self) -> None:
-        """Put the number of rows into the header, sync and close."""
+        """Put the number of rows into the header and close; `durable.settle` is for the folder."""
         self._write_header()
-        self.sync()
         self._file.close()
 
     def abandon(self) -> None:

@@ -90,7 +90,9 @@ class SegmentWriter:
         self._ids.abandon()
 
     def seal(self) -> SegmentRecord:
-        """Finish the folder, durably, and return its record, which gives it a new name.
+        """Finish the folder and return its record, which gives it a new name.
+
+        It is on the disk when `durable.settle` has returned.
 
         Raises:
             BadRowsError: an id occurs twice.
@@ -125,9 +127,9 @@ class SegmentWriter:
             "step": step,
             "files": {name: asdict(file) for name, file in files.items()},
         }
-        durable.write_file(self.folder / MANIFEST, json.dumps(manifest, indent=1).encode("utf-8"))
+        with (self.folder / MANIFEST).open("wb") as file:
+            durable.write(file, json.dumps(manifest, indent=1).encode("utf-8"))
         files[MANIFEST] = file_record(self.folder / MANIFEST)
-        durable.sync_folder(self.folder)
         return SegmentRecord(name=f"{self.kind}-{secrets.token_hex(6)}", files=files, **facts)
 
 

@@ -42,10 +42,13 @@ class Selection:
                 f"{len(self.image_ids):,} ids are selected: name at most {LOOKUP:,}"
             )
 
-    def ids(self, catalog: Catalog, kind: Kind, first: int, last: int) -> Ids:
-        """Return the selected ids of a kind from `first` to `last`, in no order."""
+    def ids(self, catalog: Catalog, kind: Kind, among: Ids) -> Ids:
+        """Return the selected ids of a kind, in no order: all that are `among` these (R,)."""
         table = IMAGES if kind == "image" else CAPTIONS
-        wanted = sql.select(table.c.id).where(table.c.id.between(first, last))
+        # Few rows may have ids that lie far apart, with a whole collection in between.
+        few = len(among) <= LOOKUP
+        near = table.c.id.in_(among.tolist()) if few else _between(table, among)
+        wanted = sql.select(table.c.id).where(near)
         if kind == "image":
             wanted = wanted.where(*self._clauses())
         else:
@@ -64,6 +67,10 @@ class Selection:
         if self.added_before is not None:
             clauses.append(IMAGES.c.added < self.added_before)
         return clauses
+
+
+def _between(table: sql.Table, ids: Ids) -> sql.ColumnElement[bool]:
+    return table.c.id.between(int(ids.min()), int(ids.max()))
 
 
 class Masks:
@@ -94,7 +101,7 @@ class Masks:
             known = made.get(live.segment.record.name) if mask is None else mask
             if known is not None and (part := live.hiding(known)).live:
                 narrowed.append(part)
-        return Snapshot(snapshot.generation, snapshot.model, tuple(narrowed))
+        return Snapshot(snapshot.generation, snapshot.model, tuple(narrowed), lease=snapshot.lease)
 
     def _made(
         self, segments: Sequence[LiveSegment], catalog: Catalog, kind: Kind, selection: Selection
@@ -102,9 +109,8 @@ class Masks:
         """Make and keep the masks of segments: one query, however many they are."""
         if not segments:
             return {}
-        first = min(int(live.segment.ids.min()) for live in segments)
-        last = max(int(live.segment.ids.max()) for live in segments)
-        wanted = selection.ids(catalog, kind, first, last)
+        among = np.concatenate([live.segment.ids for live in segments])
+        wanted = selection.ids(catalog, kind, among)
         made: dict[str, NDArray[np.bool_]] = {}
         for live in segments:
             mask = ~np.isin(live.segment.ids, wanted)

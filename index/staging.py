@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from index import durable
-from index.errors import BadRowsError
+from index.errors import BadRowsError, UnfinishedIndexError
 from index.points import check_texts, first_duplicate
 from index.records import FileRecord, SegmentRecord
 from index.segment import IDS, SegmentWriter
@@ -55,7 +55,7 @@ class Staging:
         folder: Path,
         model: ModelIdentity,
         source: str,
-        publish: Callable[[Path, SegmentRecord], None],
+        publish: Callable[[tuple[Path, SegmentRecord]], None],
         rows_per_segment: int,
     ) -> None:
         """Go on where the same build (model and `source`) stopped, or start anew."""
@@ -77,7 +77,7 @@ class Staging:
             # Killed after the journal named a sealed segment and before it moved there.
             for record in part.sealed:
                 if not (folder / SEGMENTS / record.name).exists():
-                    publish(self.folder / kind, record)
+                    publish((self.folder / kind, record))
 
     def done(self, kind: Kind) -> int:
         """Return how many rows of `kind` are finished, in the order they were given."""
@@ -163,10 +163,11 @@ class Staging:
     def _seal(self, kind: Kind) -> None:
         part = self._parts[kind]
         record = self._growing.pop(kind).seal()
+        durable.settle([self.folder / kind])
         part.sealed.append(record)
         part.rows = 0
         self._write_journal()
-        self._publish(self.folder / kind, record)
+        self._publish((self.folder / kind, record))
 
     def _read_rows(self, kind: Kind) -> Iterator[list[Any]]:
         if self._parts[kind].bytes:
@@ -206,6 +207,19 @@ class Staging:
             for kind, part in self._parts.items()
         }
         durable.write_file(self.folder / JOURNAL, json.dumps(document).encode("utf-8"))
+
+
+def refuse_unfinished(folder: Path, generation: int) -> None:
+    """Refuse an index of which no generation is visible because its build has not ended.
+
+    Raises:
+        UnfinishedIndexError: it has not.
+    """
+    if generation == 0 and (folder / STAGING).is_dir():
+        raise UnfinishedIndexError(
+            f"the build of {folder} has not ended, so it holds nothing to search: wait for it, or "
+            "if it was stopped run the same 'hasse index build' again, which goes on from there"
+        )
 
 
 def staged_names(folder: Path) -> set[str]:

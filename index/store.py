@@ -3,6 +3,7 @@
 INDEX/catalog.db          what there is, and which generation is visible
 INDEX/segments/<name>/    immutable points
 INDEX/lock                held by the one writer
+INDEX/readers             which generations are being read
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from index import changes, durable
+from index import changes, compaction, durable
+from index.additions import Addition, Additions
 from index.catalog import CATALOG, Catalog, open_catalog, sqlite_url
+from index.compaction import Choice, Compacted, Progress, tiers
 from index.conjunction import JointAnswer, search_jointly
 from index.errors import (
     REMEDY,
@@ -30,15 +32,15 @@ from index.errors import (
     disk_full_named,
 )
 from index.info import IndexInfo, describe
-from index.points import checked, checked_ids
+from index.loading import Loader
+from index.points import checked_ids
 from index.query import Answer, Query, checked_queries
-from index.records import SegmentRecord
 from index.scan import Workers
 from index.search import search
-from index.segment import Verify, write_segment
+from index.segment import Verify
 from index.selection import Masks, Selection
-from index.snapshot import Snapshot, load
-from index.staging import SEGMENTS
+from index.snapshot import Snapshot
+from index.staging import SEGMENTS, refuse_unfinished
 from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, Points
 from index.writer import LOCK, Writer, writing
 
@@ -61,12 +63,13 @@ class Index:
     ) -> None:
         self.folder = folder
         self.catalog = catalog
-        self._verify: Verify = verify
         self._workers = Workers(threads)
         self._refreshing = threading.Lock()
         self._writing = threading.Lock()
         self._masks = Masks()
-        self._snapshot = load(folder, catalog, verify)
+        self._loader = Loader(folder, catalog, verify)
+        self._snapshot = self._loader.load()
+        self._additions = Additions(self._snapshot.model, self.writing)
         self._accelerator = _accelerator(device)
         self._keep()
 
@@ -122,12 +125,18 @@ class Index:
 
         Raises:
             MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to open.
+            UnfinishedIndexError: its build has not ended.
             ModelMismatchError: another model made it.
             DamagedIndexError: a file disagrees with the catalog.
         """
         folder = folder.resolve()
         catalog = open_catalog(folder, catalog_url)
-        index = cls(folder, catalog, verify, threads, device)
+        try:
+            refuse_unfinished(folder, catalog.generation())
+            index = cls(folder, catalog, verify, threads, device)
+        except BaseException:
+            catalog.close()
+            raise
         index._check_counts()
         model = index.model
         if fingerprint is not None and fingerprint != model.fingerprint:
@@ -152,7 +161,9 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """Let go of the catalog and of the threads."""
+        """Let go of the catalog, of the threads and of the generation it was reading."""
+        if self._snapshot.lease is not None:
+            self._snapshot.lease.release()
         self.catalog.close()
         self._workers.close()
 
@@ -160,6 +171,11 @@ class Index:
     def model(self) -> ModelIdentity:
         """The model that made the points."""
         return self._snapshot.model
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What the next search sees."""
+        return self._snapshot
 
     @property
     def generation(self) -> int:
@@ -175,7 +191,7 @@ class Index:
         with self._refreshing:
             if self.catalog.generation() == self._snapshot.generation:
                 return False
-            self._snapshot = load(self.folder, self.catalog, self._verify, self._snapshot)
+            self._snapshot = self._loader.load(self._snapshot)
             self._keep()
             return True
 
@@ -306,31 +322,8 @@ class Index:
             BadPointsError: a point cannot be stored; the message names the row.
             DiskFullError, IndexLockedError: nothing was changed.
         """
-        model = self.model
-        blocks = [
-            _Block("image", [row.id for row in images], np.asarray(image_points)),
-            _Block(
-                "caption",
-                [row.id for row in captions],
-                np.empty((0, model.dimension))
-                if caption_points is None
-                else np.asarray(caption_points),
-            ),
-        ]
-        for block in blocks:
-            ids = checked_ids(block.kind, block.ids)
-            checked(block.kind, ids, block.points, model.dimension, model.score)
-        with self.writing() as writer:
-            writer.check_rows(images, captions)
-            records: list[SegmentRecord] = []
-            for block in blocks:
-                if block.ids:
-                    folder = writer.workspace()
-                    records.append(
-                        write_segment(folder, block.kind, model.score, block.ids, block.points)
-                    )
-                    writer.publish(folder, records[-1])
-            return writer.commit(records, images, captions)
+        addition = Addition.of(self.model, images, image_points, captions, caption_points)
+        return self._additions.add(addition)
 
     def remove(self, image_ids: Sequence[int]) -> int:
         """Remove images and their captions; durable and gone from the next search.
@@ -344,6 +337,22 @@ class Index:
         ids: list[int] = checked_ids("image", image_ids).tolist()
         with self.writing() as writer:
             return writer.remove(ids)
+
+    def compact(
+        self, choose: Choice = tiers, progress: Progress = lambda done, total: None
+    ) -> Compacted:
+        """Merge the segments that `choose` names, dropping removed rows; searches go on meanwhile.
+
+        `tiers` keeps searches quick at little cost and may be called after any change;
+        `everything` leaves as few segments as can be. Every merged segment is durable and visible
+        before the next is begun. `progress` is called with the rows merged and all of them.
+
+        Raises:
+            IndexLockedError: another process is compacting.
+            DamagedIndexError: a segment was changed since it was written.
+            DiskFullError: what was not merged yet stays as it is.
+        """
+        return compaction.run(self, choose, progress)
 
     @contextmanager
     def writing(self, patience: float = LOCK_PATIENCE) -> Iterator[Writer]:
@@ -390,10 +399,3 @@ def _accelerator(device: str) -> Accelerator | None:
     from index.accelerator import Accelerator
 
     return Accelerator(device)
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    kind: Kind
-    ids: list[int]
-    points: NDArray[Any]

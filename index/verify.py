@@ -11,10 +11,11 @@ import sqlalchemy as sql
 
 from index.catalog import CAPTIONS, CATALOG, IMAGES, Catalog, damaged_rows, open_catalog
 from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
+from index.leases import Lease
 from index.points import checked, checked_ids, first_duplicate
 from index.records import SegmentRecord, State
 from index.segment import Segment, check_file
-from index.staging import SEGMENTS
+from index.staging import SEGMENTS, refuse_unfinished
 from index.terms import KINDS, Ids, Kind
 
 _ROWS = 8192  # checked at a time, for bounded memory
@@ -51,11 +52,13 @@ def verify(
 
     Raises:
         MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to check.
+        UnfinishedIndexError: its build has not ended.
         DamagedIndexError: the catalog cannot be read at all.
     """
     catalog = open_catalog(folder, catalog_url)
+    lease, state, known = _one_generation(folder, catalog)
     try:
-        state = catalog.state()
+        refuse_unfinished(folder, state.generation)
         findings = [f"{catalog.url.database}: {what}: {REMEDY}" for what in damaged_rows(catalog)]
         if fingerprint is not None and fingerprint != state.model.fingerprint:
             findings.append(
@@ -89,8 +92,9 @@ def verify(
         for kind in KINDS:
             # What a damaged segment holds is unknown, and named already.
             if kind in whole:
-                findings += _disagreements(catalog, kind, found[kind])
+                findings += _disagreements(catalog, kind, found[kind], known[kind])
     finally:
+        lease.release()
         catalog.close()
     return Report(
         folder,
@@ -100,6 +104,22 @@ def verify(
         total,
         tuple(findings),
     )
+
+
+def _one_generation(folder: Path, catalog: Catalog) -> tuple[Lease, State, dict[Kind, Ids]]:
+    """Read a generation and the ids that the catalog describes in it, and keep its folders."""
+    while True:
+        lease = Lease(folder, catalog.generation())
+        state = catalog.state()
+        known: dict[Kind, Ids] = {}
+        with catalog.reading() as connection:
+            for kind in KINDS:
+                table = IMAGES if kind == "image" else CAPTIONS
+                ids = connection.execute(sql.select(table.c.id)).scalars()
+                known[kind] = np.fromiter(ids, np.int64)
+        if lease.generation == state.generation == catalog.generation():
+            return lease, state, known
+        lease.release()
 
 
 def _bytes(record: SegmentRecord) -> int:
@@ -121,11 +141,8 @@ def _checked_ids(place: Path, record: SegmentRecord, state: State) -> Ids:
     return np.asarray(ids[~np.isin(ids, gone)])
 
 
-def _disagreements(catalog: Catalog, kind: Kind, found: list[Ids]) -> Iterator[str]:
+def _disagreements(catalog: Catalog, kind: Kind, found: list[Ids], known: Ids) -> Iterator[str]:
     """Compare the ids that searches return with those the catalog describes."""
-    table = IMAGES if kind == "image" else CAPTIONS
-    with catalog.reading() as connection:
-        known = np.fromiter(connection.execute(sql.select(table.c.id)).scalars(), np.int64)
     stored = np.concatenate(found) if found else np.empty(0, np.int64)
     for ids, what in (
         (np.setdiff1d(stored, known), "is in a segment and not in the catalog"),

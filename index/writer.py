@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from index import changes, durable
+from index import changes, durable, leases
 from index.catalog import Catalog
+from index.compaction import Merged
 from index.errors import BadRowsError, disk_full_named
 from index.points import check_texts, checked_ids
 from index.records import SegmentRecord
@@ -36,16 +37,28 @@ class Writer:
         """Return a new folder for a segment that nobody sees yet."""
         return self.segments / f"{_PARTIAL}{secrets.token_hex(6)}"
 
-    def publish(self, folder: Path, record: SegmentRecord) -> None:
-        """Move a finished segment folder to its name, durably; `commit` makes it visible."""
-        durable.rename(folder, self.segments / record.name)
+    def publish(self, *finished: tuple[Path, SegmentRecord]) -> None:
+        """Move finished segment folders to their names, durably; `commit` makes them visible."""
+        places = [self.segments / record.name for _, record in finished]
+        for (folder, _), place in zip(finished, places, strict=True):
+            durable.move(folder, place)
+        if places:
+            durable.settle(places)
 
-    def check_rows(self, images: Sequence[ImageRow], captions: Sequence[CaptionRow]) -> None:
+    def check_rows(
+        self,
+        images: Sequence[ImageRow],
+        captions: Sequence[CaptionRow],
+        before: tuple[Sequence[ImageRow], Sequence[CaptionRow]] = ((), ()),
+    ) -> None:
         """Refuse ids that are taken and captions whose image is neither here nor given.
+
+        `before` are images and captions that will be committed together with these.
 
         Raises:
             BadRowsError: the message names the first such id.
         """
+        coming = [{row.id for row in before[0]}, {row.id for row in before[1]}]
         given: list[tuple[Kind, list[int]]] = [
             ("image", [row.id for row in images]),
             ("caption", [row.id for row in captions]),
@@ -53,14 +66,14 @@ class Writer:
         check_texts(images)
         check_texts(captions)
         with self.catalog.reading() as connection:
-            for kind, ids in given:
+            for (kind, ids), soon in zip(given, coming, strict=True):
                 checked_ids(kind, ids)
-                if taken := changes.existing(connection, kind, ids):
+                if taken := changes.existing(connection, kind, ids) | soon.intersection(ids):
                     raise BadRowsError(
                         f"{kind} {min(taken)} is in the index already: remove its image first, "
                         "or give the new one another id"
                     )
-            wanted = {row.image_id for row in captions} - {row.id for row in images}
+            wanted = {row.image_id for row in captions} - {row.id for row in images} - coming[0]
             absent = wanted - changes.existing(connection, "image", sorted(wanted))
         if absent:
             raise BadRowsError(
@@ -98,21 +111,42 @@ class Writer:
             changes.delete_images(connection, image_ids, generation)
         return generation
 
-    def sweep(self) -> list[Path]:
-        """Remove the segment folders that no generation shows and no build needs; return them.
+    def replace(self, merged: Merged) -> int:
+        """Show a published segment in place of those it was merged from; return the generation.
 
-        They are what a writer left that was killed or ran out of disk.
+        It is as old as the generation they were read in, so that what was deleted since is dead
+        in it too. Deletions by which no row is dead any more are forgotten.
         """
-        state = self.catalog.state()
-        known = {record.name for record in state.segments}
-        if state.generation == 0:
-            known |= staged_names(self.folder)
+        with self.catalog.writing() as connection:
+            generation = changes.raise_generation(connection)
+            changes.drop_segments(connection, merged.names)
+            if merged.record is not None:
+                changes.insert_segments(connection, [merged.record], merged.generation)
+            changes.forget_deletions(connection, merged.kind, merged.needed, merged.generation)
+        return generation
+
+    def sweep(self) -> list[Path]:
+        """Remove the segment folders that no generation shows and nobody needs; return them.
+
+        They are what a writer left that was killed or ran out of disk, and what was merged away
+        and is no longer read.
+        """
+        present = {path.name for path in self.segments.iterdir()}
+        orphans = present - self.catalog.names()
+        staging = self.folder / STAGING
+        if not orphans and not staging.exists():
+            return []
+        generation = self.catalog.generation()
+        if generation == 0:
+            orphans -= staged_names(self.folder)
         else:
-            durable.remove(self.folder / STAGING)
-        orphans = [path for path in self.segments.iterdir() if path.name not in known]
-        for orphan in orphans:
+            durable.remove(staging)
+        if leases.read_before(self.folder, generation):
+            orphans = {name for name in orphans if name.startswith(_PARTIAL)}
+        swept = [self.segments / name for name in sorted(orphans)]
+        for orphan in swept:
             durable.remove(orphan)
-        return orphans
+        return swept
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from index.errors import MissingIndexError
 from index.info import IndexInfo
 from index.store import Index
 from index.terms import ImageRow
+from index.upkeep import Upkeep
 from models import checkpoint
 from models.checkpoint import Checkpoint
 from service import opening
@@ -70,6 +72,12 @@ class Engine:
         self._metrics = metrics
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
+        self.upkeep = Upkeep(
+            index,
+            settings.compact_seconds,
+            on_compaction=lambda done: event("compacted", **asdict(done)),
+            on_error=lambda error: event("compaction failed", logging.ERROR, error=str(error)),
+        )
         self._watch()
 
     @classmethod
@@ -116,7 +124,8 @@ class Engine:
         return self._info
 
     async def keep_fresh(self) -> None:
-        """Follow the generations that other processes make, until cancelled."""
+        """Follow the generations that other processes make, until cancelled; merge segments."""
+        self.upkeep.start()
         while True:
             await asyncio.sleep(self.settings.refresh_seconds)
             try:
@@ -206,6 +215,7 @@ class Engine:
 
     def close(self) -> None:
         """End all threads and let go of the index."""
+        self.upkeep.close()
         self.encoder.batcher.close()
         self.searcher.batcher.close()
         self.pictures.close()

@@ -117,6 +117,11 @@ class Settings(BaseSettings):
         gt=0,
         description="Time between looks for a generation that another process made.",
     )
+    compact_seconds: float = Field(
+        default=5.0,
+        ge=0,
+        description="Time between looks for small segments worth merging; 0 never merges.",
+    )
     ready_seconds: float = Field(
         default=2.0, ge=0, description="Time for which the answer of a readiness probe is kept."
     )

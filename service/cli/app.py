@@ -9,9 +9,11 @@ import typer
 from service.cli.advice import Commands, advice
 from service.cli.data import data
 from service.cli.demo import demo
+from service.cli.entailment import entailment
 from service.cli.entails import entails
 from service.cli.evaluate import evaluate
 from service.cli.features import features
+from service.cli.hypernyms import hypernyms
 from service.cli.index import index
 from service.cli.search import search
 from service.cli.serve import serve
@@ -72,6 +74,8 @@ app.add_typer(index, name="index")
 app.add(search)
 app.add(entails)
 app.add(serve)
+app.add_typer(hypernyms, name="hypernyms")
+app.add_typer(entailment, name="entailment")
 
 
 def main() -> None:

@@ -41,6 +41,7 @@ index = Commands(
       hasse index build data/mine --model data/mine-model --out data/mine-index
       hasse index add data/mine-index new-pictures/
       hasse index remove data/mine-index 17 18
+      hasse index compact data/mine-index
       hasse index verify data/mine-index
     """),
 )
@@ -134,6 +135,7 @@ def add(
         with progress("adding") as report, keeping(lambda: kept):
             for collection in collections:
                 added += indexing.add(opened, collection, checkpoint, source, report)
+        _tidy(opened, kept)
         generation = opened.info().generation
     others = sum(len(collection) for collection in collections) - added
     rest = f"; {others:,} were there already or cannot be read" if others else ""
@@ -154,6 +156,29 @@ def remove(
     with Index.open(folder) as opened:
         generation = opened.remove(image_ids)
     typer.echo(f"{len(image_ids):,} images removed; generation {generation}")
+
+
+@index.add
+def compact(*, folder: IndexFolder) -> None:
+    """Merge all segments, and drop from the disk what was removed. Searches go on meanwhile.
+
+    Stop it at any time: what is merged stays merged. It takes as much free space as what it
+    merges. A running service merges small segments by itself.
+    """
+    from index.compaction import everything
+    from index.store import Index
+
+    with Index.open(folder) as opened:
+        kept = "what is merged stays merged, the rest is as it was"
+        with progress("merging rows") as report, keeping(lambda: kept):
+            done = opened.compact(everything, report)
+    if done.after == done.before and not done.dropped:
+        typer.echo(f"nothing to merge: {done.after:,} segments, generation {done.generation}")
+    else:
+        typer.echo(
+            f"{done.before:,} segments are {done.after:,}, {done.dropped:,} removed rows dropped; "
+            f"generation {done.generation}"
+        )
 
 
 @index.add
@@ -257,6 +282,19 @@ def _collection(path: Path, captions: Path | None) -> Dataset:
     sentences = [" ".join(line.split()) for line in lines if line.strip()]
     notes = tuple(Caption(at, 1, text) for at, text in enumerate(sentences, start=1))
     return Dataset(path.name, (Image(1, path.name, path.resolve(), captions=notes),))
+
+
+def _tidy(opened: Index, kept: str) -> None:
+    """Merge what many additions have left; what was added stays added if that fails."""
+    from index.errors import HasseIndexError, IndexLockedError
+
+    try:
+        with progress("merging rows") as report, keeping(lambda: kept):
+            opened.compact(progress=report)
+    except IndexLockedError:
+        pass  # a service is at it
+    except HasseIndexError as error:
+        tell(f"the additions are there, but small segments could not be merged: {error}")
 
 
 def _say_size(built: Index, out: Path) -> None:

@@ -11,7 +11,10 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-ORDER = ("demo", "data", "features", "train", "evaluate", "index", "search", "entails", "serve")
+ORDER = (
+    *("demo", "data", "features", "train", "evaluate", "index", "search", "entails", "serve"),
+    *("hypernyms", "entailment"),
+)
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 # Exceptions whose message is written for people. They are named, not imported: importing them
@@ -28,6 +31,8 @@ MISTAKES = (
     ("models.feature_store", "FeaturesError"),
     ("models.checkpoint", "CheckpointError"),
     ("models.trainer", "TrainingError"),
+    ("models.hypernyms.taxonomy", "HypernymError"),
+    ("models.entailment.pairs", "EntailmentError"),
     ("index.errors", "HasseIndexError"),
 )
 

@@ -2,10 +2,10 @@
 
     python -m tests.index.crashes FOLDER SEED COUNT
 
-does each work (`change` and `build`) COUNT times, stopped in each way (`kill` and `full`) at write
-points chosen by the seed, and prints one JSON line for each: the fault found, or null. A write
-point is every call that reaches the disk: before it, and, for a write, after half of it; and both
-sides of a commit.
+does each work (`change`, `compact` and `build`) COUNT times, stopped in each way (`kill` and
+`full`) at write points chosen by the seed, and prints one JSON line for each: the fault found, or
+null. A write point is every call that reaches the disk: before it, and, for a write, after half of
+it; and both sides of a commit.
 
 Each attempt is a fork of one process that has everything imported, so that hundreds are quick.
 """
@@ -33,7 +33,8 @@ from sqlalchemy.exc import OperationalError
 from index import durable, segment
 from index.build import build
 from index.catalog import Catalog
-from index.errors import DiskFullError
+from index.compaction import everything
+from index.errors import DiskFullError, MissingIndexError
 from index.store import Index
 from index.terms import KINDS, MODES, CaptionRow, ImageRow, Points
 from index.verify import verify
@@ -55,7 +56,7 @@ class WritePoints:
         self._full = full
         # What a killed process wrote is not lost, synced or not; waiting for the disk is.
         setattr(os, "fsync", lambda _descriptor: None)  # noqa: B010
-        for name in ("sync", "sync_folder", "rename", "remove"):
+        for name in ("sync", "sync_folder", "settle", "move", "rename", "remove"):
             setattr(durable, name, self._guarded(getattr(durable, name)))
         setattr(durable, "write", self._halved(durable.write))  # noqa: B010
         setattr(Catalog, "writing", self._committing(Catalog.writing))  # noqa: B010
@@ -120,6 +121,35 @@ STATES: dict[int, tuple[set[int], set[int]]] = {
 }
 
 
+def compact(folder: Path, acknowledge: Callable[[int], None]) -> None:
+    """Merge twice with a removal and an addition between: generations 2 to 7 of a small index."""
+    with Index.open(folder, threads=1) as index:
+        index.remove([3])
+        acknowledge(2)
+        index.compact(everything)
+        acknowledge(4)
+        index.add(images([3]), POINTS[3:4])
+        acknowledge(5)
+        index.compact(everything)
+        acknowledge(6)
+        index.remove([4])
+        acknowledge(7)
+
+
+# Both kinds lose rows, so the first merge is of both; the second finds two segments of images.
+_WITHOUT_3 = (set(range(1, 13)) - {3}, set(range(101, 125)) - {103, 115})
+_WITH_3 = (set(range(1, 13)), _WITHOUT_3[1])
+COMPACTED: dict[int, tuple[set[int], set[int]]] = {
+    1: STATES[1],
+    2: _WITHOUT_3,
+    3: _WITHOUT_3,
+    4: _WITHOUT_3,
+    5: _WITH_3,
+    6: _WITH_3,
+    7: (_WITH_3[0] - {4}, _WITH_3[1] - {104, 116}),
+}
+
+
 def fresh_build(folder: Path, acknowledge: Callable[[int], None]) -> None:
     """Build an index of 20 images and 40 captions in segments of 15 rows."""
 
@@ -165,21 +195,55 @@ def check_change(folder: Path, acknowledged: int) -> None:
     last = max(acknowledged, 1)
     assert generation in (last, last + 1), (generation, acknowledged)
     assert tuple(found) == STATES[generation], generation
+    check_use(folder)
+
+
+def check_compact(folder: Path, acknowledged: int) -> None:
+    """Every change acknowledged is there, whichever merge was under way, and it can be used."""
+    generation, *found = held(folder)
+    last = max(acknowledged, 1)
+    # The first merge makes two generations, and acknowledges the second of them.
+    assert last <= generation <= last + (2 if last == 2 else 1), (generation, acknowledged)
+    assert tuple(found) == COMPACTED[generation], generation
+    check_use(folder)
+
+
+def check_use(folder: Path) -> None:
+    """An addition and a merge sweep away whatever was left behind."""
     with Index.open(folder, threads=1) as index:
         index.add(images([90]), POINTS[:1])
-        known = {live.segment.record.name for live in index._snapshot.segments}
-        assert {path.name for path in index.folder.joinpath("segments").iterdir()} == known
+        segments = index.folder / "segments"
+        known = {live.segment.record.name for live in index.snapshot.segments}
+        assert {path.name for path in segments.iterdir()} == known
+        before = index.search("image", POINTS[9], 50).ids.tolist()
+        index.compact(everything)
+        assert index.search("image", POINTS[9], 50).ids.tolist() == before
+        assert len(list(segments.iterdir())) == 2
+        names = {"catalog.db", "segments", "lock", "readers", "compaction.lock"}
+        assert {path.name for path in folder.iterdir() if "catalog.db-" not in path.name} == names
 
 
 def check_build(folder: Path, acknowledged: int) -> None:
     """Nothing or everything is there; when nothing, the next run completes it."""
-    if acknowledged == 0 and (not (folder / "catalog.db").exists() or held(folder)[0] == 0):
+    if acknowledged == 0 and not is_built(folder):
         fresh_build(folder, lambda _generation: None)
     assert held(folder) == (1, set(range(20)), set(range(40)))
-    assert {path.name for path in folder.iterdir()} <= {"catalog.db", "segments", "lock"}
+    assert {path.name for path in folder.iterdir()} <= {"catalog.db", "segments", "lock", "readers"}
 
 
-WORKS = {"change": (change, check_change), "build": (fresh_build, check_build)}
+def is_built(folder: Path) -> bool:
+    """Tell whether anything is visible of a build that was stopped."""
+    try:
+        return held(folder)[0] > 0
+    except MissingIndexError:
+        return False
+
+
+WORKS = {
+    "change": (change, check_change),
+    "compact": (compact, check_compact),
+    "build": (fresh_build, check_build),
+}
 
 
 def forked(work: Callable[[], None]) -> tuple[int, str]:
@@ -207,7 +271,7 @@ def attempt(folder: Path, name: str, stop_at: int, *, full: bool) -> dict[str, A
     place, note = folder / "index", folder / "acknowledged"
     shutil.rmtree(place, ignore_errors=True)
     note.write_bytes(b"\0")
-    if name == "change":
+    if name != "build":
         shutil.copytree(folder / "small", place)
     work, check = WORKS[name]
 

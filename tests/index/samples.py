@@ -60,7 +60,9 @@ def snapshot(
 ) -> Snapshot:
     """One generation of one segment for each block of ids and points."""
     live = [
-        LiveSegment.whole(segment(folder, kind, score, ids, points)).without(list(dead))
+        LiveSegment.whole(segment(folder, kind, score, ids, points)).without(
+            np.array(dead, np.int64)
+        )
         for ids, points in blocks
     ]
     return Snapshot(1, model(blocks[0][1].shape[1], score), tuple(live))

@@ -267,7 +267,8 @@ def test_an_index_in_a_folder_that_cannot_be_written_is_searched_and_not_changed
 ) -> None:
     with small_index(tmp_path / "i ?#") as index:
         before = index.search("image", np.ones(16), 5).ids.tolist()
-    (tmp_path / "i ?#" / "lock").unlink()
+    for name in ("lock", "readers"):
+        (tmp_path / "i ?#" / name).unlink()
     # Tests may run as root, whom permissions do not stop.
     monkeypatch.setattr("os.access", lambda *_args: False)
     with Index.open(tmp_path / "i ?#") as index:

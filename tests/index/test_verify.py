@@ -118,7 +118,7 @@ def test_points_that_should_not_be_there_are_found_even_with_a_good_checksum(
     with Index.create(tmp_path / "i", model()) as index:
         points = np.ones((2, 16), np.float32)
         points[1, 3] = np.nan
-        for module in ("store", "segment"):
+        for module in ("additions", "segment"):
             monkeypatch.setattr(f"index.{module}.checked", lambda *args: np.asarray(args[2]))
         index.add(images([1, 2]), points)
     (finding,) = verify(tmp_path / "i").findings

@@ -1,0 +1,70 @@
+"""Which generations are being read: a segment that was merged away waits for its readers.
+
+A reader locks the byte of INDEX/readers whose place is its generation, shared; whoever removes
+old segments asks whether a byte before the present generation is locked. The kernel lets go of a
+reader's lock when the process ends, however it ends, and nothing is ever written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+READERS = "readers"
+
+_FLOCK = "hhqqi4x"  # struct flock: type, whence, start, length, process
+
+
+class Lease:
+    """Keeps what one generation consists of on the disk, until released or forgotten.
+
+    Take it before the state of that generation is read: what was replaced before the lock was
+    there may be gone already.
+    """
+
+    __slots__ = ("_descriptor", "generation")
+
+    def __init__(self, folder: Path, generation: int) -> None:
+        """Lock the generation; nothing is locked in a folder that nobody can write."""
+        self.generation = generation
+        self._descriptor = _opened(folder)
+        if self._descriptor is not None:
+            asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, generation, 1, 0)
+            # Where a file system knows no such locks, open files alone keep segments readable.
+            with suppress(OSError):
+                fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, asked)
+
+    def release(self) -> None:
+        """Let go of the generation."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def read_before(folder: Path, generation: int) -> bool:
+    """Tell whether a process, this one included, reads an older generation."""
+    descriptor = _opened(folder) if generation else None
+    if descriptor is None:
+        return False
+    try:
+        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, generation, 0)
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+
+
+def _opened(folder: Path) -> int | None:
+    create = os.O_RDWR | os.O_CREAT if os.access(folder, os.W_OK) else os.O_RDONLY
+    try:
+        return os.open(folder / READERS, create | os.O_CLOEXEC, 0o666)
+    except OSError:
+        return None

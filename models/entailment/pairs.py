@@ -1,0 +1,67 @@
+"""Pairs of sentences: may the second be inferred from the first?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class EntailmentError(Exception):
+    """Pairs or a model of entailment that cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A premise, a hypothesis, and whether the premise entails it."""
+
+    premise: str
+    hypothesis: str
+    entailed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Labelled pairs, split.
+
+    Attributes:
+        name: what it is called in tables.
+        dropped: pairs left out because their annotators did not agree on a label.
+        note: how the split was made, if not by the corpus itself.
+    """
+
+    name: str
+    train: tuple[Pair, ...]
+    validation: tuple[Pair, ...]
+    test: tuple[Pair, ...]
+    dropped: int = 0
+    note: str = ""
+
+
+def labels(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+    """Return which pairs are entailed: (n,)."""
+    return np.array([pair.entailed for pair in pairs], dtype=np.bool_)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a UTF-8 file.
+
+    Raises:
+        EntailmentError: there is no such file, it is not text, or it is empty.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except FileNotFoundError:
+        raise EntailmentError(f"there is no file {path}: check the path") from None
+    except UnicodeDecodeError as error:
+        raise EntailmentError(
+            f"{path} is not UTF-8 text (byte {error.start:,} is not): fetch it again"
+        ) from None
+    except OSError as error:
+        raise EntailmentError(f"{path} cannot be read: {error.strerror}") from None
+    if not any(line.strip() for line in lines):
+        raise EntailmentError(f"{path} is empty: fetch it again")
+    return lines

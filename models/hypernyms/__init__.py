@@ -1,0 +1,1 @@
+"""Hypernyms: what is a kind of what, learned from a part of a hierarchy (Vendrov et al., 3)."""

@@ -1,0 +1,142 @@
+"""A learned hierarchy on disk: a folder of three files, none of which can run code.
+
+    model.safetensors   points of concepts, the relation if there is one, the direct hypernyms
+    concepts.json       what the concepts are called and mean
+    config.json         how it was trained, on what, its threshold and what it measured
+
+The hierarchy itself is among them, so that a model can be measured and asked without the files
+that it was learned from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from models.files import put_in_place, write_whole
+from models.hypernyms.embedding import COMPARISONS, ConceptEmbedding
+from models.hypernyms.task import Task, make_task
+from models.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
+from models.hypernyms.training import HypernymTraining
+
+WEIGHTS, CONCEPTS, CONFIG = "model.safetensors", "concepts.json", "config.json"
+KIND, FORMAT = "hypernyms", 1
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """How the pairs were split: what `make_task` was given, and the fingerprint of what it gave."""
+
+    protocol: Any
+    seed: int
+    held_out: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class HypernymCheckpoint:
+    """A loaded model, the hierarchy it was learned from, and what is known of both."""
+
+    model: ConceptEmbedding
+    taxonomy: Taxonomy
+    threshold: float
+    withheld: Withheld
+    training: HypernymTraining
+    metrics: Mapping[str, Any]
+    folder: Path
+
+    def task(self) -> Task:
+        """Split the hierarchy again as it was split for training.
+
+        Raises:
+            HypernymError: the split comes out differently, so test pairs may have been trained on.
+        """
+        withheld = self.withheld
+        task = make_task(self.taxonomy, withheld.protocol, withheld.seed, withheld.held_out)
+        if task.fingerprint != withheld.fingerprint:
+            raise HypernymError(
+                f"{self.folder}: the withheld pairs cannot be drawn again as they were (another "
+                f"version of numpy?), so the test would not be fair: train the model again"
+            )
+        return task
+
+
+def save(checkpoint: HypernymCheckpoint) -> None:
+    """Write a checkpoint to its folder, each file whole or not at all, the weights last."""
+    folder, model, taxonomy = checkpoint.folder, checkpoint.model, checkpoint.taxonomy
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "kind": KIND,
+        "format": FORMAT,
+        "threshold": checkpoint.threshold,
+        "withheld": asdict(checkpoint.withheld),
+        "training": asdict(checkpoint.training),
+        "metrics": dict(checkpoint.metrics),
+    }
+    concepts = [[concept.key, concept.words, concept.gloss] for concept in taxonomy.concepts]
+    tensors = {"points": model.points, "edges": torch.from_numpy(taxonomy.edges).int()}
+    if model.relation is not None:
+        tensors["relation"] = model.relation
+    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
+    write_whole(folder / CONCEPTS, json.dumps(concepts, ensure_ascii=False).encode())
+    partial = folder / f"{WEIGHTS}.partial"
+    save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, partial)
+    partial.chmod(0o644)  # safetensors makes it its owner's alone
+    put_in_place(partial, folder / WEIGHTS)
+
+
+def load(folder: Path) -> HypernymCheckpoint:
+    """Read a checkpoint.
+
+    Raises:
+        HypernymError: a file is missing, damaged, or of another kind or format; it is named.
+    """
+    for file_name in (CONFIG, CONCEPTS, WEIGHTS):
+        if not (folder / file_name).is_file():
+            raise HypernymError(
+                f"{folder} holds no model of hypernyms: it has no {file_name}; train one with "
+                f"'hasse hypernyms train', or name another folder"
+            )
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        if (config["kind"], config["format"]) != (KIND, FORMAT):
+            raise HypernymError(
+                f"{folder / CONFIG} is of kind {config['kind']}, format {config['format']}; "
+                f"{KIND}, format {FORMAT}, is read here: train the model again"
+            )
+        training = HypernymTraining(**config["training"])
+        withheld = Withheld(**config["withheld"])
+        threshold, metrics = float(config["threshold"]), dict(config["metrics"])
+        found = json.loads((folder / CONCEPTS).read_text(encoding="utf-8"))
+        concepts = [Concept(key, tuple(words), gloss) for key, words, gloss in found]
+    except (ValueError, KeyError, TypeError) as error:
+        raise HypernymError(
+            f"{folder} is damaged: {CONFIG} or {CONCEPTS} cannot be read ({error}); restore it or "
+            f"train the model again"
+        ) from error
+    try:
+        tensors = load_file(folder / WEIGHTS)
+        points, edges = tensors["points"].float(), tensors["edges"].long().numpy()
+        if points.shape != (len(concepts), training.dimension):
+            raise ValueError(f"the points are {tuple(points.shape)}")
+        if edges.ndim != 2 or edges.min(initial=0) < 0 or edges.max(initial=-1) >= len(concepts):
+            raise ValueError("the hypernyms lead nowhere")
+        relation = tensors.get("relation")
+        if (relation is None) == (training.comparison == COMPARISONS[2]):
+            raise ValueError("the relation is not what the comparison needs")
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise HypernymError(
+            f"{folder / WEIGHTS} does not hold the points of {CONCEPTS} ({error}); restore it or "
+            f"train the model again"
+        ) from error
+    model = ConceptEmbedding(training.comparison, points, relation)
+    return HypernymCheckpoint(
+        model, Taxonomy(concepts, edges), threshold, withheld, training, metrics, folder
+    )

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sql
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from index import compaction
+from index.catalog import DELETED
+from index.compaction import everything, tiers
+from index.errors import ChecksumError, IndexLockedError
+from index.store import Index
+from index.terms import KINDS, MODES, Points
+from index.verify import verify
+from tests.index.samples import captions, embeddings, images, model, small_index
+
+POINTS = embeddings(np.random.default_rng(0), 300, 16)
+
+
+def grown(folder: Path, additions: int) -> Index:
+    """An index of as many segments of each kind: image and caption `id_` were added together."""
+    index = Index.create(folder, model(), threads=1)
+    for id_ in range(additions):
+        index.add(images([id_]), POINTS[[id_]], captions([id_], [id_]), POINTS[[id_ + 100]])
+    return index
+
+
+def answers(index: Index, query: Points) -> list[tuple[list[int], list[float], int]]:
+    """What every mode finds in both directions."""
+    return [
+        (answer.ids.tolist(), answer.violations.tolist(), answer.searched)
+        for kind in KINDS
+        for mode in MODES
+        for answer in [index.search(kind, query, 50, mode)]
+    ]
+
+
+def deletions(index: Index) -> int:
+    """How many deletions the catalog remembers."""
+    with index.catalog.reading() as connection:
+        count = sql.select(sql.func.count()).select_from(DELETED)
+        return int(connection.execute(count).scalar_one())
+
+
+def folders(index: Index) -> set[str]:
+    """The names of the segment folders that are there."""
+    return {path.name for path in (index.folder / "segments").iterdir()}
+
+
+def test_merging_changes_no_answer_and_leaves_one_segment_of_each_kind(tmp_path: Path) -> None:
+    with grown(tmp_path / "i", 30) as index:
+        index.remove([3, 17])
+        before = answers(index, POINTS[200])
+        done = index.compact(everything)
+        assert (done.before, done.after, done.dropped) == (60, 2, 4)
+        assert done.generation == index.generation
+        for live in (index, Index.open(tmp_path / "i", threads=1)):
+            assert answers(live, POINTS[200]) == before
+            assert [segment.rows for segment in live.info().segments] == [28, 28]
+        live.close()
+        assert len(folders(index)) == 2
+        assert verify(tmp_path / "i").ok
+        again = index.compact(everything)
+        assert (again.before, again.after, again.generation) == (2, 2, done.generation)
+
+
+def test_nothing_of_a_removed_row_is_left_on_the_disk(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        point = index.points("image", [3])[3].tobytes()
+        index.remove([3])
+        index.compact(everything)
+        files = [path.read_bytes() for path in (tmp_path / "i" / "segments").rglob("*.npy")]
+        assert files
+        assert not any(point in content for content in files)
+        assert deletions(index) == 0
+        assert index.compact(everything).dropped == 0
+
+
+def test_an_index_whose_rows_are_all_removed_has_no_segments(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        index.remove(list(range(1, 13)))
+        assert index.compact().after == 0
+        assert index.search("image", POINTS[0], 5).searched == 0
+        index.add(images([3]), POINTS[:1])
+        assert index.search("image", POINTS[0], 5).ids.tolist() == [3]
+        assert verify(tmp_path / "i").ok
+
+
+def test_tiers_merge_what_is_of_similar_size_and_leave_the_rest(tmp_path: Path) -> None:
+    with grown(tmp_path / "i", 7) as index:
+        assert index.compact().after == 14
+        index.add(images([50]), POINTS[[50]])
+        done = index.compact()
+        assert (done.before, done.after) == (15, 8)
+        assert sorted(segment.rows for segment in index.info().segments) == [1] * 7 + [8]
+
+
+def test_a_segment_that_is_mostly_removed_is_rewritten_by_itself(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        index.remove([1, 2, 3])
+        assert index.compact().dropped == 0
+        index.remove([4])
+        assert index.compact().dropped == 4 + 8
+        assert [segment.rows for segment in index.info().segments] == [8, 16]
+
+
+def test_an_id_removed_and_added_again_keeps_only_its_last_point(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        for corner in range(3):
+            index.remove([5])
+            index.add(images([5]), np.eye(16)[[corner]])
+        index.remove([5])
+
+        def latest(segments: object) -> list[compaction.Group]:
+            return [[live for live in index.snapshot.segments if len(live.dead)][-1:]]
+
+        for _ in range(3):
+            # Whichever goes first, no older point of the image comes back.
+            index.compact(latest)
+            for live in (index, Index.open(tmp_path / "i", threads=1)):
+                assert 5 not in live.search("image", np.zeros(16), 100).ids
+            live.close()
+        assert verify(tmp_path / "i").ok
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(st.integers(0, 14), min_size=1, max_size=30), st.randoms(use_true_random=False))
+def test_any_history_gives_what_it_gives_without_merging(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[int], random: object
+) -> None:
+    folder = tmp_path_factory.mktemp("history")
+    alive: dict[int, int] = {}
+    with (
+        Index.create(folder / "i", model(), threads=1) as index,
+        Index.create(folder / "reader", model(), threads=1),
+        Index.open(folder / "i", threads=1) as reader,
+    ):
+        for at, step in enumerate(steps):
+            if step > 11:
+                index.compact(tiers if step == 12 else everything)
+            elif step in alive:
+                index.remove([step])
+                del alive[step]
+            else:
+                index.add(images([step]), POINTS[[at]])
+                alive[step] = at
+            if at % 5 == 0:
+                reader.refresh()
+        reader.refresh()
+        with Index.open(folder / "i", threads=1) as fresh:
+            for live in (index, reader, fresh):
+                found = live.search("image", np.ones(16), 100)
+                assert set(found.ids.tolist()) == set(alive)
+                stored = live.points("image", list(alive))
+                for id_, at in alive.items():
+                    assert stored[id_].tolist() == POINTS[at].tolist()
+        assert verify(folder / "i").ok
+
+
+def test_what_is_removed_or_added_while_a_merge_writes_is_in_the_next_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge = compaction.merge
+
+    def interrupted(*args: object) -> compaction.Merged:
+        merged = merge(*args)  # type: ignore[arg-type]
+        index.remove([2])
+        index.remove([4])
+        index.add(images([4, 60]), POINTS[[150, 60]])
+        return merged
+
+    with grown(tmp_path / "i", 10) as index:
+        monkeypatch.setattr("index.compaction.merge", interrupted)
+        index.compact(lambda segments: everything(segments)[:1])
+        monkeypatch.undo()
+        for live in (index, Index.open(tmp_path / "i", threads=1)):
+            found = live.search("image", POINTS[150], 50)
+            assert set(found.ids.tolist()) == {*range(10), 60} - {2}
+            assert live.points("image", [4])[4].tolist() == POINTS[150].tolist()
+        live.close()
+        assert verify(tmp_path / "i").ok
+        index.compact(everything)
+        assert deletions(index) == 0
+        assert set(index.search("image", POINTS[150], 50).ids.tolist()) == {*range(10), 60} - {2}
+
+
+def test_a_reader_keeps_the_folders_of_its_generation_until_it_looks_again(tmp_path: Path) -> None:
+    with grown(tmp_path / "i", 8) as index:
+        old = folders(index)
+        with Index.open(tmp_path / "i", threads=1) as reader:
+            before = answers(reader, POINTS[200])
+            index.compact(everything)
+            assert old < folders(index)
+            assert answers(reader, POINTS[200]) == before
+            assert reader.refresh()
+            assert answers(reader, POINTS[200]) == before
+            with index.writing():
+                pass
+            assert len(folders(index)) == 2
+
+
+def test_a_search_under_way_keeps_its_folders_within_one_process(tmp_path: Path) -> None:
+    with grown(tmp_path / "i", 8) as index:
+        old, snapshot = folders(index), index.snapshot
+        index.compact(everything)
+        assert old < folders(index)
+        del snapshot
+        with index.writing():
+            pass
+        assert len(folders(index)) == 2
+
+
+def test_damage_is_not_sealed_into_a_merged_segment(tmp_path: Path) -> None:
+    with grown(tmp_path / "i", 3) as index:
+        path = next((tmp_path / "i" / "segments").glob("image-*")) / "points.npy"
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(ChecksumError, match=r"points\.npy was changed since it was written"):
+            index.compact(everything)
+        assert len(index.info().segments) == 6
+        assert not (tmp_path / "i" / "compaction").exists()
+
+
+def test_a_second_compaction_is_told_of_the_first_and_additions_are_not_held_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merging, added = threading.Event(), threading.Event()
+    merge = compaction.merge
+
+    def slow(*args: object) -> compaction.Merged:
+        merging.set()
+        assert added.wait(60)
+        return merge(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("index.compaction.merge", slow)
+    with grown(tmp_path / "i", 3) as index, Index.open(tmp_path / "i", threads=1) as other:
+        thread = threading.Thread(target=index.compact, args=(everything,))
+        thread.start()
+        assert merging.wait(60)
+        with pytest.raises(IndexLockedError, match="another process is compacting the index"):
+            other.compact()
+        other.add(images([80]), POINTS[[80]])
+        added.set()
+        thread.join()
+        assert 80 in index.search("image", POINTS[80], 3).ids

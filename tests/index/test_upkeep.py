@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.compaction import Compacted
+from index.errors import HasseIndexError
+from index.store import Index
+from index.upkeep import Upkeep
+from tests.index.samples import embeddings, images, model
+
+POINTS = embeddings(np.random.default_rng(0), 40, 16)
+
+
+def filled(folder: Path) -> Index:
+    index = Index.create(folder, model(), threads=1)
+    for id_ in range(20):
+        index.add(images([id_]), POINTS[[id_]])
+    return index
+
+
+def test_small_segments_are_merged_while_nobody_asks(tmp_path: Path) -> None:
+    merged: list[Compacted] = []
+    seen = threading.Event()
+
+    def note(done: Compacted) -> None:
+        merged.append(done)
+        seen.set()
+
+    with filled(tmp_path / "i") as index:
+        upkeep = Upkeep(index, 0.01, on_compaction=note)
+        upkeep.start()
+        assert seen.wait(60)
+        upkeep.close()
+        assert (merged[0].before, merged[0].after) == (20, 1)
+        assert set(index.search("image", np.zeros(16), 50).ids.tolist()) == set(range(20))
+
+
+def test_at_zero_seconds_nothing_is_merged(tmp_path: Path) -> None:
+    with filled(tmp_path / "i") as index:
+        before = threading.active_count()
+        upkeep = Upkeep(index, 0)
+        upkeep.start()
+        assert threading.active_count() == before
+        upkeep.close()
+        assert len(index.info().segments) == 20
+
+
+def test_a_merge_under_way_is_given_up_when_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    check = Upkeep._check
+
+    def slow(self: Upkeep, done: int, total: int) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        check(self, done, total)
+
+    monkeypatch.setattr(Upkeep, "_check", slow)
+    with filled(tmp_path / "i") as index:
+        upkeep = Upkeep(index, 0.01)
+        upkeep.start()
+        assert begun.wait(60)
+        upkeep._closing.set()
+        go_on.set()
+        upkeep.close()
+        assert not upkeep._thread.is_alive()
+        assert len(index.info().segments) == 20
+        assert not (tmp_path / "i" / "compaction").exists()
+
+
+def test_what_goes_wrong_is_said_once_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Exception] = []
+    tried, compact = [0], Index.compact
+    done = threading.Event()
+
+    def failing(self: Index, **options: object) -> Compacted:
+        tried[0] += 1
+        if tried[0] < 4:
+            raise HasseIndexError("no room")
+        done.set()
+        return compact(self, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Index, "compact", failing)
+    with filled(tmp_path / "i") as index:
+        upkeep = Upkeep(index, 0.01, on_error=said.append)
+        upkeep.start()
+        assert done.wait(60)
+        upkeep.close()
+    assert [str(error) for error in said] == ["no room"]

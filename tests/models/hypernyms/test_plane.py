@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from models.hypernyms import plane as learning
+from models.hypernyms.drawing import draw
+from models.hypernyms.plane import Plane, learn_plane
+from models.hypernyms.taxonomy import HypernymError, Taxonomy
+from models.hypernyms.wordnet import read
+from tests.models.hypernyms.dictionary import write
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def taxonomy(tmp_path: Path) -> Taxonomy:
+    return read(write(tmp_path))
+
+
+def test_a_few_concepts_are_learned_without_a_mistake(
+    taxonomy: Taxonomy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "STEPS", 300)
+    told: list[int] = []
+    words = ["entity", "animal", "dog", "poodle", "cat"]
+    found = learn_plane(
+        taxonomy, [taxonomy.senses(word)[0] for word in words], 0, lambda at, of: told.append(at)
+    )
+    named = {(found.names[a], found.names[b]) for a, b in found.true.tolist()}
+    assert named == {
+        ("animal", "entity"),
+        ("dog", "animal"),
+        ("poodle", "dog"),
+        ("cat", "animal"),
+    }
+    assert len(found.missed) == len(found.spurious) == 0
+    assert told == list(range(0, 300, 50))
+
+
+def test_too_few_and_too_many_are_refused(taxonomy: Taxonomy) -> None:
+    for concepts in ([], [0, 0], range(61)):
+        with pytest.raises(HypernymError, match="from 2 to 60"):
+            learn_plane(taxonomy, list(concepts))
+
+
+def test_the_picture_has_every_concept_and_an_arrow_for_every_pair() -> None:
+    pairs = np.array([[1, 0], [2, 1]])
+    shown = Plane(
+        ("a & b", "<c>", "d"),
+        np.array([[0, 0], [1, 0.5], [2, 3]], dtype=np.float32),
+        pairs,
+        pairs[1:],
+        np.array([[2, 0]]),
+    )
+    root = ElementTree.fromstring(draw(shown))  # noqa: S314
+    assert [text.text for text in root.iter(f"{SVG}text")] == ["a & b", "<c>", "d"]
+    arrows = list(root.iter(f"{SVG}line"))
+    assert len(arrows) == 3
+    assert [arrow.get("marker-end") for arrow in arrows].count("url(#spurious)") == 1
+    assert sum("stroke-dasharray" in arrow.attrib for arrow in arrows) == 1

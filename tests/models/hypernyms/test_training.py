@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models.hypernyms import checkpoint
+from models.hypernyms.checkpoint import HypernymCheckpoint, Withheld
+from models.hypernyms.embedding import COMPARISONS
+from models.hypernyms.evaluation import evaluate, evaluate_closure
+from models.hypernyms.query import ancestors
+from models.hypernyms.table_adam import TableAdam
+from models.hypernyms.task import Task, make_task
+from models.hypernyms.taxonomy import HypernymError, Taxonomy
+from models.hypernyms.training import (
+    PRESETS,
+    HypernymTraining,
+    Progress,
+    distance_to_order,
+    inferred,
+    train,
+)
+from models.hypernyms.wordnet import read
+from models.order import violation
+from tests.models.hypernyms.dictionary import tree, write
+
+HELD_OUT = 60
+
+
+@pytest.fixture(scope="module")
+def taxonomy(tmp_path_factory: pytest.TempPathFactory) -> Taxonomy:
+    return read(write(tmp_path_factory.mktemp("wordnet"), tree()))
+
+
+@pytest.fixture(scope="module")
+def task(taxonomy: Taxonomy) -> Task:
+    return make_task(taxonomy, "clean", held_out=HELD_OUT)
+
+
+def small(comparison: str, epochs: int = 40) -> HypernymTraining:
+    preset = PRESETS[comparison]  # type: ignore[index]
+    return replace(preset, epochs=epochs, batch_size=100, dimension=20)
+
+
+@pytest.fixture(scope="module")
+def learned(taxonomy: Taxonomy, task: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a model of the order."""
+    folder = tmp_path_factory.mktemp("model") / "order"
+    config = small("order")
+    model, threshold = train(config, task)
+    withheld = Withheld("clean", 0, HELD_OUT, task.fingerprint)
+    metrics = {"test": evaluate(model, threshold.value, task).to_json()}
+    checkpoint.save(
+        HypernymCheckpoint(model, taxonomy, threshold.value, withheld, config, metrics, folder)
+    )
+    return folder
+
+
+def test_the_order_beats_transitivity(task: Task, learned: Path) -> None:
+    loaded = checkpoint.load(learned)
+    found = evaluate(loaded.model, loaded.threshold, task)
+    assert found.accuracy > evaluate_closure(task).accuracy
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS)
+def test_every_comparison_learns(task: Task, comparison: str) -> None:
+    seen: list[Progress] = []
+    config = small(comparison, epochs=8)
+    _, threshold = train(config, task, seen.append)
+    assert threshold.accuracy > 0.6
+    ends = [now for now in seen if now.threshold is not None]
+    assert [now.epoch for now in ends] == list(range(8))
+    assert max(now.threshold.accuracy for now in ends if now.threshold) == threshold.accuracy
+
+
+def test_the_same_seed_trains_the_same_model(task: Task) -> None:
+    first, second = (train(small("order", epochs=2), task)[0].points for _ in range(2))
+    assert torch.equal(first, second)
+    other = train(replace(small("order", epochs=2), seed=1), task)[0].points
+    assert not torch.equal(first, other)
+
+
+def test_points_of_the_order_have_no_negative_coordinate(learned: Path) -> None:
+    assert checkpoint.load(learned).model.points.min() >= 0
+
+
+def test_a_false_pair_that_slipped_into_order_still_has_a_gradient() -> None:
+    above = torch.tensor([[0.5, 0.9]])
+    slack = torch.tensor([[0.3, 0.1]], requires_grad=True)
+    inside = distance_to_order(above + slack, above)
+    assert inside.item() == pytest.approx(-0.1)
+    inside.backward()  # type: ignore[no-untyped-call]
+    assert slack.grad is not None
+    assert slack.grad.tolist() == [[0, -1]]
+
+
+def test_outside_of_the_order_the_distance_is_the_root_of_the_violation() -> None:
+    draw = torch.Generator().manual_seed(0)
+    below, above = torch.rand(2, 100, 4, generator=draw)
+    found, expected = distance_to_order(below, above), violation(below, above).sqrt()
+    outside = expected > 0
+    torch.testing.assert_close(found[outside], expected[outside])
+    assert (found[~outside] <= 0).all()
+
+
+def test_training_knows_what_follows_from_its_edges() -> None:
+    edges = np.array([[3, 2], [2, 1], [2, 1], [1, 0]])
+    found = inferred(edges)
+    assert found[:4].tolist() == edges.tolist()
+    assert {tuple(pair) for pair in found[4:].tolist()} == {(3, 1), (3, 0), (2, 0)}
+
+
+def test_a_checkpoint_is_measured_like_the_model_it_holds(task: Task, learned: Path) -> None:
+    loaded = checkpoint.load(learned)
+    again = loaded.task()
+    assert np.array_equal(again.test.pairs, task.test.pairs)
+    assert np.array_equal(
+        loaded.model.penalties(task.test.pairs), loaded.model.penalties(again.test.pairs)
+    )
+    assert {path.name for path in learned.iterdir()} == {
+        "model.safetensors",
+        "concepts.json",
+        "config.json",
+    }
+
+
+def test_a_split_that_comes_out_differently_is_refused(learned: Path) -> None:
+    loaded = checkpoint.load(learned)
+    other = replace(loaded, withheld=replace(loaded.withheld, fingerprint="another"))
+    with pytest.raises(HypernymError, match="would not be fair: train the model again"):
+        other.task()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "concepts.json", "config.json"])
+def test_a_missing_or_damaged_file_is_named(learned: Path, tmp_path: Path, name: str) -> None:
+    for path in learned.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name).write_bytes((learned / name).read_bytes()[:-30])
+    with pytest.raises(HypernymError, match=r"damaged|does not hold"):
+        checkpoint.load(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(HypernymError, match=f"has no {name}"):
+        checkpoint.load(tmp_path)
+
+
+def test_points_of_other_concepts_are_refused(learned: Path, tmp_path: Path) -> None:
+    for path in learned.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "concepts.json").write_text('[["00000001", ["one"], ""]]')
+    with pytest.raises(HypernymError, match="does not hold the points"):
+        checkpoint.load(tmp_path)
+
+
+def test_ancestors_come_from_specific_to_general_and_are_mostly_known(learned: Path) -> None:
+    loaded = checkpoint.load(learned)
+    concept = loaded.taxonomy.senses("w0123")[0]
+    found = ancestors(loaded, concept, 10)
+    names = [loaded.taxonomy.concepts[one.concept].name for one in found]
+    assert "w0123" not in names
+    known = [name for name, one in zip(names, found, strict=True) if one.known]
+    assert known == sorted(known, key=len, reverse=True)
+    assert {"w", "w0"} <= set(known)
+    depth = loaded.model.depth()[[one.concept for one in found]]
+    assert (np.diff(depth) <= 0).all()
+    assert all(one.violation < loaded.threshold for one in found)
+    assert ancestors(loaded, concept, 1)[0].violation == min(one.violation for one in found)
+
+
+def test_adam_for_a_table_is_adam_when_every_row_is_touched() -> None:
+    draw = torch.Generator().manual_seed(0)
+    table = torch.rand(5, 3, generator=draw)
+    reference = table.clone().requires_grad_()
+    ours, theirs = TableAdam(table), torch.optim.Adam([reference], 0.1)
+    for _ in range(5):
+        gradient = torch.randn(5, 3, generator=draw)
+        reference.grad = gradient.clone()
+        theirs.step()
+        ours.step(torch.arange(5), gradient, 0.1)
+    torch.testing.assert_close(table, reference.detach())
+
+
+def test_adam_for_a_table_leaves_other_rows_alone() -> None:
+    table = torch.ones(4, 2)
+    TableAdam(table).step(torch.tensor([1, 3]), torch.ones(2, 2), 0.1)
+    assert table[[0, 2]].eq(1).all()
+    torch.testing.assert_close(table[[1, 3]], torch.full((2, 2), 0.9))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0},
+        {"dimension": 0},
+        {"margin": 0.0},
+        {"learning_rate": float("inf")},
+        {"specific": 2.0},
+    ],
+)
+def test_a_training_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"at least 1|above 0|a share"):
+        HypernymTraining(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,48 @@
+"""`hasse entailment` from a corpus to what it measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.models.entailment.corpora import sick, snli
+from tests.service.cli.shell import hasse
+from tests.tiny import tiny_checkpoint
+
+SMALL = ("--dimension", 24, "--word-dimension", 12, "--word-range", 1, "--batch-size", 8)
+
+
+@pytest.mark.parametrize("kind", ["snli", "sick"])
+def test_one_command_trains_and_one_measures(kind: str, tmp_path: Path) -> None:
+    corpus = snli(tmp_path / "snli_1.0") if kind == "snli" else sick(tmp_path / "SICK.txt")
+    out = tmp_path / "model"
+    trained = hasse("entailment", "train", corpus, "--out", out, *SMALL, "--epochs", 3)
+    assert trained.status == 0, trained.err
+    assert "epoch 3 of 3" in trained.err
+    assert ("3 without a label" if kind == "snli" else "measured on TRIAL") in trained.err
+    found = json.loads(hasse("entailment", "evaluate", corpus, "--model", out, "--json").out)
+    assert found["comparison"] == "order"
+    assert found["model"]["low"] <= found["model"]["accuracy"] <= found["model"]["high"]
+    assert found["model"]["pairs"] == found["majority"]["pairs"]
+    shown = hasse("entailment", "evaluate", corpus, "-m", out)
+    assert "majority class" in shown.out
+
+
+def test_a_retrieval_checkpoint_can_start_it(tmp_path: Path) -> None:
+    corpus, start = snli(tmp_path / "snli"), tiny_checkpoint(tmp_path / "start")
+    command = ("entailment", "train", corpus, "--start", start, "--out", tmp_path / "model")
+    trained = hasse(*command, "--epochs", 0)
+    assert trained.status == 0, trained.err
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+    assert "cannot start" in hasse(*command, "--comparison", "symmetric").error
+
+
+def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "model")
+    assert "SNLI's folder" in hasse("entailment", "train", tmp_path / "x", *out).error
+    corpus = snli(tmp_path / "snli")
+    assert "above 0" in hasse("entailment", "train", corpus, *out, "--margin", 0).error
+    wrong = hasse("entailment", "evaluate", corpus, "--model", tmp_path)
+    assert "no model of entailment" in wrong.error
