@@ -59,12 +59,17 @@ class Admission:
                 deadline, `late` when the deadline passed during the work.
         """
         admitted = False
+        arrived = perf_counter()
         try:
             async with asyncio.timeout(self._deadline):
                 with stages.measure("queue"):
-                    await self._acquire()
-                admitted = True
+                    had_to_wait = await self._acquire()
                 start = perf_counter()
+                if had_to_wait and start - arrived + self._mean_seconds > self._deadline:
+                    # Work that nobody will wait for keeps others from theirs.
+                    self._release()
+                    raise self._busy()
+                admitted = True
                 try:
                     yield
                 finally:
@@ -79,10 +84,11 @@ class Admission:
                 ) from None
             raise self._busy() from None
 
-    async def _acquire(self) -> None:
+    async def _acquire(self) -> bool:
+        """Return when there is a place, and whether it had to be waited for."""
         if self._has_room():
             self._active += 1
-            return
+            return False
         refusal = self.refusal()
         if refusal is not None:
             raise refusal
@@ -96,6 +102,7 @@ class Admission:
             elif turn in self._waiting:
                 self._waiting.remove(turn)
             raise
+        return True
 
     def _release(self) -> None:
         while self._waiting:

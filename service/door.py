@@ -2,8 +2,8 @@
 
 A search that would be refused is refused when its head has come: before its body is read, before
 there is a task or a route for it. Such refusals have a rate of their own. A connection that was
-refused is read again when its turn comes, so that clients who do not wait as `Retry-After` asks
-cannot keep the service from those it let in.
+refused is read again when its turn comes, at the latest when `Retry-After` has passed, so that
+clients who do not wait for it cannot keep the service from those it let in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from service.edge import SECURITY_HEADERS, Record, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
 
-_LONGEST_WAIT = 1.0  # what the shortest `Retry-After` asks for
 _SHORTEST_WAIT = 0.002  # less is not worth a timer
 _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
 _HEAD = b"".join(
@@ -33,16 +32,18 @@ _HEAD = b"".join(
 
 
 class Pace:
-    """Spreads refusals over time: at most so many a second, none put off by more than a second."""
+    """Spreads refusals over time: so many a second, none put off longer than is said to it."""
 
     def __init__(self, per_second: float) -> None:
         self._interval = 1 / per_second
         self._next = 0.0
 
-    def wait(self, now: float) -> float:
+    def wait(self, now: float, longest: float) -> float:
         """Return for how long a client that is refused now should not be read, in seconds."""
-        self._next = max(now, min(self._next + self._interval, now + _LONGEST_WAIT))
-        return self._next - now
+        self._next = max(now, self._next + self._interval)
+        wait = min(self._next - now, longest)
+        self._next = now + wait
+        return wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Door(HttpToolsProtocol):
         super().__init__(*args, **given)
         self._refused = False  # the request that is being received
         self._last = False  # the connection ends with it
+        self._asked_to_wait = 0
         self._waiting: asyncio.TimerHandle | None = None
         self._discarding: asyncio.TimerHandle | None = None
 
@@ -126,6 +128,7 @@ class Door(HttpToolsProtocol):
             or self.expect_100_continue
             or not self.parser.should_keep_alive()
         )
+        self._asked_to_wait = error.retry_after or 0
         request_id = request_id_of(self.headers)
         body = problem_body(error, request_id)
         head = [STATUS_LINE[error.kind.status]]
@@ -154,7 +157,7 @@ class Door(HttpToolsProtocol):
             self._discarding = None
 
     def _pause(self) -> None:
-        wait = self.keeper.pace.wait(self.loop.time())
+        wait = self.keeper.pace.wait(self.loop.time(), self._asked_to_wait)
         if wait > _SHORTEST_WAIT:
             self.flow.pause_reading()
             self._waiting = self.loop.call_later(wait, self._resume)

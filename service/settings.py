@@ -80,7 +80,7 @@ class Settings(BaseSettings):
         gt=0,
         description=(
             "Refusals for want of room that are answered without delay; clients that ask again "
-            "sooner wait up to a second."
+            "sooner wait for as long as `Retry-After` asks."
         ),
     )
     caption_batch: int = Field(

@@ -8,6 +8,7 @@ picture's does; nothing is drawn.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.build import build
+from index.catalog import FORMAT
 from index.terms import CaptionRow, ImageRow, ModelIdentity
 from models import checkpoint
 from models.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
@@ -36,9 +38,10 @@ def collection(folder: Path, rows: int) -> Path:
     """Build an index of `rows` images with a caption each below `folder`, unless it is there."""
     place, note = folder / f"rows-{rows}", folder / f"rows-{rows}.json"
     built_in = checkpoint.load(checkpoint.pretrained())
-    made_of = {"rows": rows, "model": built_in.fingerprint}
+    made_of = {"rows": rows, "model": built_in.fingerprint, "format": FORMAT}
     if note.exists() and json.loads(note.read_text()) == made_of:
         return place
+    shutil.rmtree(place, ignore_errors=True)  # of another model or format, or not finished
     texts = captions(min(_SCENES, rows))
     below = built_in.model.encode_captions(texts)
     scenes = below.reshape(-1, CAPTIONS_PER_IMAGE, below.shape[1]).max(axis=1)

@@ -155,3 +155,27 @@ def test_a_wait_that_would_outlast_the_deadline_is_not_begun() -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     asyncio.run(main())
+
+
+def test_a_turn_that_comes_too_late_for_an_answer_is_not_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("service.admission.perf_counter", lambda: now)
+
+    async def main() -> None:
+        nonlocal now
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=11))
+        for at in range(2):  # each takes its time, so the mean is known to be some seconds
+            tasks = [guests.come(10 * at), guests.come(10 * at + 1)]
+            await settled()
+            now += 40.0 if at == 0 else 8.0
+            guests.doors[10 * at].set()
+            guests.doors[10 * at + 1].set()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert results[0] is None
+        assert isinstance(results[1], ServiceError)
+        assert results[1].reason == "busy"
+        assert (guests.admission.in_flight, guests.admission.waiting) == (0, 0)
+
+    asyncio.run(main())
