@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from index.catalog import FORMAT
+from index.segment import MANIFEST, POINTS, Segment
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Kind, ModelIdentity
 
@@ -26,7 +27,11 @@ class SegmentInfo:
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """What an index holds; `bytes` are those of the segments' files."""
+    """What an index holds; `bytes` are those of the segments' files.
+
+    `resident` are those that a certified search reads over and over: all but the points of
+    segments that have bounds, of which it reads a few rows.
+    """
 
     folder: Path
     model: ModelIdentity
@@ -35,6 +40,7 @@ class IndexInfo:
     images: int
     captions: int
     bytes: int
+    resident: int
     segments: tuple[SegmentInfo, ...]
 
 
@@ -49,8 +55,15 @@ def describe(folder: Path, snapshot: Snapshot) -> IndexInfo:
         snapshot.live("image"),
         snapshot.live("caption"),
         sum(segment.bytes for segment in segments),
+        sum(_resident(live.segment) for live in snapshot.segments),
         segments,
     )
+
+
+def _resident(segment: Segment) -> int:
+    files = segment.record.files
+    unread = {MANIFEST} if segment.bounds is None else {MANIFEST, POINTS}
+    return sum(file.bytes for name, file in files.items() if name not in unread)
 
 
 def _segment_info(live: LiveSegment) -> SegmentInfo:

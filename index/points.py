@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -158,6 +159,15 @@ class GrowingArray:
                 "shape": (self.rows, *self.shape),
             },
         )
+
+
+def let_go(array: NDArray[Any]) -> None:
+    """Return the memory of a mapped array to the system; what is read again comes back."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, mmap.mmap):
+        owner.madvise(mmap.MADV_DONTNEED)
 
 
 def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -33,7 +33,7 @@ from index.errors import (
 )
 from index.info import IndexInfo, describe
 from index.loading import Loader
-from index.points import checked_ids
+from index.points import checked_ids, let_go
 from index.query import Answer, Query, checked_queries
 from index.scan import Workers
 from index.search import search
@@ -300,6 +300,16 @@ class Index:
     def path_of(self, image: ImageRow) -> Path:
         """Return where the picture of an image is."""
         return self.folder / image.path
+
+    def let_go(self) -> None:
+        """Return the memory of points that were read to the system.
+
+        A certified search needs the codes; of the points it reads a few rows, each of which the
+        system maps with its neighbours, so that in time all of them would be counted as ours.
+        """
+        for live in self._snapshot.segments:
+            if live.segment.bounds is not None:
+                let_go(live.segment.points)
 
     def info(self) -> IndexInfo:
         """Say what the index holds."""

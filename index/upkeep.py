@@ -1,4 +1,4 @@
-"""A thread that merges segments in the background, out of the way of searches."""
+"""A thread that merges segments and returns memory in the background, behind searches."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ class Upkeep:
             try:
                 while self._merged():
                     pass
+                self._index.let_go()
             except _Closing:
                 return
             except IndexLockedError:

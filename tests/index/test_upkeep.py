@@ -94,3 +94,19 @@ def test_what_goes_wrong_is_said_once_and_tried_again(
         assert done.wait(60)
         upkeep.close()
     assert [str(error) for error in said] == ["no room"]
+
+
+def test_memory_of_points_is_returned_and_answers_stay_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.segment.BOUNDS_FROM_BYTES", 1)
+    monkeypatch.setattr("index.points._READ_BYTES", 0)
+    with Index.create(tmp_path / "i", model(), threads=1) as index:
+        index.add(images(range(40)), POINTS)
+        before = index.search("image", POINTS[0], 10)
+        index.let_go()
+        after = index.search("image", POINTS[0], 10)
+        assert after.ids.tolist() == before.ids.tolist()
+        assert after.violations.tolist() == before.violations.tolist()
+        info = index.info()
+        assert 0 < info.resident < info.bytes - POINTS.nbytes
