@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.search.report import machine, table
 from index.build import build
 from index.compaction import everything
 from index.store import Index
@@ -48,6 +47,7 @@ def main() -> None:
     asked = parser.parse_args()
     # Not above: torch comes with it, and the process that serves is measured without.
     from benchmarks.search import source
+    from benchmarks.search.report import machine, table
 
     points = source.load(asked.points)
     lines: list[tuple[str, str]] = []
