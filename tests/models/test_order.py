@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import order
 from models.order import join, meet, pairwise_violation, precedes, violation
@@ -92,7 +93,7 @@ def test_tolerance_overlooks_a_small_shortfall() -> None:
 def test_pairwise_equals_the_plain_cube_in_blocks_of_any_size(
     monkeypatch: pytest.MonkeyPatch, block: int, b: int, c: int, n: int
 ) -> None:
-    monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(order, "BLOCK_ELEMENTS", {"cpu": block})
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.rand(rows, n, generator=generator) for rows in (b, c))
     np.testing.assert_allclose(
@@ -104,7 +105,7 @@ def test_pairwise_equals_the_plain_cube_in_blocks_of_any_size(
 def test_the_pairwise_gradient_is_that_of_the_formula(
     monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(order, "BLOCK_ELEMENTS", {"cpu": block})
     generator = torch.Generator().manual_seed(1)
     x = torch.rand(4, 6, generator=generator, dtype=torch.double, requires_grad=True)
     y = torch.rand(3, 6, generator=generator, dtype=torch.double, requires_grad=True)
@@ -116,22 +117,23 @@ def test_the_pairwise_gradient_is_that_of_the_formula(
         torch.testing.assert_close(mine, theirs)
 
 
-def test_the_cube_never_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cube_never_exists_forward_or_backward(monkeypatch: pytest.MonkeyPatch) -> None:
     largest = 0
-    subtract = torch.Tensor.__sub__
 
-    def watch(a: Tensor, b: Tensor) -> Tensor:
-        nonlocal largest
-        result = subtract(a, b)
-        largest = max(largest, result.numel())
-        return result
+    class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            nonlocal largest
+            result = func(*args, **(kwargs or {}))
+            for out in result if isinstance(result, tuple) else (result,):
+                largest = max(largest, out.untyped_storage().nbytes() // out.element_size())
+            return result
 
-    monkeypatch.setattr(order, "BLOCK_ELEMENTS", 4096)
-    monkeypatch.setattr(torch.Tensor, "__sub__", watch)
+    monkeypatch.setattr(order, "BLOCK_ELEMENTS", {"cpu": 4096})
     x = torch.rand(50, 64, requires_grad=True)
     y = torch.rand(70, 64, requires_grad=True)
-    torch.autograd.grad(pairwise_violation(x, y).sum(), (x, y))
-    assert 0 < largest <= 4096
+    with Watch():  # type: ignore[no-untyped-call]
+        torch.autograd.grad(pairwise_violation(x, y).sum(), (x, y))
+    assert 0 < largest <= y.numel(), "nothing is larger than the points themselves"
 
 
 def test_points_of_different_dimensions_are_refused() -> None:

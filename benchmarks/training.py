@@ -1,0 +1,350 @@
+"""How fast is an epoch, beside the plain PyTorch way of doing the same?
+
+    python -m benchmarks.training [--steps 8] [--threads 1] [--device cpu]
+
+The plain way is that of the VSE family: `torch.nn.GRU` over padded batches, the last state
+gathered, the cube of differences broadcast, clamped, squared and summed, the hinge as a matrix,
+autograd for all of it. Ours is `hasse train` itself, by the preset `order`, in float32 and with
+products in bfloat16. All start from the same weights and see the same batches, and the run fails
+unless their losses agree step by step. They take turns, so that all meet the same load, and the
+median step is what counts.
+
+Captions are made up: lengths as in Flickr8k (11 words on average), words by Zipf's law, features
+that depend on the words. Seconds are of the clock and of the processor; with one thread, the
+second says what an idle machine would take. The share of the peak is that of the matrix products'
+arithmetic in the fastest square product of their type, measured in the same run.
+
+The second table is the memory that the score, the loss and their gradient need at their peak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from models.datasets import Caption, Dataset, Image
+from models.inputs import FeatureInput
+from models.loss import ranking_loss
+from models.model import OrderEmbedding
+from models.order import pairwise_violation
+from models.presets import PRESETS
+from models.trainer import Progress, TrainingConfig, TrainingStopped, train
+from models.vocabulary import PADDING, Vocabulary
+
+WORDS, FEATURES, BACKBONE = 8000, 1280, "mobilenet_v2"
+EPOCH = 30_000  # captions; Flickr8k has as many to train on
+# Losses of one step may differ by this share: float32 by the order of sums, bfloat16 by rounding.
+Precision = Literal["float32", "bfloat16"]
+TOLERANCE: dict[Precision, float] = {"float32": 1e-3, "bfloat16": 2e-2}
+MEGABYTE = 1 << 20
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A dataset of one caption to an image, and features of the images."""
+
+    dataset: Dataset
+    features: NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class Steps:
+    """What was seen of a contender: per step the loss, and seconds by two clocks."""
+
+    losses: list[float] = field(default_factory=list)
+    clock: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+
+
+class Watched(FeatureInput):
+    """Features that remember which rows were asked for in training."""
+
+    seen: list[Rows]
+
+    def points(
+        self, model: OrderEmbedding, rows: Rows, augment: np.random.Generator | None = None
+    ) -> Tensor:
+        """Note the rows and project their features."""
+        if augment is not None:
+            self.seen.append(rows)
+        return FeatureInput.points(self, model, rows, augment)
+
+
+class Plain(nn.Module):
+    """The two encoders as the VSE family writes them, with the weights of one of ours."""
+
+    def __init__(self, model: OrderEmbedding) -> None:
+        super().__init__()
+        ours = model.captions
+        words, width = ours.embedding.weight.shape
+        self.embedding = nn.Embedding(words, width, padding_idx=PADDING)
+        self.embedding.load_state_dict(ours.embedding.state_dict())
+        self.gru = nn.GRU(width, model.config.dimension, batch_first=True)
+        names = ("input_weight", "recurrent_weight", "input_bias", "recurrent_bias")
+        theirs = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+        with torch.no_grad():
+            for name, their in zip(names, theirs, strict=True):
+                getattr(self.gru, their).copy_(getattr(ours.gru, name))
+        self.projection = nn.Linear(model.images.projection.in_features, model.config.dimension)
+        self.projection.load_state_dict(model.images.projection.state_dict())
+
+    def forward(self, features: Tensor, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Return image and caption points: (B, F), (B, T), (B,) -> (B, N), (B, N)."""
+        states, _ = self.gru(self.embedding(tokens))  # (B, T, N)
+        last = states[torch.arange(len(tokens)), lengths - 1]
+        image = self.projection(normalize(features, dim=-1))
+        return normalize(image, dim=-1).abs(), normalize(last, dim=-1).abs()
+
+
+def plain_violation(images: Tensor, captions: Tensor) -> Tensor:
+    """Return all violations by broadcasting: (B, N), (C, N) -> (B, C)."""
+    return (captions[None] - images[:, None]).clamp(min=0).pow(2).sum(2)
+
+
+def plain_loss(penalty: Tensor, margin: float) -> Tensor:
+    """Sum the hinge over all contrastive pairs: (B, B) -> scalar."""
+    true = penalty.diag()
+    others = 1 - torch.eye(len(penalty), device=penalty.device)
+    by_image = (margin + true[:, None] - penalty).clamp(min=0) * others
+    by_caption = (margin + true[None] - penalty).clamp(min=0) * others
+    return by_image.sum() + by_caption.sum()
+
+
+def make(captions: int) -> Material:
+    """Make up captions and the features of their images."""
+    draw = np.random.default_rng(0)
+    share = 1 / np.arange(1, WORDS + 1)
+    lengths = np.clip(draw.normal(11, 3.5, captions).round(), 3, 30).astype(int)
+    meaning = draw.standard_normal((WORDS, FEATURES), dtype=np.float32)
+    features = draw.standard_normal((captions, FEATURES), dtype=np.float32)
+    images = []
+    for row, length in enumerate(lengths):
+        chosen = draw.choice(WORDS, length, p=share / share.sum())
+        features[row] += meaning[chosen].mean(0) * 3
+        text = " ".join(f"w{word}" for word in chosen)
+        name = f"{row}.jpg"
+        images.append(Image(row, name, Path(name), captions=(Caption(row, row, text),)))
+    return Material(Dataset("made up", tuple(images)), np.maximum(features, 0))
+
+
+def config_of(precision: Precision) -> TrainingConfig:
+    """Return the preset `order` on the features of this benchmark."""
+    paper = PRESETS["order"].config
+    return replace(paper, model=replace(paper.model, backbone=BACKBONE), precision=precision)
+
+
+def ours(
+    material: Material, precision: Precision, steps: int, device: str
+) -> tuple[Steps, list[Rows]]:
+    """Train for some steps; return what was seen and the rows of each batch."""
+    images = Watched(np.arange(len(material.dataset)), material.features)
+    object.__setattr__(images, "seen", [])
+    found = Steps()
+    began: list[tuple[float, float]] = []
+
+    def stop() -> bool:
+        _wait(device)
+        began.append((time.perf_counter(), time.process_time()))
+        return len(began) > steps
+
+    def report(progress: Progress) -> None:
+        _wait(device)
+        found.clock.append(time.perf_counter() - began[-1][0])
+        found.processor.append(time.process_time() - began[-1][1])
+        found.losses.append(progress.loss * progress.step - sum(found.losses))
+
+    data = (material.dataset, images)
+    with tempfile.TemporaryDirectory() as folder, suppress(TrainingStopped):
+        train(
+            config_of(precision),
+            "benchmark",
+            Path(folder),
+            data,
+            data,
+            device=device,
+            report=report,
+            stop=stop,
+        )
+    return found, images.seen
+
+
+def plain(material: Material, batches: list[Rows], device: str) -> Steps:
+    """Train on the same batches from the same weights, the plain way."""
+    config = config_of("float32")
+    texts = [caption.text for caption in material.dataset.captions]
+    vocabulary = Vocabulary.build(texts, config.min_word_count)
+    torch.manual_seed(config.seed)
+    model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
+    network = Plain(model).to(device)
+    weights = list(network.parameters())
+    optimizer = torch.optim.Adam(weights, config.learning_rate)
+    found = Steps()
+    for rows in batches:
+        _wait(device)
+        clock, processor = time.perf_counter(), time.process_time()
+        tokens, lengths = model.tokens([texts[row] for row in rows])
+        features = torch.from_numpy(material.features[rows]).to(device)
+        points = network(features, tokens.to(device), lengths.to(device))
+        loss = plain_loss(plain_violation(*points), config.margin)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for weight in weights:
+            torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
+        optimizer.step()
+        found.losses.append(float(loss.detach()) / len(rows))
+        _wait(device)
+        found.clock.append(time.perf_counter() - clock)
+        found.processor.append(time.process_time() - processor)
+    return found
+
+
+def products(material: Material, batches: list[Rows]) -> float:
+    """Count the operations in the matrix products of an average step, padding left out."""
+    model = config_of("float32").model
+    captions = [caption.text for caption in material.dataset.captions]
+    words = np.mean([sum(len(captions[row].split()) + 1 for row in rows) for rows in batches])
+    gates = words * 3 * model.dimension * (model.word_dimension + model.dimension)
+    image = len(batches[0]) * FEATURES * model.dimension
+    # Forward, then the gradients of input and weight; features need no gradient.
+    return float(2 * (3 * gates + 2 * image))
+
+
+def peak(dtype: torch.dtype, device: str, size: int = 2048) -> float:
+    """Return the operations a second of the best of some square products."""
+    a = torch.randn(size, size, device=device).to(dtype)
+    best = float("inf")
+    for _ in range(6):
+        _wait(device)
+        start = time.process_time() if device == "cpu" else time.perf_counter()
+        a @ a
+        _wait(device)
+        now = time.process_time() if device == "cpu" else time.perf_counter()
+        best = min(best, now - start)
+    return 2 * size**3 / best * (1 if device != "cpu" else torch.get_num_threads())
+
+
+def memory_of(work: Callable[[], None], device: str) -> float | None:
+    """Return the megabytes that some work takes at its peak; None where that cannot be told."""
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        work()
+        return (torch.cuda.max_memory_allocated() - before) / MEGABYTE
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # what was freed before must not be had for nothing
+        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again
+        before = _resident("VmRSS")
+        work()
+        return (_resident("VmHWM") - before) / 1024
+    except (OSError, AttributeError):
+        return None
+
+
+def _resident(key: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
+
+
+def _wait(device: str) -> None:
+    if device != "cpu":
+        torch.cuda.synchronize()
+
+
+def score_and_loss(b: int, c: int, way: str, device: str) -> Callable[[], None]:
+    """Return the work of scoring B images with C captions, and its gradient."""
+    draw = torch.Generator().manual_seed(0)
+    x, y = (
+        normalize(torch.rand(rows, 1024, generator=draw), dim=-1).to(device).requires_grad_()
+        for rows in (b, c)
+    )
+    owners = torch.arange(c, device=device) % b
+    true = owners[None] == torch.arange(b, device=device)[:, None]
+
+    def work() -> None:
+        penalty = plain_violation(x, y) if way == "plain" else pairwise_violation(x, y)
+        torch.autograd.grad(ranking_loss(penalty, owners, true, 0.05), (x, y))
+
+    return work
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--steps", type=int, default=8, help="of a round, each contender")
+    parser.add_argument("--rounds", type=int, default=2, help="how often they take turns")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    device: str = options.device
+
+    material = make(EPOCH)
+    found: dict[str, Steps] = {}
+    for _ in range(options.rounds):
+        for precision in TOLERANCE:
+            seen, batches = ours(material, precision, options.steps, device)
+            _add(found, precision, seen)
+        _add(found, "plain", plain(material, batches, device))
+    for precision, tolerance in TOLERANCE.items():
+        np.testing.assert_allclose(
+            found[precision].losses, found["plain"].losses, rtol=tolerance, err_msg=precision
+        )
+
+    work = products(material, batches)
+    steps = EPOCH / len(batches[0])
+    print(
+        f"{'':<16}{'epoch, s':>10}{'processor, s':>14}{'faster':>8}{'(processor)':>13}"
+        f"{'of peak':>9}{'last loss':>11}"
+    )
+    slow = [statistics.median(v) for v in (found["plain"].clock, found["plain"].processor)]
+    for name in ("plain", *TOLERANCE):
+        seen = found[name]
+        clock, processor = statistics.median(seen.clock), statistics.median(seen.processor)
+        dtype = torch.bfloat16 if name == "bfloat16" else torch.float32
+        spent = processor if device == "cpu" else clock
+        share = work / spent * (options.threads if device == "cpu" else 1) / peak(dtype, device)
+        label = "plain PyTorch" if name == "plain" else f"ours, {name}"
+        print(
+            f"{label:<16}{steps * clock:>10.1f}{steps * processor:>14.1f}"
+            f"{slow[0] / clock:>7.1f}x{slow[1] / processor:>12.1f}x{share:>9.0%}"
+            f"{seen.losses[-1]:>11.3f}"
+        )
+    print(f"\n{'images x captions':<20}{'plain, MB':>12}{'ours, MB':>12}")
+    for b, c in ((64, 64), (128, 128), (128, 512), (256, 256)):
+        used = [memory_of(score_and_loss(b, c, way, device), device) for way in ("ours", "plain")]
+        cells = [f"{megabytes:.0f}" if megabytes is not None else "?" for megabytes in used]
+        print(f"{f'{b} x {c}':<20}{cells[1]:>12}{cells[0]:>12}")
+    print(
+        f"\nan epoch of {EPOCH:,} captions from the median of {len(found['plain'].clock)} steps of "
+        f"128; N = 1024; losses agree within {TOLERANCE['float32']:.1%} and "
+        f"{TOLERANCE['bfloat16']:.0%}; torch {torch.__version__}, {options.threads} threads, "
+        f"{device if device != 'cpu' else platform.machine()}"
+    )
+
+
+def _add(found: dict[str, Steps], name: str, seen: Steps) -> None:
+    kept = found.setdefault(name, Steps())
+    kept.losses += seen.losses
+    kept.clock += seen.clock[1:]  # the first step sets things up
+    kept.processor += seen.processor[1:]
+
+
+if __name__ == "__main__":
+    main()
