@@ -34,6 +34,8 @@ class SentenceConfig:
         word_dimension: the dimension of a word vector.
         word_range: word vectors start uniform between minus and plus this.
         max_words: words of a sentence beyond this many are not read.
+        unit: whether points of the order have unit length, as the paper's have. Of two points
+            of one length neither is above the other, so the order is learned better without.
     """
 
     comparison: Comparison = "order"
@@ -41,6 +43,7 @@ class SentenceConfig:
     word_dimension: int = 300
     word_range: float = 0.1
     max_words: int = 100
+    unit: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no model can have (ValueError)."""
@@ -53,7 +56,7 @@ class SentenceConfig:
 
 
 class SentenceEmbedding(nn.Module):
-    """Points of sentences: of unit length, and without negative coordinates for the order."""
+    """Points of sentences: without negative coordinates for the order, else of unit length."""
 
     def __init__(self, config: SentenceConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -72,8 +75,10 @@ class SentenceEmbedding(nn.Module):
         lengths = torch.tensor([len(row) for row in tokens])
         padded = pad_sequence(list(tokens), batch_first=True, padding_value=PADDING)
         device = self.captions.embedding.weight.device
-        unit = normalize(self.captions(padded.to(device), lengths), dim=-1)
-        return unit if self.config.comparison == "symmetric" else unit.abs()
+        state: Tensor = self.captions(padded.to(device), lengths)
+        if self.config.unit or self.config.comparison == "symmetric":
+            state = normalize(state, dim=-1)
+        return state if self.config.comparison == "symmetric" else state.abs()
 
     def compare(self, premises: Tensor, hypotheses: Tensor) -> Tensor:
         """Return the penalty of pairs of points: (B, N), (B, N) -> (B,); 0 is entailed."""

@@ -19,7 +19,7 @@ from models.vocabulary import SPECIAL, Vocabulary
 
 @dataclass(frozen=True, slots=True)
 class EntailmentTraining:
-    """How to train; the defaults are the paper's (section 5.3), the margin, which it does not give.
+    """How to train; the defaults are the paper's (section 5.3), but that points have any length.
 
     Attributes:
         epochs: passes over the pairs; 0 takes the starting point as it is and only chooses the
@@ -35,7 +35,7 @@ class EntailmentTraining:
     epochs: int = 10
     batch_size: int = 128
     learning_rate: float = 1e-3
-    margin: float = 0.5
+    margin: float = 1.0
     clip_norm: float = 2.0
     seed: int = 0
 

@@ -43,10 +43,10 @@ class HypernymTraining:
     comparison: Comparison = "order"
     dimension: int = 50
     margin: float = 1.0
-    epochs: int = 12
+    epochs: int = 10
     batch_size: int = 2000
-    negatives: int = 2
-    specific: float = 0.8
+    negatives: int = 4
+    specific: float = 0.95
     learning_rate: float = 0.05
     seed: int = 0
 

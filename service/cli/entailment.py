@@ -72,7 +72,15 @@ def train(
     learning_rate: Annotated[float, typer.Option(help="Adam's.")] = 1e-3,
     margin: Annotated[
         float, typer.Option(help="How far a pair that does not follow is kept from following.")
-    ] = 0.5,
+    ] = 1.0,
+    unit: Annotated[
+        bool,
+        typer.Option(
+            "--unit",
+            help="Keep points at length one, as the paper does: better with --epochs 0, for a "
+            "start that was trained so, and worse else.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="The same seed trains the same model.")] = 0,
 ) -> None:
     """Learn an order of sentences from pairs that are labelled as following or not.
@@ -95,7 +103,7 @@ def train(
     pairs = read(corpus)
     _describe(pairs)
     try:
-        shape = SentenceConfig(comparison, dimension, word_dimension, word_range)
+        shape = SentenceConfig(comparison, dimension, word_dimension, word_range, unit=unit)
         config = learning.EntailmentTraining(
             shape, epochs, batch_size, learning_rate, margin, seed=seed
         )
