@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 ROWS = (10_000, 30_000, 120_000, 1_000_000, 10_000_000)
+BESIDE = ("flat", "torch", "ivf", "hnsw", "usearch")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,6 +43,13 @@ def main(arguments: list[str] | None = None) -> int:
         choices=("image", "caption"),
         default=("image", "caption"),
         help="what is searched: images by caption, captions by image",
+    )
+    parser.add_argument(
+        "--beside",
+        nargs="+",
+        choices=BESIDE,
+        default=BESIDE,
+        help="which other engines to build and measure",
     )
     parser.add_argument("--threads", type=int, default=1, help="for every contender alike")
     parser.add_argument(

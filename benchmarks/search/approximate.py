@@ -5,7 +5,6 @@ Each has a setting that trades time for recall; `benchmarks.search.tuning` turns
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +13,7 @@ import numba as _numba
 import numpy as np
 
 from benchmarks.search.kernels import violations
+from benchmarks.search.rounds import Clock
 from index.hits import best
 from index.terms import Ids, Kind, Points
 
@@ -90,7 +90,7 @@ class Lists(Reranked):
 
     name = "FAISS IVF"
 
-    def __init__(self, points: Points, kind: Kind, k: int, threads: int) -> None:
+    def __init__(self, points: Points, kind: Kind, k: int, threads: int, clock: Clock) -> None:
         super().__init__(points, kind, k, threads)
         rows, dimension = points.shape
         self.lists = max(1, round(4 * rows**0.5))
@@ -100,12 +100,12 @@ class Lists(Reranked):
         self._index.cp.spherical = True
         self._index.cp.niter = ROUNDS
         self._index.cp.min_points_per_centroid = 1
-        began = time.perf_counter()
+        began = clock()
         sample = min(rows, TRAINING_ROWS_PER_LIST * self.lists)
         chosen = np.random.default_rng(0).choice(rows, sample, replace=False)
         self._index.train(points[np.sort(chosen)])
         self._index.add(points)
-        self.build_seconds = time.perf_counter() - began
+        self.build_seconds = clock() - began
         self.set(1, k)
 
     def set(self, effort: int, count: int) -> None:
@@ -133,7 +133,7 @@ class USearch:
 
     name = "USearch, numba metric"
 
-    def __init__(self, points: Points, kind: Kind, k: int, threads: int) -> None:
+    def __init__(self, points: Points, kind: Kind, k: int, threads: int, clock: Clock) -> None:
         """Build the graph.
 
         Raises:
@@ -156,9 +156,9 @@ class USearch:
                 signature=usearch.MetricSignature.ArrayArray,
             ),
         )
-        began = time.perf_counter()
+        began = clock()
         self._index.add(np.arange(rows, dtype=np.uint64), points, threads=threads)
-        self.build_seconds = time.perf_counter() - began
+        self.build_seconds = clock() - began
         self.set(k)
 
     def set(self, effort: int) -> None:

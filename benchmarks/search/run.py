@@ -39,6 +39,7 @@ def run(options: argparse.Namespace, command: str) -> int:
         k=options.k,
         batch=options.batch,
         threads=options.threads,
+        beside=tuple(options.beside),
         queries=options.queries,
         checked=options.checked,
         seconds=options.seconds,

@@ -36,6 +36,7 @@ MODES: tuple[Mode, ...] = ("exact", "certified", "fast")
 class Settings:
     """What all trials of a run have in common.
 
+    `beside` names the other engines that take part: flat, torch, ivf, hnsw, usearch.
     `graph_rows`: no graph is built over more rows, because that takes hours. `seconds`: time for
     each contender, once for single queries and once for batches. `clock` is "wall", or "processor"
     where others keep the cores busy: with one thread, both say the same on a machine at rest.
@@ -44,6 +45,7 @@ class Settings:
     k: int = 10
     batch: int = 32
     threads: int = 1
+    beside: tuple[str, ...] = ("flat", "torch", "ivf", "hnsw", "usearch")
     queries: int = 128
     checked: int = 8
     seconds: float = 4.0
@@ -219,43 +221,52 @@ def _others(
 ) -> tuple[list[Contender], dict[str, str]]:
     """Build the contenders that are not ours, as far as the memory allows; say who is absent."""
     dimension, k, threads = growth.real.shape[1], settings.k, settings.threads
-    graphs = rows <= settings.graph_rows
-    # Points in FAISS, as bytes in lists, and, with a graph, once more in USearch.
-    needed = rows * dimension * (4 + 1 + (4 if graphs else 0))
+    small, beside = rows <= settings.graph_rows, settings.beside
+    # Points in FAISS, as bytes in lists, and once more in USearch.
+    needed = rows * dimension * (4 + ("ivf" in beside) + 4 * (small and "usearch" in beside))
     if needed > 0.8 * _available():
         return [], {"all others": f"they need {needed / 1e9:.0f} GB of memory"}
     flat = faiss.IndexFlatIP(dimension)
-    graph = faiss.IndexHNSW(flat, LINKS) if graphs else flat
+    linked = small and "hnsw" in beside
+    graph = faiss.IndexHNSW(flat, LINKS) if linked else flat
     spent = 0.0
-    tell("FAISS HNSW: building" if graphs else "faiss.IndexFlatIP: building")
+    tell("FAISS HNSW: building" if linked else "faiss.IndexFlatIP: building")
     for _, block in growth.blocks(rows):
-        began = time.perf_counter()
+        began = settings.seconds_now()
         graph.add(block)
-        spent += time.perf_counter() - began
+        spent += settings.seconds_now() - began
     points = faiss.rev_swig_ptr(flat.get_xb(), rows * dimension).reshape(rows, dimension)
-    contenders: list[Contender] = [Flat(flat, k), PlainTorch(points, kind, k)]
+    contenders: list[Contender] = []
     absent: dict[str, str] = {}
-    tell("FAISS IVF: building and tuning")
-    lists = Lists(points, kind, k, threads)
-    if not tune_lists(lists, queries, truth, wanted, settings.seconds_now):
-        absent["FAISS IVF"] = f"does not reach the recall {wanted:.3f}; the row says what it does"
-    contenders.append(lists)
-    if not graphs:
-        reason = f"not built over more than {settings.graph_rows:,} rows (--graph-rows)"
-        return contenders, absent | {Graph.name: reason, USearch.name: reason}
-    grown: list[Graph | USearch] = [Graph(graph, spent, points, kind, k, threads)]
-    tell("USearch: building")
-    try:
-        grown.append(USearch(points, kind, k, threads))
-    except ImportError:
-        absent[USearch.name] = "not installed: pip install 'hasse[bench]'"
+    if "flat" in beside:
+        contenders.append(Flat(flat, k))
+    if "torch" in beside:
+        contenders.append(PlainTorch(points, kind, k))
+    low = f"does not reach the recall {wanted:.3f}; the row says what it does"
+    if "ivf" in beside:
+        tell("FAISS IVF: building and tuning")
+        lists = Lists(points, kind, k, threads, settings.seconds_now)
+        if not tune_lists(lists, queries, truth, wanted, settings.seconds_now):
+            absent[Lists.name] = low
+        contenders.append(lists)
+    grown: list[Graph | USearch] = []
+    if linked:
+        grown.append(Graph(graph, spent, points, kind, k, threads))
+    if small and "usearch" in beside:
+        tell("USearch: building")
+        try:
+            grown.append(USearch(points, kind, k, threads, settings.seconds_now))
+        except ImportError:
+            absent[USearch.name] = "not installed: pip install 'hasse[bench]'"
     for contender in grown:
         tell(f"{contender.name}: tuning")
         if not tune_graph(contender, queries, truth, wanted):
-            absent[contender.name] = (
-                f"does not reach the recall {wanted:.3f}; the row says what it does"
-            )
+            absent[contender.name] = low
         contenders.append(contender)
+    if not small:
+        reason = f"not built over more than {settings.graph_rows:,} rows (--graph-rows)"
+        names = {"hnsw": Graph.name, "usearch": USearch.name}
+        absent |= {name: reason for key, name in names.items() if key in beside}
     return contenders, absent
 
 
