@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -15,6 +17,8 @@ BURST = 4  # calls in a row: one after another's turn finds the caches cold
 FEWEST_TURNS, MOST_TURNS = 3, 40
 
 Clock = Callable[[], float]
+ClockName = Literal["wall", "processor"]
+CLOCKS: Mapping[ClockName, Clock] = {"wall": time.perf_counter, "processor": time.process_time}
 Check = Callable[[Contender, slice, Ids], None]
 
 

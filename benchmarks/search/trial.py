@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import faiss as _faiss
 import numpy as np
@@ -21,7 +20,7 @@ from benchmarks.search.contenders import Contender, Flat, Hasse, PlainTorch
 from benchmarks.search.growth import Growth
 from benchmarks.search.kernels import Reader
 from benchmarks.search.processes import Building, Serving
-from benchmarks.search.rounds import Clock, Timing, take_turns
+from benchmarks.search.rounds import CLOCKS, Clock, ClockName, Timing, take_turns
 from benchmarks.search.tuning import recall, tune_graph, tune_lists
 from index.query import Answer
 from index.store import Index
@@ -51,13 +50,13 @@ class Settings:
     seconds: float = 4.0
     graph_rows: int = 150_000
     read_bytes: int = 512 << 20
-    clock: Literal["wall", "processor"] = "wall"
+    clock: ClockName = "wall"
     seed: int = 0
 
     @property
     def seconds_now(self) -> Clock:
         """The clock that contenders are measured by."""
-        return time.process_time if self.clock == "processor" else time.perf_counter
+        return CLOCKS[self.clock]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,14 @@ def run(
     growth, k, clock = Growth(real, settings.seed), settings.k, settings.seconds_now
     tell("building the index")
     building = processes.alone(
-        processes.build, folder, real, rows, kind, settings.seed, settings.threads
+        processes.build,
+        folder,
+        real,
+        rows,
+        kind,
+        settings.seed,
+        settings.threads,
+        settings.clock,
     )
     with ExitStack() as stack:
         index = stack.enter_context(Index.open(folder, verify="sizes", threads=settings.threads))
