@@ -1,8 +1,9 @@
 """Scans on a GPU: points stay in its memory, and answers keep the bits that the CPU gives.
 
-The device adds in an order of its own, so its violations differ from the kernels' in the last
-bits. They are therefore only used to leave out rows that cannot be among the k best, by more than
-both roundings; the few that remain are scored by the kernels.
+The device holds float16, half the bytes to read, and adds in an order of its own, so its
+violations differ from the kernels'. They are therefore only used to leave out rows that cannot be
+among the k best, by more than all roundings; the few that remain are scored by the kernels, from
+the float32 points on disk.
 """
 
 from __future__ import annotations
@@ -10,21 +11,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from index.fused import TILE, smallest_of_tiles, violations_of_tiles
 from index.kernels import relative_error
 from index.segment import Segment
 from index.terms import Form, Ids, Points
 
-# Elements of the cube of queries by rows by coordinates that exist at one time: 256 MB.
-_CUBE = 1 << 26
-_QUERIES = 16  # that share one pass over the rows
 _UPLOAD_ROWS = 16_384
-_WORTH_BYTES = 16 << 20  # a smaller segment is scanned while the device is still being asked
+_WORTH_BYTES = 8 << 20  # a smaller segment is scanned while the device is still being asked
+_LARGEST = 60_000.0  # coordinate: beyond it float16 ends
+_OUTWARD = 1 + 1e-3  # for the rounding of the norms themselves
 _SHARE_OF_MEMORY = 0.8  # of what is free; the rest is left to the encoders
 
 
@@ -35,6 +38,7 @@ class Resident:
     points: Tensor
     form: Form
     largest_norm: float
+    error: float  # the farthest that a point here is from the one on disk
 
     def shortlist(
         self,
@@ -49,47 +53,46 @@ class Resident:
         """
         device = self.points.device
         gone = torch.from_numpy(np.array(dead)).to(device) if len(dead) else None
-        found: list[Ids] = []
-        for at in range(0, len(queries), _QUERIES):
-            asked = torch.from_numpy(np.array(queries[at : at + _QUERIES])).to(device)
-            limit = torch.from_numpy(limits[at : at + _QUERIES]).to(device)
-            values = self._violations(asked)  # (b, R)
-            if gone is not None:
-                values[:, gone] = torch.inf
-            more, times = self._slack(asked)
-            kth = values.kthvalue(min(k, values.shape[1]), dim=1).values.double()
-            bound = torch.minimum(kth * times + more, limit)
-            kept = values.double() <= (bound * times + more)[:, None]
-            if gone is not None:
-                kept[:, gone] = False
-            found += [row.nonzero()[:, 0].cpu().numpy() for row in kept]
-        return found
+        asked = torch.from_numpy(np.array(queries)).to(device)
+        smallest = smallest_of_tiles(self.points, asked, gone, self.form)  # (B, tiles)
+        norm = float(np.linalg.norm(queries, axis=1).max())
+        bounds = np.full(len(queries), np.inf)
+        if k <= smallest.shape[1]:
+            bounds = smallest.kthvalue(k, dim=1).values.cpu().numpy().astype(np.float64)
+        bounds = self._near(np.minimum(self._near(bounds, norm), limits), norm)
+        within = smallest.double() <= torch.from_numpy(bounds).to(device)[:, None]
+        owners, tiles = within.nonzero().T.contiguous()  # (P,), by query and then by tile
+        values = violations_of_tiles(self.points, asked, gone, self.form, owners, tiles)
+        rows = tiles.cpu().numpy()[:, None] * TILE + np.arange(TILE)  # (P, TILE)
+        flat = values.cpu().numpy().astype(np.float64)
+        edges = np.searchsorted(owners.cpu().numpy(), np.arange(len(queries) + 1))
+        return [
+            self._chosen(rows[start:stop].ravel(), flat[start:stop].ravel(), k, limit, norm)
+            for (start, stop), limit in zip(pairwise(edges), limits.tolist(), strict=True)
+        ]
 
-    def _violations(self, queries: Tensor) -> Tensor:
-        rows, dimension = self.points.shape
-        values = self.points.new_empty(len(queries), rows)
-        step = max(1, _CUBE // (len(queries) * dimension))
-        for at in range(0, rows, step):
-            part = self.points[None, at : at + step]  # (1, r, N)
-            if self.form is Form.COSINE:
-                terms = part * queries[:, None]
-            else:
-                above = self.form is Form.QUERY_ABOVE
-                gap = queries[:, None] - part if above else part - queries[:, None]
-                terms = gap.clamp_(min=0).square_()
-            values[:, at : at + step] = terms.sum(dim=2)
-        return values.neg_().add_(1) if self.form is Form.COSINE else values
+    def _chosen(
+        self, rows: Ids, values: NDArray[np.float64], k: int, limit: float, norm: float
+    ) -> Ids:
+        bound = limit
+        if len(values) > k:
+            bound = min(limit, float(self._near(np.partition(values, k - 1)[k - 1], norm)))
+        kept = (values <= self._near(np.float64(bound), norm)) & (values < np.inf)
+        return np.asarray(rows[kept])
 
-    def _slack(self, queries: Tensor) -> tuple[float, float]:
-        """Return how much to add to a violation, and with what to multiply it.
+    def _near(self, values: Any, norm: float) -> Any:
+        """Return the largest violation there can be here where one there is `values`, or back.
 
-        Any order of adding N terms rounds each of them at most N times.
+        Of two points one e away from the other, an order violation's square root differs by e at
+        most, and the inner product with a query by e times its norm. Any order of adding N terms
+        rounds each of them at most N times.
         """
         dimension = self.points.shape[1]
         rounding = 2 * (dimension + 2) * 2.0**-24 + relative_error(dimension)
         if self.form is Form.COSINE:
-            return rounding * (1 + self.largest_norm * float(queries.norm(dim=1).max())), 1.0
-        return dimension * 2.0**-125, 1 + 2 * rounding
+            return values + self.error * norm + rounding * (1 + self.largest_norm * norm)
+        times, more = 1 + 2 * rounding, dimension * 2.0**-125
+        return (np.sqrt(values * times + more) + self.error) ** 2 * times + more
 
 
 class Accelerator:
@@ -110,10 +113,11 @@ class Accelerator:
         with self._lock:
             names = {segment.record.name for segment in segments}
             kept = {name: one for name, one in self._residents.items() if name in names}
-            room = self._memory - sum(4 * one.points.numel() for one in kept.values())
+            room = self._memory - sum(one.points.nbytes for one in kept.values())
             for segment in sorted(segments, key=lambda segment: -segment.rows):
-                name, size = segment.record.name, segment.points.nbytes
-                if name not in kept and _WORTH_BYTES <= size <= room:
+                name, size = segment.record.name, segment.points.nbytes // 2
+                fits = _WORTH_BYTES <= size <= room and segment.points.max() <= _LARGEST
+                if name not in kept and fits:
                     kept[name] = self._uploaded(segment)
                     room -= size
             self._residents = kept
@@ -123,8 +127,12 @@ class Accelerator:
         return self._residents.get(segment.record.name)
 
     def _uploaded(self, segment: Segment) -> Resident:
-        points = torch.empty(segment.points.shape, device=self._device)
+        points = torch.empty(segment.points.shape, device=self._device, dtype=torch.float16)
+        error = norm = 0.0
         for at in range(0, segment.rows, _UPLOAD_ROWS):
             part = slice(at, at + _UPLOAD_ROWS)
-            points[part] = torch.from_numpy(np.array(segment.points[part]))
-        return Resident(points, segment.form, float(points.norm(dim=1).max()))
+            block = torch.from_numpy(np.array(segment.points[part])).to(self._device)
+            points[part] = block
+            norm = max(norm, float(points[part].float().norm(dim=1).max()))
+            error = max(error, float((block - points[part].float()).norm(dim=1).max()))
+        return Resident(points, segment.form, norm, error * _OUTWARD)
