@@ -23,9 +23,9 @@ LEVELS_FILE = "levels.npy"
 
 # Blocks whose codes are counted to learn how large the gaps of a coordinate are.
 _SAMPLED_BLOCKS = 64
-# A block is left when this many of its rows are possible hits: scoring one exactly reads as much
-# as 16 more coordinates of the whole block, from another place.
-_PATIENCE = 4
+# A strip of 64 rows is left when this many of them are possible hits: looking at one of them
+# exactly reads as much as 16 more coordinates of the strip, from another place.
+_PATIENCE = 1
 # Coordinates that propose candidates where there is no prefilter: the heaviest eighth.
 _PROPOSING = 8
 

@@ -28,6 +28,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from index.kernels import kernel, prefetch, relative_error
+from index.lines import ordered_lines
 from index.terms import Form, Points
 
 BLOCK = 256
@@ -95,6 +96,7 @@ class CodedQueries:
 
     codes: NDArray[np.uint8]
     order: NDArray[np.int32]
+    lines: NDArray[np.int32]  # (B, L), see `index.lines`
     step: float
     dimension: int
 
@@ -120,7 +122,9 @@ def encode_queries(
         codes = np.minimum(np.ceil(scaled * _OUTWARD), TOP).astype(np.uint8)
     weight = levels[np.arange(queries.shape[1]), (codes.astype(np.intp) + 4) // 8]  # (B, N)
     order = np.argsort(-weight, axis=1).astype(np.int32)
-    return CodedQueries(np.take_along_axis(codes, order, axis=1), order, step, queries.shape[1])
+    lines = ordered_lines(weight)
+    coded = np.take_along_axis(codes, order, axis=1)
+    return CodedQueries(coded, order, lines, step, queries.shape[1])
 
 
 def _accumulator(form: Form) -> Any:
@@ -273,31 +277,37 @@ def survivors(
 ) -> int:
     """List the live rows of blocks [start, stop) whose bound does not exceed the threshold.
 
-    For each query b, found[b, :counts[b]] are rows. A block is left as soon as at most `patience`
-    of its rows are possible. Returns the number of coordinates read, of BLOCK bytes each.
+    For each query b, found[b, :counts[b]] are rows. A strip of a block is left as soon as at most
+    `patience` of its rows are possible. Returns the number of bytes read.
     """
     dimension = codes.shape[1]
     sums = np.empty(BLOCK, np.uint32)
+    open_ = np.empty(BLOCK // _STRIP, np.bool_)
     read = 0
     for block in range(start, stop):
         for b in range(order.shape[0]):
             sums[:] = 0
             threshold = np.uint32(thresholds[b])
+            open_[:] = True
+            strips = BLOCK // _STRIP
             first = 0
-            while first < dimension:
+            while first < dimension and strips:
                 last = min(first + _CHUNK, dimension)
-                left = 0
+                read += strips * _STRIP * (last - first)
                 for strip in range(BLOCK // _STRIP):
+                    if not open_[strip]:
+                        continue
                     if form == 0:
                         _above(codes, block, strip, order[b], asked[b], first, last, sums)
                     else:
                         _below(codes, block, strip, order[b], asked[b], first, last, sums)
-                for at in range(BLOCK):
-                    left += sums[at] <= threshold
-                read += last - first
+                    left = 0
+                    for at in range(strip * _STRIP, (strip + 1) * _STRIP):
+                        left += sums[at] <= threshold
+                    if left <= patience:
+                        open_[strip] = False
+                        strips -= 1
                 first = last
-                if left <= patience:
-                    break
             for at in range(BLOCK):
                 if sums[at] <= threshold:
                     row = block * BLOCK + _row_of(at)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.hits import NOTHING, Hits, best, merge
-from index.query import Answer, Query, Stages
+from index.query import Answer, Query, Stages, Touched
 from index.scan import Workers, score_rows
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Form, Ids, Points
@@ -67,6 +67,12 @@ def search_jointly(
         rescored=sum(task.scored for task in tasks),
         generation=snapshot.generation,
         plan=", ".join(f"{count} {way}" for way, count in sorted(ways.items())),
+        touched=Touched(
+            scanned=sum(task.scored for task in tasks if task.way == "scan"),
+            proposed=sum(task.proposed for task in tasks if task.way != "scan"),
+            bounded=sum(task.bounded for task in tasks),
+            left=sum(task.left for task in tasks),
+        ),
         seconds=Stages(proposed - started, time.perf_counter() - proposed),
     )
 
@@ -86,7 +92,7 @@ class _Task:
             or live.live <= max(self._count, segment.rows // _FEW)
         )
         self._rows: Ids = np.empty(0, np.int64)
-        self.scored = 0
+        self.scored = self.proposed = self.bounded = self.left = 0
         self.proved = False
 
     @property
@@ -109,6 +115,7 @@ class _Task:
             elif segment.bounds is not None:
                 coded = segment.bounds.encode(whole)
                 self._rows, _ = segment.bounds.propose(coded, 0, self._count, dead, self._workers)
+        self.proposed = len(self._rows)
         self.proved = len(self._rows) == self._live.live
 
     def score_candidates(self) -> Hits:
@@ -127,6 +134,7 @@ class _Task:
             self._workers,
         )
         rows = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), possible)
+        self.bounded, self.left = self._live.segment.rows, len(rows)
         self.proved = True
         return self._hits(np.setdiff1d(rows, self._rows, assume_unique=True), limit)
 

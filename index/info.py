@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from index.catalog import FORMAT
+from index.query import Query
+from index.search import is_bounded
 from index.segment import MANIFEST, POINTS, Segment
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Kind, ModelIdentity
@@ -22,6 +24,7 @@ class SegmentInfo:
     bytes: int
     bounds: str
     prefilter: str
+    plan: str  # of one query for the ten best, certified, on a CPU
     generation: int
 
 
@@ -76,5 +79,6 @@ def _segment_info(live: LiveSegment) -> SegmentInfo:
         sum(file.bytes for file in record.files.values()),
         "bytes" if live.segment.bounds else "none",
         live.segment.prefilter.name if live.segment.prefilter else "none",
+        "bounds" if is_bounded(live, Query(record.kind, 10), 1) else "scan",
         record.generation,
     )

@@ -61,10 +61,20 @@ def _gaps(points: Points, queries: Points, form: int, weights: NDArray[np.float3
 
 def heaviest_lines(points: Points, queries: Points, form: Form) -> NDArray[np.int32]:
     """Order the lines for each query (B, N) by what they add to the violations of some rows."""
-    count = queries.shape[1] // LINE // GROUP * GROUP
     weights = np.zeros((len(queries), queries.shape[1] // LINE), np.float32)
-    if count:
+    if weights.shape[1] >= GROUP:
         _gaps(points, queries, int(form), weights)
+    return _ordered(weights)
+
+
+def ordered_lines(weight: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Order the lines by what each coordinate is expected to add: (B, N) -> (B, L)."""
+    whole = weight.shape[1] // LINE * LINE
+    return _ordered(weight[:, :whole].reshape(len(weight), whole // LINE, LINE).sum(2))
+
+
+def _ordered(weights: NDArray[np.float32]) -> NDArray[np.int32]:
+    count = weights.shape[1] // GROUP * GROUP
     order = np.argsort(-weights, axis=1, kind="stable")[:, :count]
     return np.ascontiguousarray(order.astype(np.int32))
 
@@ -219,7 +229,7 @@ def scan_lines(
 
 
 @kernel
-def keep_rows(
+def leave_rows(
     points: Points,
     rows: Ids,
     query: Points,

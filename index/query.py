@@ -21,12 +21,30 @@ class Stages:
     rerank: float
 
 
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """How many rows each stage of a search touched.
+
+    Attributes:
+        scanned: scored in a pass over a whole segment.
+        proposed: chosen by the prefilter or by their heaviest coordinates, and scored.
+        bounded: bounded from below by their codes.
+        left: those that the codes could not rule out.
+    """
+
+    scanned: int
+    proposed: int
+    bounded: int
+    left: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
     """The rows with the smallest violations, sorted by (violation, id).
 
     `certified`: these are provably the exact top k. `searched`: live rows the answer speaks for.
-    `rescored`: rows whose exact violation was computed. `plan`: which way was taken.
+    `rescored`: rows whose exact violation was computed. `plan`: which way was taken, and
+    `touched` how far.
     """
 
     ids: Ids
@@ -37,6 +55,7 @@ class Answer:
     rescored: int
     generation: int
     plan: str
+    touched: Touched
     seconds: Stages
 
 

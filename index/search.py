@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from index.codes import CodedQueries
 from index.hits import NOTHING, Hits, best, merge
-from index.query import Answer, Query, Stages
-from index.scan import Workers, scan, score_rows
+from index.plan import is_scanned
+from index.query import Answer, Query, Stages, Touched
+from index.scan import Workers, keep_rows, scan, score_rows
 from index.segment import Segment
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Ids, Mode, Points
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 # candidates give; `fast` lives by its candidates alone and takes more.
 _CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 400}
 _CANDIDATES_PER_HIT = 4
+_SHARE: dict[Mode, float] = {"certified": 0.02, "fast": 0.08}  # of FAISS's clusters, looked into
 # Where so small a share of a segment is alive (the rest deleted, or not selected), scoring all of
 # it reads fewer bytes than a scan of the codes.
 _FEW = 64
@@ -54,7 +56,7 @@ def search(
         resident = accelerator.resident(live.segment) if accelerator is not None else None
         if resident is not None and query.mode != "fast":
             residents.append((live, resident))
-        elif _is_bounded(live, query.mode):
+        elif is_bounded(live, query, len(queries)):
             tasks.append(_Task(live, queries, query, workers))
         else:
             scans.append(live)
@@ -91,6 +93,12 @@ def search(
             rescored=scanned + sum(task.scored(b) for task in tasks),
             generation=snapshot.generation,
             plan=", ".join(f"{count} {way}" for way, count in sorted(ways.items())),
+            touched=Touched(
+                scanned=scanned,
+                proposed=sum(len(task.candidates[b]) for task in tasks),
+                bounded=sum(task.live.segment.rows for task in tasks if task.survivors),
+                left=sum(task.left[b] for task in tasks if task.left),
+            ),
             seconds=Stages((proposed - started) / batch, (ended - proposed) / batch),
         )
         for b, found in enumerate(best_so_far.found)
@@ -126,7 +134,8 @@ class _Task:
     coded: CodedQueries | None = None
     candidates: list[Ids] = field(default_factory=list)  # rows, ascending
     others: list[int] = field(default_factory=list)  # smallest sum of codes of all other rows
-    survivors: list[Ids] | None = None
+    survivors: list[Ids] | None = None  # of the rows left, those scored
+    left: list[int] = field(default_factory=list)  # how many rows the codes did not rule out
 
     @property
     def way(self) -> str:
@@ -137,9 +146,7 @@ class _Task:
     def propose(self) -> None:
         """Choose candidates for every query: by FAISS, or by the codes' heaviest coordinates."""
         segment, dead = self.live.segment, self.live.dead
-        count = self.query.candidates or max(
-            _CANDIDATES[self.query.mode], _CANDIDATES_PER_HIT * self.query.k
-        )
+        count = _proposed(self.query)
         if self.live.live <= max(count, segment.rows // _FEW):
             rows = np.flatnonzero(~dead) if len(dead) else np.arange(segment.rows)
             self.candidates = [rows] * len(self.queries)
@@ -147,7 +154,9 @@ class _Task:
         if segment.bounds is not None:
             self.coded = segment.bounds.encode(self.queries)
         if segment.prefilter is not None:
-            self.candidates = segment.prefilter.candidates(self.queries, count, dead)
+            self.candidates = segment.prefilter.candidates(
+                self.queries, count, dead, _SHARE[self.query.mode]
+            )
         elif segment.bounds is not None and self.coded is not None:
             for b in range(len(self.queries)):
                 rows, rest = segment.bounds.propose(self.coded, b, count, dead, self.workers)
@@ -165,9 +174,13 @@ class _Task:
         if bounds is None or self.coded is None:
             return [NOTHING] * len(self.queries)
         possible = bounds.survivors(self.coded, self.live.dead, limits, self.workers)
+        self.left = [len(rows) for rows in possible]
+        segment, lines = self.live.segment, self.coded.lines
         self.survivors = [
-            rows[~np.isin(rows, known, assume_unique=True)]
-            for rows, known in zip(possible, self.candidates, strict=True)
+            keep_rows(segment.points, _without(rows, known), point, segment.form, order, limit)
+            for rows, known, point, order, limit in zip(
+                possible, self.candidates, self.queries, lines, limits.tolist(), strict=True
+            )
         ]
         return self._hits(self.survivors, limits)
 
@@ -188,11 +201,28 @@ class _Task:
         return _score(segment, rows, self.queries, k, limits, self.workers)
 
 
-def _is_bounded(live: LiveSegment, mode: Mode) -> bool:
+def _proposed(query: Query) -> int:
+    return query.candidates or max(_CANDIDATES[query.mode], _CANDIDATES_PER_HIT * query.k)
+
+
+def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:
+    """Tell whether a batch of queries chooses rows of a segment instead of scoring all of them."""
     segment = live.segment
-    if mode == "certified":
-        return segment.bounds is not None
-    return mode == "fast" and (segment.bounds is not None or segment.prefilter is not None)
+    proved = query.mode == "certified"
+    able = segment.bounds is not None or (not proved and segment.prefilter is not None)
+    if query.mode == "exact" or not able:
+        return False
+    count = min(_proposed(query), segment.rows)
+    size = (segment.rows, segment.record.dimension)
+    return not is_scanned(segment.form, *size, count, batch, proved=proved)
+
+
+def _without(rows: Ids, known: Ids) -> Ids:
+    """Return the rows that are not known; both are ascending and hold nothing twice."""
+    if not len(known):
+        return rows
+    at = np.minimum(np.searchsorted(known, rows), len(known) - 1)
+    return np.asarray(rows[known[at] != rows])
 
 
 def _scan(

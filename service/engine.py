@@ -229,6 +229,8 @@ class Engine:
             certified=found.answer.certified,
             searched=found.answer.searched,
             rescored=found.answer.rescored,
+            plan=found.answer.plan,
+            touched=asdict(found.answer.touched),
             unknown_words=self.checkpoint.model.vocabulary.unknown(caption),
             model=self.checkpoint.name,
             generation=found.answer.generation,
@@ -248,6 +250,8 @@ class Engine:
             certified=found.answer.certified,
             searched=found.answer.searched,
             rescored=found.answer.rescored,
+            plan=found.answer.plan,
+            touched=asdict(found.answer.touched),
             model=self.checkpoint.name,
             generation=found.answer.generation,
         )

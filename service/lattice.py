@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -230,6 +231,8 @@ def _facts(engine: Engine, found: Found) -> dict[str, Any]:
         "certified": answer.certified,
         "searched": answer.searched,
         "rescored": answer.rescored,
+        "plan": answer.plan,
+        "touched": asdict(answer.touched),
         "model": engine.checkpoint.name,
         "generation": answer.generation,
     }

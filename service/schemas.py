@@ -226,6 +226,10 @@ class SearchFacts(Answer):
     certified: bool = Field(description="Whether the hits are proved to be the exact top k.")
     searched: int = Field(ge=0, description="Rows the search ran over: those selected.")
     rescored: int = Field(ge=0, description="Rows whose exact violation was computed.")
+    plan: str = Field(default="", description="How many segments were searched which way.")
+    touched: dict[str, int] = Field(
+        default_factory=dict, description="Rows that each stage of the search touched."
+    )
     model: str
     generation: int = Field(ge=0, description="The state of the collection that was searched.")
 

@@ -230,7 +230,17 @@ def info(*, folder: IndexFolder, as_json: Json = False) -> None:
     )
     typer.echo()
     print_table(
-        ("segment", "kind", "rows", "searched", "size", "bounds", "prefilter", "generation"),
+        (
+            "segment",
+            "kind",
+            "rows",
+            "searched",
+            "size",
+            "bounds",
+            "prefilter",
+            "plan",
+            "generation",
+        ),
         [
             (
                 segment.name,
@@ -240,6 +250,7 @@ def info(*, folder: IndexFolder, as_json: Json = False) -> None:
                 _size(segment.bytes),
                 segment.bounds,
                 segment.prefilter,
+                segment.plan,
                 str(segment.generation),
             )
             for segment in found.segments

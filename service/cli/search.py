@@ -210,6 +210,6 @@ def _fit(hit: ImageHit | CaptionHit) -> tuple[str, str, str]:
 def _standing(answer: SearchFacts) -> str:
     proof = "certified: the exact best" if answer.certified else "not proved to be the exact best"
     return (
-        f"{proof} of {answer.searched:,}; {answer.rescored:,} scored exactly; "
+        f"{proof} of {answer.searched:,}; {answer.rescored:,} scored exactly ({answer.plan}); "
         f"model {answer.model}, generation {answer.generation}"
     )

@@ -11,6 +11,7 @@ if not torch.cuda.is_available():
     # Triton reads it when kernels are defined: they then run on the CPU, without being compiled.
     os.environ["TRITON_INTERPRET"] = "1"
 
+from index.plan import Costs
 from index.scan import Workers
 
 
@@ -32,3 +33,4 @@ def everywhere_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give every segment bounds, and a prefilter from 60 rows on, as large ones have."""
     monkeypatch.setattr("index.segment.BOUNDS_FROM_BYTES", 1)
     monkeypatch.setattr("index.segment.PREFILTER_FROM_ROWS", 60)
+    monkeypatch.setattr("index.plan.COSTS", Costs((1, 1, 1), (1, 1, 1), (0, 0, 0), 0, 0))

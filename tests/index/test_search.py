@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from index.query import Answer, Query
+from index.query import Answer, Query, Touched
 from index.scan import Workers
 from index.search import search
 from index.snapshot import Snapshot
@@ -157,6 +157,49 @@ def test_the_plan_names_the_way_each_segment_was_searched(
     assert plan("exact") == "3 scan"
     assert plan("certified") == "1 heaviest+bounds, 1 prefilter+bounds, 1 scan"
     assert plan("fast") == "1 heaviest, 1 prefilter, 1 scan"
+
+
+def test_an_answer_says_how_many_rows_each_stage_touched(tmp_path: Path, workers: Workers) -> None:
+    rng = np.random.default_rng(10)
+    now = snapshot(tmp_path, "image", "order", [(np.arange(600), embeddings(rng, 600, 130))])
+    queries = embeddings(rng, 3, 130)
+    for answer in search(now, queries, Query("image", 5, "exact"), workers):
+        assert answer.touched == Touched(scanned=600, proposed=0, bounded=0, left=0)
+    for answer in search(now, queries, Query("image", 5, candidates=40), workers):
+        assert (answer.touched.scanned, answer.touched.bounded) == (0, 600)
+        assert 5 <= answer.touched.proposed <= 40
+        assert answer.touched.proposed <= answer.rescored
+        assert answer.rescored <= answer.touched.proposed + answer.touched.left
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_thousand_queries_are_answered_as_numpy_answers_them(
+    kind: Kind, tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(11)
+    asked = 0
+    for dimension, rows, make in ((5, 90, grid), (33, 257, grid), (130, 300, grid)):
+        ids = rng.permutation(5 * rows)[:rows].astype(np.int64)
+        points = make(rng, rows, dimension)
+        dead = ids[rng.random(rows) < 0.2].tolist()
+        alive = ~np.isin(ids, dead)
+        folder = tmp_path / str(dimension)
+        folder.mkdir()
+        now = snapshot(folder, kind, "order", split(rng, ids, points), dead)
+        for k in (3, 400):
+            queries = np.vstack([make(rng, 420, dimension), points, points[:0]])[:420]
+            answers = [
+                search(now, queries, Query(kind, k, mode), workers)
+                for mode in ("certified", "exact")
+            ]
+            for b, query in enumerate(queries):
+                plain = violations(kind, "order", points, query)
+                wanted = best(plain[alive], ids[alive], k)
+                for mode in answers:
+                    asked += 1
+                    assert mode[b].ids.tolist() == wanted.tolist()
+                    assert mode[b].certified
+    assert asked == 2 * 2 * 3 * 420
 
 
 def test_an_empty_generation_has_no_hits_and_that_is_certain(workers: Workers) -> None:
