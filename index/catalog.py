@@ -19,10 +19,11 @@ from urllib.parse import quote
 
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, Connection, Engine, ForeignKey, Integer, Table, Text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from index.errors import (
     REMEDY,
+    CatalogUnreachableError,
     DamagedIndexError,
     FormatVersionError,
     MissingIndexError,
@@ -32,6 +33,7 @@ from index.records import Deletion, FileRecord, SegmentRecord, State
 from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 
 CATALOG = "catalog.db"
+CATALOG_URL = "catalog.url"
 FORMAT = 2
 SCHEMA = sql.MetaData()
 
@@ -148,6 +150,11 @@ class Catalog:
             said = getattr(error, "orig", None) or error
             if "locked" in str(said):
                 raise
+            if self.url.get_backend_name() != "sqlite" and isinstance(error, OperationalError):
+                raise CatalogUnreachableError(
+                    f"the catalog {self.url.render_as_string()} does not answer "
+                    f"({' '.join(str(said).split())}): start that database, or correct its address"
+                ) from error
             raise DamagedIndexError(
                 f"{self.url.database} cannot be read ({said}): {REMEDY}"
             ) from error
@@ -230,11 +237,14 @@ class Catalog:
         return None if row is None else _image(row)
 
     def largest_ids(self) -> dict[Kind, int]:
-        """Return the largest id of the images and of the captions; 0 where there are none."""
+        """Return the largest id of the images and of the captions; 0 where there are none.
+
+        Ids of what was deleted count, as far as they are remembered: they are not given again.
+        """
         with self.reading() as connection:
             return {
-                "image": _largest(connection, IMAGES),
-                "caption": _largest(connection, CAPTIONS),
+                "image": _largest(connection, IMAGES, "image"),
+                "caption": _largest(connection, CAPTIONS, "caption"),
             }
 
     def captions(self, ids: Iterable[int]) -> dict[int, CaptionRow]:
@@ -274,18 +284,32 @@ def open_catalog(folder: Path, catalog_url: str | None = None) -> Catalog:
     Raises:
         MissingIndexError, NotAnIndexError: there is none, or it is something else.
     """
-    if catalog_url is None and not (folder / CATALOG).is_file():
+    url = sql.make_url(catalog_url or named_url(folder))
+    if url.get_backend_name() == "sqlite" and not (catalog_url or (folder / CATALOG).is_file()):
         raise MissingIndexError(
             f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
         )
-    catalog = Catalog(catalog_url or sqlite_url(folder))
+    catalog = Catalog(url)
     if not catalog.exists():
         catalog.close()
         raise NotAnIndexError(
-            f"{folder / CATALOG} is not a catalog of ours: name the folder of an index, or build "
-            "one"
+            f"{url.database} is not a catalog of ours: name the folder of an index, or build one"
         )
     return catalog
+
+
+def named_url(folder: Path) -> sql.URL:
+    """Return where the catalog of an index is: as the file `catalog.url` says, if there is one."""
+    pointer = folder / CATALOG_URL
+    if not pointer.is_file():
+        return sqlite_url(folder)
+    try:
+        return sql.make_url(pointer.read_text(encoding="utf-8").strip())
+    except (sql.exc.ArgumentError, UnicodeDecodeError):
+        raise NotAnIndexError(
+            f"{pointer} holds no address of a database: write one line, such as "
+            "postgresql+psycopg://user@host/database"
+        ) from None
 
 
 def sqlite_url(folder: Path) -> sql.URL:
@@ -352,8 +376,10 @@ def _count(connection: Connection, table: Table) -> int:
     return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
 
 
-def _largest(connection: Connection, table: Table) -> int:
-    return int(connection.execute(sql.select(sql.func.max(table.c.id))).scalar() or 0)
+def _largest(connection: Connection, table: Table, kind: Kind) -> int:
+    present = sql.select(sql.func.max(table.c.id))
+    gone = sql.select(sql.func.max(DELETED.c.id)).where(DELETED.c.kind == kind)
+    return max(int(connection.execute(ids).scalar() or 0) for ids in (present, gone))
 
 
 def _engine(url: sql.URL, begin: str) -> Engine:

@@ -34,6 +34,10 @@ class IndexExistsError(HasseIndexError):
     """An index would have been written over another one."""
 
 
+class CatalogUnreachableError(HasseIndexError):
+    """The database that holds the catalog does not answer."""
+
+
 class FormatVersionError(HasseIndexError):
     """The index was written in a format this version does not read."""
 
@@ -92,7 +96,7 @@ def disk_full_named(folder: Path) -> Iterator[None]:
             raise _full(folder) from error
         raise
     except OperationalError as error:
-        if "full" in str(error.orig):
+        if any(words in str(error.orig) for words in ("full", "No space left")):
             raise _full(folder) from error
         raise
 

@@ -140,10 +140,10 @@ def write_segment(
     writer = SegmentWriter(folder, kind, np.shape(points)[-1], score)
     try:
         writer.append(ids, points)
+        return writer.seal()
     except BaseException:
         writer.abandon()
         raise
-    return writer.seal()
 
 
 def file_record(path: Path) -> FileRecord:

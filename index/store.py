@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from index import changes, compaction, durable
 from index.additions import Addition, Additions
-from index.catalog import CATALOG, Catalog, open_catalog, sqlite_url
+from index.catalog import CATALOG, Catalog, named_url, open_catalog
 from index.compaction import Choice, Compacted, Progress, tiers
 from index.conjunction import JointAnswer, search_jointly
 from index.errors import (
@@ -89,11 +89,12 @@ class Index:
             DiskFullError: there is no room.
         """
         folder = folder.resolve()
-        catalog = Catalog(catalog_url or sqlite_url(folder))
+        catalog = Catalog(catalog_url or named_url(folder))
+        elsewhere = catalog.url.get_backend_name() != "sqlite" or catalog_url is not None
         with disk_full_named(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with durable.locked(folder / LOCK, 0.0):
-                if (catalog_url or (folder / CATALOG).exists()) and catalog.exists():
+                if (elsewhere or (folder / CATALOG).exists()) and catalog.exists():
                     catalog.close()
                     raise IndexExistsError(
                         f"{folder} already holds an index: add to it with 'hasse index add', or "

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sql
 
+from index import kept
 from index.catalog import CAPTIONS, CATALOG, IMAGES, Catalog, damaged_rows, open_catalog
 from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
 from index.leases import Lease
@@ -66,6 +67,7 @@ def verify(
                 f"({state.model.fingerprint[:12]}), not by the one given ({fingerprint[:12]}): "
                 "name its checkpoint or build the index again"
             )
+        findings += kept.faults(folder, catalog)
         total = sum(_bytes(record) for record in state.segments)
         done = 0
         found: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}

@@ -11,6 +11,7 @@ import numpy as np
 from index.terms import CaptionRow, ImageRow
 from models.calibration import Calibration
 from service.schemas import (
+    AddedImage,
     CaptionHit,
     CaptionRecord,
     ImageHit,
@@ -97,6 +98,12 @@ def image_record(row: ImageRow, captions: Sequence[CaptionRow]) -> ImageRecord:
         image_url=image_url(row.id),
         thumbnail_url=thumbnail_url(row.id),
     )
+
+
+def added_image(row: ImageRow, captions: Sequence[CaptionRow], created: bool) -> AddedImage:
+    """Return an image that was uploaded as it goes over the wire."""
+    record = image_record(row, captions)
+    return AddedImage(**dict(record), created=created)
 
 
 def instant(milliseconds: int) -> str:

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
 from service import errors, openapi
+from service.access import Access
 from service.bodies import Bodies
 from service.edge import Edge, Record
 from service.engine import Engine
@@ -19,7 +20,8 @@ from service.logs import LOGGER
 from service.metrics import Metrics
 from service.page.router import router as page
 from service.readiness import Phase, Readiness
-from service.routes import collection, lattice, operations, reference, search
+from service.routes import collection, lattice, operations, reference, search, writing
+from service.routes.context import MAY_READ, MAY_SEARCH, MAY_WRITE
 from service.settings import Settings
 
 STATIC = Path(__file__).parent / "page" / "static"
@@ -68,6 +70,7 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.settings = settings
+    app.state.access = Access(settings)
     app.state.engine = None
     app.state.readiness = readiness
     app.state.metrics = metrics
@@ -76,15 +79,13 @@ def create_app(
     app.state.refusal = refusal
     app.state.stopping = stopping
     errors.install(app)
-    for router in (
-        search.router,
-        lattice.router,
-        collection.router,
-        operations.router,
-        reference.router,
-    ):
-        app.include_router(router)
-    app.include_router(page, include_in_schema=False)
+    app.include_router(search.router, dependencies=[MAY_SEARCH])
+    app.include_router(lattice.router, dependencies=[MAY_SEARCH])
+    app.include_router(collection.router, dependencies=[MAY_READ])
+    app.include_router(writing.router, dependencies=[MAY_WRITE])
+    app.include_router(operations.router)
+    app.include_router(reference.router)
+    app.include_router(page, include_in_schema=False, dependencies=[MAY_SEARCH])
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(
         Edge,

@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from service.errors import ServiceError, invalid, invalid_fields
 from service.forms import Form, FormError, Part
-from service.schemas import SearchOptions
+from service.schemas import SearchOptions, UploadFields
 from service.settings import Settings
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -38,6 +38,17 @@ class PictureForm:
 
     picture: bytes
     options: SearchOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A picture for the collection, and what comes with it."""
+
+    picture: bytes
+    file_name: str
+    captions: list[str]
+    image_id: int | None
+    split: str
 
 
 class Bodies:
@@ -80,6 +91,39 @@ class Bodies:
         Raises:
             ServiceError: as `json`.
         """
+        picture, texts = await self._form(request)
+        fields: dict[str, str] = {}
+        for name, text in texts:
+            if name in fields:
+                raise invalid(_shown(name), "this field is given twice")
+            fields[name] = text
+        return bytes(picture.content), fields
+
+    async def upload_form(self, request: Request) -> Upload:
+        """Read a multipart form: the file field `image` and what comes with a new picture.
+
+        Raises:
+            ServiceError: as `json`.
+        """
+        picture, texts = await self._form(request)
+        values: dict[str, Any] = {}
+        for name, text in texts:
+            if name == "caption":
+                values.setdefault(name, []).append(text)
+            elif name in values:
+                raise invalid(_shown(name), "this field is given twice")
+            elif text != "":
+                values[name] = whole_number(name, text) if name == "image_id" else text
+        try:
+            fields = UploadFields.model_validate(values)
+        except ValidationError as error:
+            raise invalid_fields(error) from None
+        return Upload(
+            bytes(picture.content), picture.file_name, fields.caption, fields.image_id, fields.split
+        )
+
+    async def _form(self, request: Request) -> tuple[Part, list[tuple[str, str]]]:
+        """Read a multipart form: the file field `image`, and the texts in their order."""
         if media_type(request) != "multipart/form-data":
             raise ServiceError(
                 "wrong_media_type", "send a form as 'Content-Type: multipart/form-data'"
@@ -90,12 +134,12 @@ class Bodies:
             async with aclosing(self._receive(request, limit)) as chunks:
                 async for chunk in chunks:
                     form.feed(chunk)
-            picture, fields = _sorted_out(form.finish())
+            picture, texts = _sorted_out(form.finish())
         except FormError as error:
             raise invalid("body", str(error)) from None
-        if len(picture) > self._settings.picture_bytes:
+        if len(picture.content) > self._settings.picture_bytes:
             raise self._too_large(self._settings.picture_bytes)
-        return picture, fields
+        return picture, texts
 
     @property
     def held(self) -> int:
@@ -150,23 +194,23 @@ class Bodies:
         return ServiceError("body_too_large", f"the body has more than {limit:,} bytes")
 
 
-def _sorted_out(parts: list[Part]) -> tuple[bytes, dict[str, str]]:
-    picture: bytes | None = None
-    fields: dict[str, str] = {}
+def _sorted_out(parts: list[Part]) -> tuple[Part, list[tuple[str, str]]]:
+    picture: Part | None = None
+    texts: list[tuple[str, str]] = []
     for part in parts:
-        if part.name in fields or (part.name == "image" and picture is not None):
-            raise invalid(_shown(part.name), "this field is given twice")
         if part.name == "image":
+            if picture is not None:
+                raise invalid("image", "this field is given twice")
             if not part.is_file:
                 raise invalid("image", "send a file, with a file name")
-            picture = bytes(part.content)
+            picture = part
         elif part.is_file:
             raise invalid(_shown(part.name), "there is no such file field")
         else:
-            fields[part.name] = part.text()
+            texts.append((part.name, part.text()))
     if picture is None:
         raise invalid("image", "this file field is required")
-    return picture, fields
+    return picture, texts
 
 
 def form_options(fields: Mapping[str, str]) -> SearchOptions:

@@ -15,6 +15,7 @@ from index.terms import CaptionRow
 from models.diagram import Relation, classes, closure, covering, depths
 from models.model import Points
 from models.score import penalties
+from service.encoding import check_caption
 from service.engine import Engine
 from service.errors import ServiceError
 from service.questions import Diagram, DiagramEdge, DiagramNode
@@ -35,7 +36,7 @@ async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
     Raises:
         ServiceError: as the engine's searches do.
     """
-    engine.check_caption(caption)
+    check_caption(caption, engine.settings)
     async with engine.admission.enter(stages):
         point = await engine.encoder.caption(caption, stages)
         near = await engine.searcher.search("image", point, SearchOptions(k=_PICTURES), stages)

@@ -50,6 +50,7 @@ class Record:
         status: int,
         reason: str | None,
         seconds: float,
+        key: str | None = None,
     ) -> None:
         """Count and describe one answer; `route` is its place in the metrics."""
         self._metrics.answered(route, status, reason, seconds)
@@ -59,6 +60,8 @@ class Record:
         elif status >= 500:
             level = logging.WARNING
         facts = {"reason": reason} if reason else {}
+        if key is not None:
+            facts["key"] = key
         event(
             "request",
             level,
@@ -131,6 +134,7 @@ class Edge:
                 status,
                 scope.get("hasse.reason"),
                 perf_counter() - start,
+                scope.get("hasse.key"),
             )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from models.model import OrderEmbedding, Points
 from service.batching import Batcher, WorkerStoppedError
-from service.errors import ServiceError
+from service.errors import ServiceError, invalid
 from service.settings import Settings
 from service.timing import Stages
 
@@ -23,6 +23,16 @@ Lane: TypeAlias = tuple[Literal["caption", "picture"], int]
 # Captions up to this many words share a lane; above it lanes double, since a batch takes as
 # long as its longest caption.
 _SHORT = 16
+
+
+def check_caption(caption: str, settings: Settings, field: str = "caption") -> None:
+    """Refuse a caption out of bounds; raises ServiceError `invalid`, which names the field."""
+    if len(caption) > settings.caption_characters:
+        raise invalid(field, f"more than {settings.caption_characters:,} characters")
+    if len(caption.split()) > settings.caption_words:
+        raise invalid(field, f"more than {settings.caption_words:,} words")
+    if not caption.strip():
+        raise invalid(field, "the caption is blank: say what the images show")
 
 
 class NotFiniteError(Exception):

@@ -23,7 +23,7 @@ from service import opening
 from service.admission import Admission
 from service.answers import caption_hits, caption_record, image_hits, image_record
 from service.device import pick_device
-from service.encoding import Encoder
+from service.encoding import Encoder, check_caption
 from service.errors import ServiceError, invalid
 from service.logs import event
 from service.metrics import Metrics
@@ -39,6 +39,7 @@ from service.schemas import (
 from service.searching import Found, Searcher
 from service.settings import Settings
 from service.timing import Stages
+from service.writing import Writing
 
 Result = TypeVar("Result")
 
@@ -69,6 +70,15 @@ class Engine:
             checkpoint.model, settings, on_batch=metrics.batch, on_death=on_death
         )
         self.searcher = Searcher(index, settings, on_batch=metrics.batch, on_death=on_death)
+        self.writing = Writing(
+            index,
+            self.encoder,
+            self.pictures,
+            settings,
+            on_change=self._look,
+            on_batch=metrics.batch,
+            on_death=on_death,
+        )
         self._metrics = metrics
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
@@ -135,6 +145,9 @@ class Engine:
 
     def _refresh(self) -> None:
         self.index.refresh()
+        self._look()
+
+    def _look(self) -> None:
         if self.index.generation != self._info.generation:
             self._info = self.index.info()
 
@@ -144,7 +157,7 @@ class Engine:
         """Return the images a caption is true of, the best first."""
         stages = stages or Stages()
         self.check_options(options)
-        self.check_caption(caption)
+        check_caption(caption, self.settings)
         async with self.admission.enter(stages):
             point = await self.encoder.caption(caption, stages)
             found = await self.searcher.search("image", point, options, stages)
@@ -159,7 +172,7 @@ class Engine:
         stages = stages or Stages()
         self.check_options(options)
         for at, caption in enumerate(captions):
-            self.check_caption(caption, f"captions.{at}")
+            check_caption(caption, self.settings, f"captions.{at}")
         async with self.admission.enter(stages):
             points = await self.encoder.captions(captions, stages)
             found = await self.searcher.search_all("image", points, options, stages)
@@ -216,6 +229,7 @@ class Engine:
     def close(self) -> None:
         """End all threads and let go of the index."""
         self.upkeep.close()
+        self.writing.batcher.close()
         self.encoder.batcher.close()
         self.searcher.batcher.close()
         self.pictures.close()
@@ -260,15 +274,6 @@ class Engine:
         """Refuse options that this service does not take; raises ServiceError `invalid`."""
         if options.k > self.settings.k_maximum:
             raise invalid("k", f"this service gives at most {self.settings.k_maximum} hits")
-
-    def check_caption(self, caption: str, field: str = "caption") -> None:
-        """Refuse a caption out of bounds; raises ServiceError `invalid`, which names the field."""
-        if len(caption) > self.settings.caption_characters:
-            raise invalid(field, f"more than {self.settings.caption_characters:,} characters")
-        if len(caption.split()) > self.settings.caption_words:
-            raise invalid(field, f"more than {self.settings.caption_words:,} words")
-        if not caption.strip():
-            raise invalid(field, "the caption is blank: say what the images show")
 
     def _image_row(self, image_id: int) -> ImageRow:
         rows = self.index.images([image_id])

@@ -17,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -31,10 +32,13 @@ class Kind:
 
 REASONS: Mapping[str, Kind] = {
     "malformed": Kind(400, "The request could not be read"),
+    "unauthorized": Kind(401, "A key is needed"),
+    "forbidden": Kind(403, "This is not allowed"),
     "not_found": Kind(404, "There is no such thing here"),
     "picture_missing": Kind(404, "The file of this image is not in its place"),
     "method_not_allowed": Kind(405, "This address does not take that method"),
     "body_timeout": Kind(408, "The body did not arrive in time"),
+    "conflict": Kind(409, "It is another image already"),
     "body_too_large": Kind(413, "The body is too large"),
     "too_many_pixels": Kind(413, "The picture has too many pixels"),
     "wrong_media_type": Kind(415, "The body is of a kind that is not read here"),
@@ -42,11 +46,14 @@ REASONS: Mapping[str, Kind] = {
     "invalid": Kind(422, "The request is not valid"),
     "damaged_picture": Kind(422, "The picture is damaged"),
     "busy": Kind(429, "Too many requests at one time"),
+    "quota": Kind(429, "The quota is used up"),
     "client_gone": Kind(499, "The client did not wait"),
     "encoding_failed": Kind(500, "The model could not encode this"),
     "internal": Kind(500, "Something went wrong inside"),
     "not_ready": Kind(503, "The service is not ready"),
     "late": Kind(503, "The answer did not come in time"),
+    "write_failed": Kind(503, "The collection could not be changed"),
+    "disk_full": Kind(507, "There is no room for this"),
 }
 
 _OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
@@ -117,6 +124,9 @@ def problem_body(error: ServiceError, request_id: str) -> bytes:
 def problem(error: ServiceError, request_id: str) -> Response:
     """Return the response of an error."""
     headers = {"Cache-Control": "no-store"}
+    if error.kind.status == HTTPStatus.UNAUTHORIZED:
+        # A browser asks its user for a password, which is the key; programs send it as a token.
+        headers["WWW-Authenticate"] = 'Bearer, Basic realm="Hasse", charset="UTF-8"'
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
     return Response(problem_body(error, request_id), error.kind.status, headers, MEDIA_TYPE)
@@ -151,7 +161,21 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     response = _respond(request, ServiceError(reason, detail))
     for name, value in (error.headers or {}).items():
         response.headers[name] = value
+    methods = _methods_at(request) if error.status_code == 405 else []
+    if methods:
+        response.headers["Allow"] = ", ".join(methods)
     return response
+
+
+def _methods_at(request: Request) -> list[str]:
+    """Return all methods of an address; the router that refused knows only its own."""
+    paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    return sorted(
+        method.upper()
+        for path, methods in paths.items()
+        if compile_path(path)[0].match(request.url.path)
+        for method in methods
+    )
 
 
 def install(app: FastAPI) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass, field
 
 from python_multipart import MultipartParser
@@ -12,7 +13,8 @@ from python_multipart.multipart import parse_options_header
 # What is wrong with a form is said to its sender; the log is not a client's to fill.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
-_PARTS = 32
+_PARTS = 40
+_FILE_NAME_CHARACTERS = 200
 _HEADER_BYTES = 4096
 _TEXT_BYTES = 24 * 1024  # a thousand ids
 
@@ -27,6 +29,7 @@ class Part:
 
     name: str = ""
     is_file: bool = False
+    file_name: str = ""
     content: bytearray = field(default_factory=bytearray)
 
     def text(self) -> str:
@@ -114,6 +117,7 @@ class Form:
         part = self._parts[-1]
         part.name = options[b"name"].decode("utf-8", "replace")
         part.is_file = b"filename" in options
+        part.file_name = _file_name(options.get(b"filename", b""))
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
         part = self._parts[-1]
@@ -123,3 +127,9 @@ class Form:
 
     def _on_end(self) -> None:
         self._ended = True
+
+
+def _file_name(sent: bytes) -> str:
+    """Return the last part of a path, without what cannot be shown; it names nothing on a disk."""
+    name = re.split(r"[/\\]", sent.decode("utf-8", "replace"))[-1]
+    return "".join(filter(str.isprintable, name)).strip()[-_FILE_NAME_CHARACTERS:]

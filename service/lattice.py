@@ -15,7 +15,7 @@ from models.lattice import exchanged
 from models.model import Points
 from models.score import penalties
 from service.answers import caption_hits, image_hits, plain
-from service.encoding import Point
+from service.encoding import Point, check_caption
 from service.engine import Engine
 from service.errors import ServiceError
 from service.questions import (
@@ -127,7 +127,7 @@ async def entails(engine: Engine, pairs: Sequence[tuple[Part, str]], stages: Sta
     for at, (premise, hypothesis) in enumerate(pairs):
         place = f"pairs.{at}." if len(pairs) > 1 else ""
         _check(engine, f"{place}premise", [premise])
-        engine.check_caption(hypothesis, f"{place}hypothesis")
+        check_caption(hypothesis, engine.settings, f"{place}hypothesis")
     async with engine.admission.enter(stages):
         points = torch.from_numpy(await _points(engine, parts, stages))
     engine.finish(stages)
@@ -188,7 +188,7 @@ async def _points(engine: Engine, parts: Sequence[Part], stages: Stages) -> Poin
 def _check(engine: Engine, field: str, parts: Sequence[Part]) -> None:
     for at, part in enumerate(parts):
         if isinstance(part, str):
-            engine.check_caption(part, field if len(parts) == 1 else f"{field}.{at}")
+            check_caption(part, engine.settings, field if len(parts) == 1 else f"{field}.{at}")
 
 
 def _unknown(engine: Engine, parts: Sequence[Part]) -> list[str]:

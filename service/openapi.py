@@ -8,7 +8,8 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from service import questions
-from service.schemas import ImageQuery, ImagesQuery, PictureQuery, Problem
+from service.schemas import ImageQuery, ImagesQuery, PictureQuery, Problem, UploadForm
+from service.settings import Settings
 
 _REF = "#/components/schemas/{model}"
 
@@ -23,15 +24,32 @@ def describe(app: FastAPI) -> None:
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
             for model in (ImageQuery, ImagesQuery, *questions.REQUESTS, Problem):
                 _add(schemas, model)
-            _add(schemas, PictureQuery)
-            _as_form(schemas[PictureQuery.__name__])
+            for form in (PictureQuery, UploadForm):
+                _add(schemas, form)
+                _as_form(schemas[form.__name__])
             # FastAPI's own validation error never leaves this service.
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
+            _secure(found, app.state.settings)
             app.openapi_schema = found
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
+
+
+def _secure(document: dict[str, Any], settings: Settings) -> None:
+    """Say which operations need a key here."""
+    locked = {
+        "search": bool(settings.read_keys),
+        "lattice": bool(settings.read_keys),
+        "collection": bool(settings.read_keys),
+        "writing": bool(settings.write_keys) or not settings.open_writes,
+    }
+    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            if any(locked.get(tag, False) for tag in operation["tags"]):
+                operation["security"] = [{"key": []}]
 
 
 def _add(schemas: dict[str, Any], model: type[BaseModel]) -> None:
@@ -49,7 +67,7 @@ def _as_form(schema: dict[str, Any]) -> None:
             (kind,) = [choice for choice in field.pop("anyOf") if choice.get("type") != "null"]
             field.update(kind)
             field.pop("default", None)
-        if field.get("type") == "array":
+        if field.get("title") == "Image Ids":
             del field["items"], field["maxItems"]
             field |= {"type": "string", "pattern": "^[0-9]{1,18}(,[0-9]{1,18}){0,999}$"}
             field["description"] += " Ids with commas between them."

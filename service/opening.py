@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from index import kept
 from index.errors import IndexLockedError, ModelMismatchError
 from index.store import Index
 from index.terms import MODES, Kind
@@ -37,7 +38,7 @@ def sweep(index: Index) -> None:
     """Remove what writers that were killed left, unless one is at work or nothing can be."""
     try:
         with index.writing(patience=0.0):
-            pass
+            kept.sweep(index.folder, index.catalog)
     except (IndexLockedError, OSError) as error:
         event("not swept", reason=str(error))
 

@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +16,7 @@ from typing import TypeVar
 from PIL import Image
 from torch import Tensor
 
-from models.pictures import PictureError, Preprocessing, open_picture
+from models.pictures import PictureError, Preprocessing, open_picture, picture_size
 from service.errors import ServiceError
 from service.settings import Settings
 from service.timing import Stages
@@ -28,12 +29,30 @@ MEDIA_TYPES = {
     b"GIF": "image/gif",
     b"RIF": "image/webp",
 }
+SUFFIXES = {
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+}
 _REASONS = {
     "not_a_picture": "not_a_picture",
     "too_many_pixels": "too_many_pixels",
     "damaged": "damaged_picture",
 }
 THUMBNAIL_MEDIA_TYPE = "image/jpeg"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inspected:
+    """A picture that was found good: its facts, its pixels (crops, 3, H, W) and its thumbnail."""
+
+    sha256: str
+    suffix: str
+    width: int
+    height: int
+    pixels: Tensor
+    thumbnail: bytes
 
 
 class Pictures:
@@ -72,6 +91,19 @@ class Pictures:
             self._thumbnails.put(version, kept)
         return kept
 
+    async def inspected(self, picture: bytes, stages: Stages) -> Inspected:
+        """Look at a picture that is to be kept: what it is, its input and its thumbnail.
+
+        Raises:
+            ServiceError: as `pixels`.
+        """
+        with stages.measure("decode"):
+            return await self._in_pool(lambda: self._inspected(picture))
+
+    def remember(self, version: str, thumbnail: bytes) -> None:
+        """Keep a thumbnail that was made before anyone asked for it."""
+        self._thumbnails.put(version, thumbnail)
+
     async def preview(self, picture: bytes) -> bytes:
         """Return the JPEG thumbnail of a picture that a client sent; it is not remembered.
 
@@ -98,6 +130,18 @@ class Pictures:
     def _pixels(self, source: bytes | Path) -> Tensor:
         picture = self._open(source, self._preprocessing.resize)
         return self._preprocessing.apply(picture)
+
+    def _inspected(self, picture: bytes) -> Inspected:
+        pixels = self._pixels(picture)  # it is one that can be read, or refused here
+        width, height = picture_size(picture, self._settings.picture_pixels)
+        return Inspected(
+            sha256=hashlib.sha256(picture).hexdigest(),
+            suffix=SUFFIXES[MEDIA_TYPES[picture[:3]]],
+            width=width,
+            height=height,
+            pixels=pixels,
+            thumbnail=self._thumbnail(picture),
+        )
 
     def _thumbnail(self, source: bytes | Path) -> bytes:
         size = self._settings.thumbnail_size

@@ -17,6 +17,8 @@ SELECTED_MAXIMUM = 1000
 TOGETHER_MAXIMUM = 32
 TOGETHER_K_MAXIMUM = 100  # hits for each of them, so that the whole answer stays one
 SPLIT_CHARACTERS = 64
+UPLOAD_CAPTIONS_MAXIMUM = 32
+UPLOAD_ID_MAXIMUM = 2**53 - 1  # what JSON's numbers hold in every language
 ID_MAXIMUM = 2**63 - 1  # what an SQL integer holds
 
 Mode = Literal["certified", "exact", "fast"]
@@ -194,6 +196,37 @@ Probability = Annotated[
 ]
 
 
+class UploadFields(Request):
+    """What comes with a picture."""
+
+    caption: list[CaptionText] = Field(
+        default=[],
+        max_length=UPLOAD_CAPTIONS_MAXIMUM,
+        description="What is true of the picture; the field may be repeated.",
+    )
+    image_id: int | None = Field(
+        default=None,
+        ge=0,
+        le=UPLOAD_ID_MAXIMUM,
+        description="The image's id; when left out, the next after the largest there is.",
+    )
+    split: str = Field(
+        default="",
+        max_length=SPLIT_CHARACTERS,
+        pattern=r"^[^\u0000-\u001f]*$",
+        description="The split that the image belongs to, for searches of one split.",
+    )
+
+
+class UploadForm(UploadFields):
+    """A picture for the collection. The fields of a multipart form."""
+
+    image: bytes = Field(
+        description="A JPEG, PNG, WebP or GIF (its first frame).",
+        json_schema_extra={"format": "binary"},
+    )
+
+
 class ImageHit(Answer):
     """An image, and by how much it falls short of the caption (0: it is true of it)."""
 
@@ -276,6 +309,12 @@ class ImageRecord(Answer):
     captions: list[CaptionRecord]
     image_url: str
     thumbnail_url: str
+
+
+class AddedImage(ImageRecord):
+    """The image that a picture became, or was already."""
+
+    created: bool = Field(description="Whether the picture is new to the collection.")
 
 
 class Alive(Answer):

@@ -6,11 +6,14 @@ capitals (`HASSE_PORT=8080`). The command line wins.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_KEY = re.compile(r"[A-Za-z0-9._-]{1,32}:[0-9a-f]{64}")
 
 
 class Settings(BaseSettings):
@@ -64,6 +67,46 @@ class Settings(BaseSettings):
     )
     k_maximum: int = Field(
         default=1000, ge=1, le=1000, description="Most hits one answer may hold; beyond, 422."
+    )
+
+    read_keys: str = Field(
+        default="",
+        description=(
+            "Keys that may read, as name:SHA-256 with commas between; when empty, all may. "
+            "`hasse key` makes them."
+        ),
+    )
+    write_keys: str = Field(
+        default="",
+        description="Keys that may write and read, likewise; when empty, nobody may write.",
+    )
+    open_writes: bool = Field(
+        default=False,
+        description="Whether all who may read may write too, where there are no write keys.",
+    )
+    searches_per_minute: int | None = Field(
+        default=None,
+        ge=1,
+        description="Searches that one key may make in a minute; when empty, any number.",
+    )
+    writes_per_minute: int | None = Field(
+        default=None,
+        ge=1,
+        description="Writes that one key may make in a minute; when empty, any number.",
+    )
+    image_captions: int = Field(
+        default=32,
+        ge=0,
+        le=32,
+        description="Most captions that one uploaded picture may bring; beyond them, 422.",
+    )
+    writes_in_flight: int = Field(
+        default=64, ge=1, description="Writes that are worked on at one time; beyond them, 429."
+    )
+    write_seconds: float = Field(
+        default=30.0,
+        gt=0,
+        description="Time from a write's arrival within which it is answered or given up.",
     )
 
     in_flight: int = Field(default=64, ge=1, description="Searches that are worked on at one time.")
@@ -144,3 +187,24 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least serious log line that is written."
     )
+
+    @field_validator("read_keys", "write_keys")
+    @classmethod
+    def _readable(cls, keys: str) -> str:
+        keys_of(keys)
+        return keys
+
+
+def keys_of(setting: str) -> dict[str, str]:
+    """Return the SHA-256 of each key of a setting, by name; ValueError if that cannot be read."""
+    found: dict[str, str] = {}
+    for entry in filter(None, (part.strip() for part in setting.split(","))):
+        name, _, digest = entry.partition(":")
+        if not _KEY.fullmatch(entry):
+            raise ValueError(
+                "this is not name:SHA-256, as 'hasse key NAME' prints it, with commas between"
+            )
+        if name in found:
+            raise ValueError(f"the name {name} is given twice")
+        found[name] = digest
+    return found

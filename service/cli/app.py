@@ -15,6 +15,7 @@ from service.cli.evaluate import evaluate
 from service.cli.features import features
 from service.cli.hypernyms import hypernyms
 from service.cli.index import index
+from service.cli.key import key
 from service.cli.search import search
 from service.cli.serve import serve
 from service.cli.shell import Shell
@@ -74,6 +75,7 @@ app.add_typer(index, name="index")
 app.add(search)
 app.add(entails)
 app.add(serve)
+app.add(key)
 app.add_typer(hypernyms, name="hypernyms")
 app.add_typer(entailment, name="entailment")
 

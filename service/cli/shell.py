@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 ORDER = (
     *("demo", "data", "features", "train", "evaluate", "index", "search", "entails", "serve"),
-    *("hypernyms", "entailment"),
+    *("key", "hypernyms", "entailment"),
 )
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 

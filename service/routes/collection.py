@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path
+from fastapi import APIRouter, Header
 from starlette.responses import Response
 
 from service.pictures import MEDIA_TYPES, THUMBNAIL_MEDIA_TYPE, read_picture, version_of
-from service.routes.context import EngineHere, SettingsHere, problems
-from service.schemas import ID_MAXIMUM, CaptionRecord, ImageRecord
+from service.routes.context import EngineHere, Id, SettingsHere, problems
+from service.schemas import CaptionRecord, ImageRecord
 
 router = APIRouter(tags=["collection"])
 
-Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
 KnownVersion = Annotated[
     str | None,
     Header(alias="If-None-Match", description="The ETag of the version the client has."),
@@ -32,7 +31,7 @@ _CACHE_CONTROL = "public, no-cache"
     response_model=ImageRecord,
     responses={
         200: {"description": "The image"},
-        **problems("not_found", "invalid", "not_ready"),
+        **problems("unauthorized", "not_found", "invalid", "not_ready"),
     },
 )
 async def image(image_id: Id, engine: EngineHere) -> Response:
@@ -51,7 +50,7 @@ async def image(image_id: Id, engine: EngineHere) -> Response:
             "content": dict.fromkeys(sorted(MEDIA_TYPES.values()), _PICTURE),
         },
         **_UNCHANGED,
-        **problems("not_found", "picture_missing", "invalid", "not_ready"),
+        **problems("unauthorized", "not_found", "picture_missing", "invalid", "not_ready"),
     },
 )
 async def image_file(
@@ -76,7 +75,7 @@ async def image_file(
             "content": {THUMBNAIL_MEDIA_TYPE: _PICTURE},
         },
         **_UNCHANGED,
-        **problems("not_found", "picture_missing", "invalid", "busy", "not_ready"),
+        **problems("unauthorized", "not_found", "picture_missing", "invalid", "busy", "not_ready"),
     },
 )
 async def image_thumbnail(
@@ -100,12 +99,10 @@ async def image_thumbnail(
     response_model=CaptionRecord,
     responses={
         200: {"description": "The caption"},
-        **problems("not_found", "invalid", "not_ready"),
+        **problems("unauthorized", "not_found", "invalid", "not_ready"),
     },
 )
-async def caption(
-    caption_id: Annotated[int, Path(ge=0, le=ID_MAXIMUM)], engine: EngineHere
-) -> Response:
+async def caption(caption_id: Id, engine: EngineHere) -> Response:
     """Return a caption and the image it was written for."""
     record = await engine.caption(caption_id)
     return Response(record.model_dump_json(), media_type="application/json")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Path, Request
 
+from service.access import Access, Purpose
 from service.bodies import Bodies
 from service.engine import Engine
 from service.errors import MEDIA_TYPE, REASONS
 from service.metrics import Metrics
 from service.readiness import Readiness
-from service.schemas import Problem
+from service.schemas import ID_MAXIMUM, Problem
 from service.settings import Settings
 
 
@@ -40,6 +41,21 @@ async def _settings(request: Request) -> Settings:
     return found
 
 
+def _admitted(purpose: Purpose) -> Any:
+    async def admit(request: Request) -> None:
+        access: Access = request.app.state.access
+        name = access.admit(request.headers, purpose)
+        if name:
+            request.scope["hasse.key"] = name
+
+    return Depends(admit)
+
+
+MAY_READ = _admitted("read")
+MAY_SEARCH = _admitted("search")
+MAY_WRITE = _admitted("write")
+
+Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
 EngineHere = Annotated[Engine, Depends(_engine)]
 ReadinessHere = Annotated[Readiness, Depends(_readiness)]
 BodiesHere = Annotated[Bodies, Depends(_bodies)]

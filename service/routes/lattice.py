@@ -44,7 +44,9 @@ _TIMING = {
 }
 _REASONS = (
     "malformed",
+    "unauthorized",
     "not_found",
+    "quota",
     "body_timeout",
     "body_too_large",
     "wrong_media_type",

@@ -22,7 +22,16 @@ router = APIRouter(tags=["search"])
 
 PATHS = frozenset({"/search/images", "/search/images/batch", "/search/captions"})
 
-_LOAD = ("body_timeout", "busy", "client_gone", "encoding_failed", "not_ready", "late")
+_LOAD = (
+    "unauthorized",
+    "quota",
+    "body_timeout",
+    "busy",
+    "client_gone",
+    "encoding_failed",
+    "not_ready",
+    "late",
+)
 _TIMING = {
     "Server-Timing": {
         "description": "Milliseconds in decode, queue, encode, prefilter, rerank, metadata, total.",

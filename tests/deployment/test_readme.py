@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from service.schemas import CaptionAnswer, ImageAnswer
+from service.schemas import AddedImage, CaptionAnswer, ImageAnswer
 from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +42,7 @@ def test_it_leads_with_the_two_commands() -> None:
 
 
 def test_the_answers_it_shows_are_answers_of_the_service() -> None:
-    images, captions = re.findall(r"^```json\n(.+?)^```", README, re.MULTILINE | re.DOTALL)
+    images, captions, added = re.findall(r"^```json\n(.+?)^```", README, re.M | re.S)
     ImageAnswer.model_validate_json(images)
     CaptionAnswer.model_validate_json(captions)
+    AddedImage.model_validate_json(added)

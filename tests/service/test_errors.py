@@ -31,6 +31,9 @@ def test_a_wrong_method_is_a_problem_that_names_the_right_ones(client: Client) -
     response = client.get("/search/images")
     problem(response, 405, "method_not_allowed")
     assert response.headers["allow"] == "POST"
+    response = client.request("PUT", "/images/7")
+    problem(response, 405, "method_not_allowed")
+    assert response.headers["allow"] == "DELETE, GET"
 
 
 def test_a_path_that_is_no_id_is_a_problem_with_its_field(client: Client) -> None:

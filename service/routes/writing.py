@@ -1,0 +1,83 @@
+"""Changes of the collection: durable before they are answered, seen by the next search."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.departure import until_client_leaves
+from service.routes.context import BodiesHere, EngineHere, Id, problems
+from service.schemas import AddedImage, UploadForm, schema_of
+
+router = APIRouter(tags=["writing"])
+
+_REFUSED = ("unauthorized", "forbidden", "quota", "busy", "not_ready", "late")
+_FAILED = ("disk_full", "write_failed", "client_gone")
+_LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "string"}}}
+
+
+@router.post(
+    "/images",
+    summary="Add a picture with its captions",
+    status_code=201,
+    response_model=AddedImage,
+    responses={
+        200: {
+            "model": AddedImage,
+            "description": "The picture was there already; captions it lacked were added",
+            "headers": _LOCATION,
+        },
+        201: {"description": "The image was added", "headers": _LOCATION},
+        **problems(
+            "malformed",
+            "conflict",
+            "body_timeout",
+            "body_too_large",
+            "too_many_pixels",
+            "wrong_media_type",
+            "not_a_picture",
+            "invalid",
+            "damaged_picture",
+            "encoding_failed",
+            *_REFUSED,
+            *_FAILED,
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"multipart/form-data": {"schema": schema_of(UploadForm)}},
+        }
+    },
+)
+async def add_image(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+    """Store the picture, encode it and its captions, and make them searchable.
+
+    A picture is known by its bytes: sent again, it is answered with the image it is already, and
+    only captions that this image lacks are added. So a request that got no answer can be repeated.
+    """
+    upload = await bodies.upload_form(request)
+    async with until_client_leaves(request):
+        added = await engine.writing.add(upload)
+    return Response(
+        added.model_dump_json(),
+        201 if added.created else 200,
+        {"Location": f"/images/{added.image_id}", "Cache-Control": "no-store"},
+        "application/json",
+    )
+
+
+@router.delete(
+    "/images/{image_id}",
+    summary="Remove an image and its captions",
+    status_code=204,
+    responses={
+        204: {"description": "It is gone, and the picture with it if it came by POST"},
+        **problems("not_found", "invalid", *_REFUSED, *_FAILED),
+    },
+)
+async def remove_image(request: Request, image_id: Id, engine: EngineHere) -> Response:
+    """Make an image and its captions unfindable, from the next search on."""
+    async with until_client_leaves(request):
+        await engine.writing.remove(image_id)
+    return Response(status_code=204, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,190 @@
+"""Keys: who may read, who may write, how often, and that nothing else gets in."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from service.access import Quota, fingerprint, new_key
+from service.app import create_app
+from service.errors import ServiceError
+from service.settings import Settings, keys_of
+from tests.service.client import Client
+from tests.service.test_errors import problem
+from tests.service.test_search import png
+
+READER, WRITER = new_key(), new_key()
+KEYS: dict[str, Any] = {
+    "read_keys": f"bob:{fingerprint(READER)}",
+    "write_keys": f"eve:{fingerprint(new_key())}, alice:{fingerprint(WRITER)}",
+}
+OPEN = ("/livez", "/readyz", "/version", "/metrics", "/docs", "/openapi.json", "/static/hasse.js")
+LOCKED = ("/", "/images/1000", "/images/1000/file", "/images/1000/thumbnail", "/captions/10000")
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def basic(password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"any:{password}".encode()).decode()}
+
+
+@pytest.fixture(scope="module")
+def locked(collection: Path) -> Iterator[Client]:
+    """A service that nobody may ask without a key."""
+    with Client(create_app(Settings(index=collection, device="cpu", **KEYS))) as client:
+        yield client
+
+
+def ask(client: Client, headers: dict[str, str]) -> Any:
+    return client.post("/search/images", json={"caption": "a dog", "k": 1}, headers=headers)
+
+
+def remove(client: Client, headers: dict[str, str]) -> Any:
+    return client.request("DELETE", "/images/77", headers=headers)
+
+
+def test_without_keys_all_may_read_and_none_may_write(client: Client) -> None:
+    assert ask(client, {}).status_code == 200
+    assert ask(client, bearer("whatever")).status_code == 200
+    for refused in (
+        remove(client, {}),
+        remove(client, bearer(WRITER)),
+        client.post("/images", files={"image": ("a.png", png(1))}),
+    ):
+        found = problem(refused, 403, "forbidden")
+        assert "HASSE_WRITE_KEYS" in found.detail
+
+
+def test_a_setting_lets_all_write_who_may_read(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu", open_writes=True)
+    with Client(create_app(settings)) as client:
+        problem(remove(client, {}), 404, "not_found")
+
+
+def test_with_read_keys_nothing_of_the_collection_is_shown_without_one(locked: Client) -> None:
+    for headers in ({}, bearer("wrong"), bearer(""), basic("wrong"), {"X-API-Key": "wrong"}):
+        for path in LOCKED:
+            response = locked.get(path, headers=headers)
+            problem(response, 401, "unauthorized")
+            assert response.headers["www-authenticate"].startswith("Bearer, Basic")
+        problem(ask(locked, headers), 401, "unauthorized")
+    for path in OPEN:
+        assert locked.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("key", [READER, WRITER])
+def test_either_kind_of_key_may_read_in_any_of_the_ways_to_send_it(
+    locked: Client, key: str
+) -> None:
+    for headers in (
+        bearer(key),
+        {"Authorization": f"bearer {key}"},
+        {"X-API-Key": key},
+        basic(key),
+    ):
+        assert ask(locked, headers).status_code == 200
+        for path in LOCKED:
+            assert locked.get(path, headers=headers).status_code == 200
+
+
+def test_only_a_write_key_may_write(locked: Client) -> None:
+    problem(remove(locked, {}), 401, "unauthorized")
+    problem(remove(locked, bearer("wrong")), 401, "unauthorized")
+    found = problem(remove(locked, bearer(READER)), 403, "forbidden")
+    assert "reading only" in found.detail
+    problem(remove(locked, bearer(WRITER)), 404, "not_found")
+
+
+def test_what_a_browser_sends_by_itself_never_writes(locked: Client) -> None:
+    problem(remove(locked, basic(WRITER)), 401, "unauthorized")
+
+
+def test_a_key_is_in_no_answer_no_setting_and_no_log_line(
+    locked: Client, collection: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(index=collection, **KEYS)
+    for key in (READER, WRITER, "wrong-key"):
+        response = ask(locked, bearer(key))
+        assert key not in response.text
+        assert key not in repr(settings)
+    assert not any(key in capsys.readouterr().err for key in (READER, WRITER))
+
+
+@pytest.mark.parametrize(
+    "header", ["Bearer", "Bearer ", "Basic ???", "Basic /w==", "Digest x", "\xff", "Bearer a b"]
+)
+def test_a_broken_header_is_no_key(locked: Client, header: str) -> None:
+    headers = [(b"Content-Type", b"application/json"), (b"Authorization", header.encode("latin-1"))]
+    response = locked.post("/search/images", content=b'{"caption": "a"}', headers=headers)
+    problem(response, 401, "unauthorized")
+
+
+def test_a_key_has_a_quota_of_its_own(collection: Path) -> None:
+    settings = Settings(
+        index=collection, device="cpu", searches_per_minute=2, writes_per_minute=1, **KEYS
+    )
+    with Client(create_app(settings)) as client:
+        for _ in range(2):
+            assert ask(client, bearer(READER)).status_code == 200
+        response = ask(client, bearer(READER))
+        found = problem(response, 429, "quota")
+        assert "2 such requests in a minute" in found.detail
+        assert 1 <= int(response.headers["retry-after"]) <= 30
+        assert client.get("/images/1000", headers=bearer(READER)).status_code == 200
+        assert ask(client, bearer(WRITER)).status_code == 200
+        problem(remove(client, bearer(WRITER)), 404, "not_found")
+        problem(remove(client, bearer(WRITER)), 429, "quota")
+
+
+def test_a_quota_fills_again_and_holds_a_minutes_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("service.access.monotonic", lambda: now)
+    quota = Quota(60)
+
+    for passed, room in ((0, 60), (3, 3), (3600, 60)):
+        now += passed
+        for _ in range(room):
+            quota.take("alice")
+        with pytest.raises(ServiceError) as refused:
+            quota.take("alice")
+        assert refused.value.retry_after == 1
+        quota.take("bob")
+
+
+def test_keys_differ_and_settings_hold_only_what_they_hash_to() -> None:
+    assert len({new_key() for _ in range(100)}) == 100
+    assert keys_of(KEYS["write_keys"])["alice"] == fingerprint(WRITER)
+    assert keys_of(" , ") == {}
+
+
+@pytest.mark.parametrize("setting", [WRITER, f"alice:{WRITER}", "a:b", f"a b:{'0' * 64}"])
+def test_a_setting_that_holds_a_key_itself_is_refused(setting: str) -> None:
+    for name in ("read_keys", "write_keys"):
+        chosen: dict[str, Any] = {name: setting}
+        with pytest.raises(ValidationError, match="hasse key NAME"):
+            Settings(**chosen)
+    with pytest.raises(ValidationError, match="given twice"):
+        Settings(read_keys=f"a:{'0' * 64},a:{'1' * 64}")
+
+
+def test_the_document_says_which_operations_need_a_key(locked: Client, client: Client) -> None:
+    def secured(client: Client) -> set[str]:
+        document = client.get("/openapi.json").json()
+        assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+        return {
+            f"{method} {path}"
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+            if "security" in operation
+        }
+
+    assert secured(client) == {"post /images", "delete /images/{image_id}"}
+    assert "post /search/images" in secured(locked)
+    assert "get /livez" not in secured(locked)
