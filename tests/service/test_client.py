@@ -1,0 +1,277 @@
+"""The client, against the real application, a real server, and services that misbehave."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service.access import fingerprint, new_key
+from service.app import create_app
+from service.client import (
+    AccessError,
+    AsyncClient,
+    BusyError,
+    Client,
+    ConflictError,
+    HasseError,
+    InvalidError,
+    NotFoundError,
+    ProblemError,
+    Retries,
+    UnavailableError,
+    UnreachableError,
+    UnreadableError,
+)
+from service.settings import Settings
+from tests.service.client import Client as InProcess
+from tests.service.collection import make_collection
+from tests.service.test_search import png
+from tests.service.test_server import ROOT, serving
+
+KEY = new_key()
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
+    folder = make_collection(tmp_path_factory.mktemp("client"))
+    settings = Settings(index=folder, device="cpu", write_keys=f"a:{fingerprint(KEY)}")
+    with InProcess(create_app(settings)) as running:
+        yield running
+
+
+def asking(app: InProcess, key: str | None = None) -> AsyncClient:
+    return AsyncClient("http://hasse.test", key, transport=httpx.ASGITransport(app.app))
+
+
+def test_it_needs_httpx_and_pydantic_and_nothing_of_the_service() -> None:
+    code = "import sys, service.client; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    loaded = set(done.stdout.split())
+    assert {"httpx", "pydantic"} <= loaded
+    heavy = {"torch", "torchvision", "numpy", "faiss", "numba", "PIL", "sqlalchemy", "fastapi"}
+    assert not loaded & (heavy | {"starlette", "pydantic_settings", "models", "index"})
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    def methods(client: type) -> dict[str, str]:
+        return {
+            name: str(inspect.signature(method))
+            for name, method in vars(client).items()
+            if not name.startswith("_")
+        }
+
+    assert methods(Client) == methods(AsyncClient)
+
+
+def test_every_question_is_answered_with_types(app: InProcess, tmp_path: Path) -> None:
+    async def ask() -> None:
+        async with asking(app) as hasse:
+            found = await hasse.search_images("a dog", k=3)
+            assert [hit.rank for hit in found.hits] == [1, 2, 3]
+            together = await hasse.search_images_together(["a dog", "a cat"], k=3, mode="exact")
+            assert [hit.image_id for hit in together[0].hits] == [
+                hit.image_id for hit in found.hits
+            ]
+            path = tmp_path / "a.png"
+            path.write_bytes(png(1))
+            options: dict[str, Any] = {"k": 5, "image_ids": [1000, 1001], "offset": 1}
+            captions = await hasse.search_captions(path, **options)
+            assert captions == await hasse.search_captions(png(1), **options)
+            assert captions.searched == 4
+            assert len(captions.hits) == 3
+            all_of = await hasse.search_all_of(["a dog", 1000], k=2)
+            assert [len(hit.parts) for hit in all_of.hits] == [2, 2]
+            assert len((await hasse.search_common(["a dog", 1000], k=4)).hits) == 4
+            assert len((await hasse.search_like(1000, ["a dog"], ["a cat"], k=4)).hits) == 4
+            for premise in ("a red dog", 1000, png(1), path):
+                assert (await hasse.entails(premise, "a dog")).violation >= 0
+            assert len(await hasse.entails_together([("a", "a dog"), (1000, "a dog")])) == 2
+            record = await hasse.image(found.hits[0].image_id)
+            assert (await hasse.caption(record.captions[0].caption_id)) == record.captions[0]
+            assert (await hasse.picture(record.image_id)).startswith(b"\x89PNG")
+            assert (await hasse.thumbnail(record.image_id)).startswith(b"\xff\xd8")
+            await hasse.live()
+            assert (await hasse.ready()).status == "ready"
+            assert (await hasse.version()).images == 12
+            assert "hasse_requests_total" in await hasse.metrics()
+
+    app.run(ask())
+
+
+def test_pictures_are_added_and_removed(app: InProcess) -> None:
+    async def change() -> None:
+        async with asking(app, KEY) as hasse:
+            before = datetime.now(UTC)
+            added = await hasse.add_image(png(60), ["a dog", "a cat"], split="new", image_id=60)
+            assert (added.created, added.image_id, added.split) == (True, 60, "new")
+            again = await hasse.add_image(png(60), ["a dog"])
+            assert (again.created, again.captions) == (False, added.captions)
+            for options in ({"split": "new"}, {"added_from": before}, {"image_ids": (60,)}):
+                hits = (await hasse.search_images("a dog", **options)).hits
+                assert [hit.image_id for hit in hits] == [60]
+            with pytest.raises(ConflictError):
+                await hasse.add_image(png(61), image_id=60)
+            await hasse.remove_image(60)
+            with pytest.raises(NotFoundError):
+                await hasse.remove_image(60)
+
+    app.run(change())
+
+
+def test_problems_are_raised_as_what_they_are(app: InProcess) -> None:
+    async def ask() -> None:
+        async with asking(app) as hasse:
+            with pytest.raises(NotFoundError, match="no image with the id 77") as missing:
+                await hasse.image(77)
+            assert missing.value.problem.reason == "not_found"
+            with pytest.raises(InvalidError) as invalid:
+                await hasse.search_images("a dog", k=0)
+            assert invalid.value.problem.errors[0].field == "k"
+            with pytest.raises(InvalidError):
+                await hasse.search_captions(b"no picture")
+            with pytest.raises(AccessError, match="send a key"):
+                await hasse.add_image(png(1))
+        async with asking(app, "wrong") as hasse:
+            with pytest.raises(AccessError, match="not known"):
+                await hasse.remove_image(1000)
+
+    app.run(ask())
+
+
+def test_the_plain_client_talks_to_a_real_server(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path)
+    picture = tmp_path / "beach.png"
+    picture.write_bytes(png(60))
+    with serving(folder, open_writes=True) as server, Client(server.url) as hasse:
+        assert hasse.ready().status == "ready"
+        added = hasse.add_image(picture, ["a dog in the park"])
+        assert (added.file_name, added.created) == ("beach.png", True)
+        assert added.image_id in {hit.image_id for hit in hasse.search_images("a", k=50).hits}
+        assert hasse.picture(added.image_id) == png(60)
+        assert len(hasse.search_captions(picture, k=7).hits) == 7
+        assert len(hasse.search_images_together(["a dog"] * 32)) == 32
+        hasse.remove_image(added.image_id)
+        assert hasse.version().images == 12
+
+
+def problem(status: int, **headers: str) -> httpx.Response:
+    body = {
+        "type": "/docs#x",
+        "title": "x",
+        "status": status,
+        "detail": "no",
+        "reason": "x",
+        "request_id": "7",
+        "errors": [],
+        "of a later release": True,
+    }
+    return httpx.Response(status, json=body, headers=headers)
+
+
+class Waits:
+    """A service that answers as it is told, and the seconds that a client waited for it."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *answers: httpx.Response | Exception
+    ) -> None:
+        self.seconds: list[float] = []
+        self._answers = iter(answers)
+        monkeypatch.setattr("time.sleep", self.seconds.append)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def client(self, **retries: Any) -> Client:
+        return Client(transport=httpx.MockTransport(self), retries=Retries(**retries))
+
+
+LIVE = httpx.Response(200, json={"status": "alive"})
+
+
+def test_a_passing_trouble_is_waited_out_as_the_service_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    busy, starting = problem(429, **{"Retry-After": "3"}), problem(503, **{"Retry-After": "1"})
+    waits = Waits(monkeypatch, busy, starting, LIVE)
+    waits.client().live()
+    assert waits.seconds == [3, 1]
+
+
+def test_waits_double_differ_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    silence = [httpx.ConnectError("refused", request=httpx.Request("GET", "/")) for _ in range(9)]
+    waits = Waits(monkeypatch, *silence, LIVE)
+    waits.client(attempts=10, first_wait=1, longest_wait=8).live()
+    for wait, most in zip(waits.seconds, [1, 2, 4, 8, 8, 8, 8, 8, 8], strict=True):
+        assert most / 2 <= wait <= most
+    assert len(set(waits.seconds)) > 5
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "asked"),
+    [
+        ([problem(503)] * 4, UnavailableError, 4),
+        ([problem(429, **{"Retry-After": "11"})], BusyError, 1),
+        ([problem(507)], UnavailableError, 1),
+        ([problem(500)], ProblemError, 1),
+        ([problem(404)], NotFoundError, 1),
+        ([httpx.Response(200, text="hello")], UnreadableError, 1),
+        ([httpx.Response(404, text="nginx")], UnreadableError, 1),
+        ([httpx.ReadTimeout("", request=httpx.Request("GET", "/"))] * 4, UnreachableError, 4),
+    ],
+)
+def test_what_waiting_does_not_help_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+    answers: list[Any],
+    error: type[HasseError],
+    asked: int,
+) -> None:
+    waits = Waits(monkeypatch, *answers)
+    with pytest.raises(error) as raised:
+        waits.client().ready()
+    assert type(raised.value) is error
+    assert len(waits.seconds) == asked - 1
+
+
+def test_a_removal_whose_answer_was_lost_is_a_removal(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = httpx.ReadError("reset", request=httpx.Request("DELETE", "/"))
+    Waits(monkeypatch, lost, problem(404)).client().remove_image(7)
+    with pytest.raises(NotFoundError):
+        Waits(monkeypatch, problem(404)).client().remove_image(7)
+
+
+def test_fields_of_a_later_release_are_passed_over(client: InProcess) -> None:
+    answer = client.post("/search/images", json={"caption": "a dog", "k": 2}).json()
+    answer["since then"] = 1
+    answer["hits"][0]["since then"] = 1
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json=answer)
+
+    with Client(transport=httpx.MockTransport(respond)) as hasse:
+        assert len(hasse.search_images("a dog").hits) == 2
+
+
+def test_a_key_goes_in_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str | None] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers.get("authorization"))
+        return LIVE
+
+    for key in (None, "k"):
+        with Client(key=key, transport=httpx.MockTransport(respond)) as hasse:
+            hasse.live()
+    assert sent == [None, "Bearer k"]
