@@ -12,8 +12,8 @@ import faiss as _faiss
 import numba as _numba
 import numpy as np
 
+from benchmarks.search.clock import Clock
 from benchmarks.search.kernels import violations
-from benchmarks.search.rounds import Clock
 from index.hits import best
 from index.terms import Ids, Kind, Points
 

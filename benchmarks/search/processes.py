@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from benchmarks.search.clock import CLOCKS, ClockName
 from benchmarks.search.growth import Growth
-from benchmarks.search.rounds import CLOCKS, ClockName
 from index.build import build as build_index
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity, Points

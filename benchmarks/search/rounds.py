@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from benchmarks.search.clock import Clock
 from benchmarks.search.contenders import Contender
 from benchmarks.search.kernels import Reader
 from index.terms import Ids, Points
@@ -16,9 +15,6 @@ from index.terms import Ids, Points
 BURST = 4  # calls in a row: one after another's turn finds the caches cold
 FEWEST_TURNS, MOST_TURNS = 3, 40
 
-Clock = Callable[[], float]
-ClockName = Literal["wall", "processor"]
-CLOCKS: Mapping[ClockName, Clock] = {"wall": time.perf_counter, "processor": time.process_time}
 Check = Callable[[Contender, slice, Ids], None]
 
 

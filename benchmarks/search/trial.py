@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from benchmarks.search import oracle, processes
 from benchmarks.search.approximate import LINKS, Graph, Lists, USearch
+from benchmarks.search.clock import CLOCKS, Clock, ClockName
 from benchmarks.search.contenders import Contender, Flat, Hasse, PlainTorch
 from benchmarks.search.growth import Growth
 from benchmarks.search.kernels import Reader
 from benchmarks.search.processes import Building, Serving
-from benchmarks.search.rounds import CLOCKS, Clock, ClockName, Timing, take_turns
+from benchmarks.search.rounds import Timing, take_turns
 from benchmarks.search.tuning import recall, tune_graph, tune_lists
 from index.query import Answer
 from index.store import Index

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from benchmarks.search.approximate import Graph, Lists, USearch
+from benchmarks.search.clock import Clock
 from benchmarks.search.contenders import Contender
-from benchmarks.search.rounds import Clock
 from index.terms import Ids, Points
 
 MOST_EFFORT = 4096

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +77,11 @@ def test_without_points_it_says_what_to_give(
     message = capsys.readouterr().err
     assert "holds no points" in message
     assert "encode some with --model and --dataset" in message
+
+
+def test_a_process_that_serves_is_measured_without_what_only_contenders_need() -> None:
+    code = "import sys, benchmarks.search.processes; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("needed", [1, 2, 7, 63, 64, 100])
