@@ -18,6 +18,7 @@ from service.errors import ServiceError
 from service.lifecycle import Lifecycle, Open
 from service.logs import LOGGER
 from service.metrics import Metrics
+from service.page.order import router as order
 from service.page.router import router as page
 from service.readiness import Phase, Readiness
 from service.routes import collection, lattice, operations, reference, search, writing
@@ -85,7 +86,8 @@ def create_app(
     app.include_router(writing.router, dependencies=[MAY_WRITE])
     app.include_router(operations.router)
     app.include_router(reference.router)
-    app.include_router(page, include_in_schema=False, dependencies=[MAY_SEARCH])
+    for pages in (page, order):
+        app.include_router(pages, include_in_schema=False, dependencies=[MAY_SEARCH])
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(
         Edge,

@@ -23,6 +23,7 @@ from service.schemas import SearchOptions
 from service.timing import Stages
 
 NODES = 14
+_ACROSS = 5  # most that are shown right above or right below one
 _PICTURES = 250  # the best for the caption, and as many of the collection: what captions say
 _CAPTIONS = 160
 _MISSED = 0.12  # share of its pictures that a caption may lose to one above it
@@ -162,13 +163,16 @@ def _laid_out(
 
 def _around(covers: Relation, start: int) -> list[int]:
     """Return up to `NODES` elements, those fewest steps up or down from the first, that first."""
+    down = _steps(covers.T, start, NODES)
+    up = _steps(covers, start, NODES)
+    # Half for what is above, and what either side leaves over is for the other.
+    below = down[: max(NODES // 2, NODES - 1 - len(up))]
+    return [start, *up[: NODES - 1 - len(below)], *below]
+
+
+def _steps(next_to: Relation, start: int, count: int) -> list[int]:
     found = [start]
-    for rows in (covers, covers.T):
-        room = 1 + NODES // 2 if rows is covers else NODES
-        side = [start]
-        for at in side:
-            for other in np.flatnonzero(rows[at]).tolist():
-                if other not in found and len(found) < room:
-                    found.append(other)
-                    side.append(other)
-    return found
+    for at in found:
+        fresh = [n for n in np.flatnonzero(next_to[at]).tolist() if n not in found]
+        found.extend(fresh[:_ACROSS])
+    return found[1 : count + 1]

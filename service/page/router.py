@@ -7,9 +7,10 @@ import base64
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service import lattice
 from service.departure import until_client_leaves
 from service.engine import Engine
-from service.errors import ServiceError
+from service.errors import ServiceError, invalid
 from service.page import view, welcome
 from service.page.problems import trouble
 from service.page.scale import Scale
@@ -17,9 +18,10 @@ from service.page.screen import Screen, respond
 from service.page.view import Picture, Query
 from service.page.welcome import Sample
 from service.pictures import THUMBNAIL_MEDIA_TYPE
+from service.questions import PARTS_MAXIMUM
 from service.readiness import Phase, Readiness
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
-from service.schemas import CaptionAnswer, SearchOptions
+from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
 from service.settings import Settings
 from service.timing import Stages
 
@@ -54,7 +56,7 @@ async def page(
                 context = {"welcome": welcome.linked(drawn, query)}
                 screen = Screen("welcome.html", context=context)
     except ServiceError as error:
-        return _problem(request, query, error)
+        return problem(request, query, error)
     return respond(request, query, screen)
 
 
@@ -86,7 +88,7 @@ async def picture(
             preview = await engine.pictures.preview(form.picture)
             drawn = await _sample(request, engine)
     except ServiceError as error:
-        return _problem(request, query, error)
+        return problem(request, query, error)
     data = base64.b64encode(preview).decode("ascii")
     url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
     shown = Picture(url=url, name="your picture", alt="Your picture")
@@ -96,7 +98,14 @@ async def picture(
 async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
     stages = Stages()
     options = SearchOptions(k=query.k, mode=query.mode)
-    answer = await engine.images_by_caption(query.text, options, stages=stages)
+    parts = [part.strip() for part in query.text.split(" + ") if part.strip()]
+    if len(parts) > PARTS_MAXIMUM:
+        raise invalid("q", f"at most {PARTS_MAXIMUM} parts can be put together with +")
+    answer: ImageAnswer
+    if len(parts) > 1:
+        answer = await lattice.all_of(engine, parts, options, stages)
+    else:
+        answer = await engine.images_by_caption(query.text, options, stages=stages)
     cards = view.cards(answer, query, scale)
     verdict = view.verdict(answer, len(cards), "picture", stages)
     return Screen(
@@ -148,7 +157,8 @@ async def _sample(request: Request, engine: Engine) -> Sample:
     return drawn
 
 
-def _problem(request: Request, query: Query, error: ServiceError) -> Response:
+def problem(request: Request, query: Query, error: ServiceError) -> Response:
+    """Show an error as a visitor should hear it."""
     request.scope["hasse.reason"] = error.reason
     readiness: Readiness = request.app.state.readiness
     if error.reason == "not_ready" and readiness.phase is Phase.STARTING:

@@ -76,6 +76,14 @@ class Query:
         """Return the address of the captions true of a stored image, with the same options."""
         return replace(self, text="", image_id=image_id).url()
 
+    def of_order(self, text: str = "", image_id: int | None = None) -> str:
+        """Return the address of the diagram of some words or of a stored image."""
+        return replace(self, text=text, image_id=image_id)._address("/page/order", {})
+
+    def of_claim(self, hypothesis: str) -> str:
+        """Return the address of the verdict on a caption of this stored image."""
+        return self._address("/page/claim", {"hypothesis": hypothesis})
+
     def _address(self, path: str, parts: dict[str, str]) -> str:
         if self.text:
             parts["q"] = self.text

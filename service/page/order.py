@@ -1,0 +1,105 @@
+"""The pages that walk the order: the diagram of a caption or a picture, and one claim's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service import diagram, lattice
+from service.departure import until_client_leaves
+from service.engine import Engine
+from service.errors import ServiceError, invalid
+from service.page.drawing import drawn
+from service.page.router import problem
+from service.page.screen import Screen, respond
+from service.page.view import Query
+from service.routes.context import ReadinessHere, SettingsHere
+from service.timing import Stages
+
+router = APIRouter()
+
+
+@router.get("/page/order")
+async def order(
+    request: Request,
+    settings: SettingsHere,
+    readiness: ReadinessHere,
+    q: str = "",
+    image: str = "",
+) -> Response:
+    """Show the Hasse diagram of some words or of a stored picture."""
+    query = Query.read(q, "", "", settings)
+
+    async def screen(engine: Engine) -> Screen:
+        about, stages = query.about(image), Stages()
+        if about.image_id is not None:
+            found = await diagram.of_image(engine, about.image_id, stages)
+        elif about.text:
+            found = await diagram.of_caption(engine, about.text, stages)
+        else:
+            raise invalid("q", "say whose diagram to draw: some words, or a picture")
+        return Screen(
+            "order.html",
+            title=f"{about.text or 'A picture'} in the order · Hasse",
+            spoken=f"{len(found.nodes)} captions in the diagram.",
+            context={"about": about, "drawing": drawn(found, about)},
+            url=about.of_order(about.text, about.image_id),
+            timing=stages.header(),
+        )
+
+    return await _shown(request, query, readiness.require_engine, screen)
+
+
+@router.get("/page/claim")
+async def claim(
+    request: Request,
+    settings: SettingsHere,
+    readiness: ReadinessHere,
+    hypothesis: str = "",
+    image: str = "",
+) -> Response:
+    """Tell whether a caption is true of a stored picture."""
+    query = Query.read("", "", "", settings)
+    said = " ".join(hypothesis.split())
+
+    async def screen(engine: Engine) -> Screen:
+        about, stages = query.about(image), Stages()
+        if about.image_id is None or not said:
+            raise invalid("hypothesis", "say what may be true of the picture")
+        record = await engine.image(about.image_id)
+        (answer,) = (await lattice.entails(engine, [(about.image_id, said)], stages)).answers
+        verdict = {True: "True", False: "Not true", None: "Hard to say"}[answer.entailed]
+        return Screen(
+            "claim.html",
+            title=f"{verdict}: {said} · Hasse",
+            spoken=f"{verdict}.",
+            context={
+                "about": about,
+                "record": record,
+                "said": said,
+                "answer": answer,
+                "verdict": verdict,
+                "pictures": about.of_text(said),
+            },
+            url=about.of_claim(said),
+            timing=stages.header(),
+        )
+
+    return await _shown(request, query, readiness.require_engine, screen)
+
+
+async def _shown(
+    request: Request,
+    query: Query,
+    require: Callable[[], Engine],
+    screen: Callable[[Engine], Awaitable[Screen]],
+) -> Response:
+    try:
+        engine = require()
+        async with until_client_leaves(request):
+            found = await screen(engine)
+    except ServiceError as error:
+        return problem(request, query, error)
+    return respond(request, query, found)
