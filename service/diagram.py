@@ -23,7 +23,7 @@ from service.schemas import SearchOptions
 from service.timing import Stages
 
 NODES = 14
-_ACROSS = 5  # most that are shown right above or right below one
+_ACROSS = (5, 2)  # most that are shown right above or below the first, and any other
 _PICTURES = 250  # the best for the caption, and as many of the collection: what captions say
 _CAPTIONS = 160
 _MISSED = 0.12  # share of its pictures that a caption may lose to one above it
@@ -174,5 +174,5 @@ def _steps(next_to: Relation, start: int, count: int) -> list[int]:
     found = [start]
     for at in found:
         fresh = [n for n in np.flatnonzero(next_to[at]).tolist() if n not in found]
-        found.extend(fresh[:_ACROSS])
+        found.extend(fresh[: _ACROSS[at != start]])
     return found[1 : count + 1]

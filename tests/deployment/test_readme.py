@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from service.questions import Entailment
 from service.schemas import AddedImage, CaptionAnswer, ImageAnswer
 from service.settings import Settings
 
@@ -42,7 +43,8 @@ def test_it_leads_with_the_two_commands() -> None:
 
 
 def test_the_answers_it_shows_are_answers_of_the_service() -> None:
-    images, captions, added = re.findall(r"^```json\n(.+?)^```", README, re.M | re.S)
+    images, captions, entailment, added = re.findall(r"^```json\n(.+?)^```", README, re.M | re.S)
     ImageAnswer.model_validate_json(images)
     CaptionAnswer.model_validate_json(captions)
+    Entailment.model_validate_json(entailment)
     AddedImage.model_validate_json(added)
