@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
 from models.gru import GRU
 from models.vocabulary import PADDING
 
+Reading = Literal["last", "join"]
+
 
 class CaptionEncoder(nn.Module):
-    """Read a caption word by word and keep the last state.
+    """Read a caption word by word and keep the last state, or the join of all.
 
     Attributes:
+        reading: "last", the paper's, or "join": the largest of all states in each coordinate, so
+            that what a word says is not forgotten in the words after it.
+        signed: whether points keep their signs.
         product: the type in which the GRU multiplies matrices; bfloat16 trains faster.
     """
 
     def __init__(
-        self, words: int, word_dimension: int, dimension: int, word_range: float = 0.1
+        self,
+        words: int,
+        word_dimension: int,
+        dimension: int,
+        word_range: float = 0.1,
+        *,
+        reading: Reading = "last",
+        signed: bool = False,
     ) -> None:
         super().__init__()
+        self.reading = reading
+        self.signed = signed
         self.embedding = nn.Embedding(words, word_dimension, padding_idx=PADDING)
         self.gru = GRU(word_dimension, dimension)
         self.product = torch.float32
@@ -32,5 +48,12 @@ class CaptionEncoder(nn.Module):
 
         `lengths` counts the end mark, so every caption has at least one token.
         """
-        state: Tensor = self.gru(self.embedding(tokens), lengths, self.product)
-        return state
+        vectors = self.embedding(tokens)
+        if self.reading == "last":
+            last: Tensor = self.gru(vectors, lengths, self.product)
+            return last
+        states = self.gru.every(vectors, lengths, self.product)
+        if not self.signed:
+            return states.abs().amax(1)
+        past = torch.arange(states.shape[1])[None] >= lengths[:, None]
+        return states.masked_fill(past[..., None].to(states.device), -torch.inf).amax(1)

@@ -21,10 +21,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 
 class GRU(nn.Module):
-    """Read vectors one after the other and return the last state.
+    """Read vectors one after the other and return the states.
 
     Initialised as the reference of Vendrov et al.: input weights uniform in +-0.1, each gate's
     recurrent weights orthogonal, biases zero.
@@ -53,15 +54,42 @@ class GRU(nn.Module):
         Returns:
             (B, states)
         """
+        states, order, alive = self._read(vectors, lengths, product)
+        starts = torch.tensor([0, *alive]).cumsum(0)
+        rows = starts[lengths[order.cpu()] - 1] + torch.arange(len(lengths))
+        return states[rows.to(states.device)][torch.argsort(order)]
+
+    def every(
+        self, vectors: Tensor, lengths: Tensor, product: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Return each sequence's states after all its vectors, zero past its end.
+
+        Arguments as of `forward`. Returns (B, T, states), T the length of the longest.
+        """
+        states, order, alive = self._read(vectors, lengths, product)
+        steps = [
+            pad(step, (0, 0, 0, len(lengths) - len(step))) for step in torch.split(states, alive)
+        ]
+        return torch.stack(steps, 1)[torch.argsort(order)]
+
+    def _read(
+        self, vectors: Tensor, lengths: Tensor, product: torch.dtype
+    ) -> tuple[Tensor, Tensor, list[int]]:
+        """Return all states in order of time without gaps, the longest sequences first.
+
+        Returns:
+            states (sum of lengths, states), the order of the sequences (B,), and how many of
+            them have a t-th vector.
+        """
         longest_first = torch.argsort(lengths, descending=True, stable=True)
         alive = (lengths[None] > torch.arange(int(lengths.max()))[:, None]).sum(1).tolist()
         order = longest_first.to(vectors.device)
-        # All words in order of time, without gaps: (sum of lengths, inputs)
         words = torch.cat([vectors[order[:count], t] for t, count in enumerate(alive)])
         gates = _Product.apply(words, self.input_weight, product) + self.input_bias
-        state = _Recurrence.apply(gates, self.recurrent_weight, self.recurrent_bias, alive, product)
-        out: Tensor = state[torch.argsort(order)]
-        return out
+        states = _Recurrence.apply(
+            gates, self.recurrent_weight, self.recurrent_bias, alive, product
+        )
+        return states, order, alive
 
 
 class _Product(torch.autograd.Function):
@@ -82,7 +110,7 @@ class _Product(torch.autograd.Function):
 
 
 class _Recurrence(torch.autograd.Function):
-    """The states of all steps from the words' share of the gates; returns the last ones."""
+    """The states of all steps, (sum of lengths, N), from the words' share of the gates."""
 
     @staticmethod
     def forward(
@@ -98,6 +126,7 @@ class _Recurrence(torch.autograd.Function):
         weight_low = weight.to(product)
         previous = gates.new_empty(len(gates), states, dtype=product)
         kept = gates.new_empty(4, len(gates), states)  # r, z, n and Un h + cn
+        out = gates.new_empty(len(gates), states)
         start = 0
         for count in alive:
             step = slice(start, start + count)
@@ -109,24 +138,25 @@ class _Recurrence(torch.autograd.Function):
             torch.sigmoid(word[:, states : 2 * states] + recurrent[:, states : 2 * states], out=z)
             inner.copy_(recurrent[:, 2 * states :])
             torch.tanh(word[:, 2 * states :] + r * inner, out=n)
-            state[:count] = torch.lerp(n, state[:count], z)
+            state[:count] = out[step] = torch.lerp(n, state[:count], z)
             start += count
         ctx.save_for_backward(previous, kept, weight_low)
         ctx.alive = alive
-        return state
+        return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         previous, kept, weight = ctx.saved_tensors
-        grad_state = grads[0].clone()
+        (grad_out,) = grads
         states = weight.shape[1]
+        grad_state = grad_out.new_zeros(ctx.alive[0], states)
         grad_gates = grad_state.new_empty(len(previous), 3 * states)
         grad_recurrent = torch.empty_like(grad_gates)
         start = len(previous)
         for count in reversed(ctx.alive):
             step = slice(start - count, start)
             r, z, n, inner = kept[:, step]
-            up = grad_state[:count]
+            up = grad_state[:count].add_(grad_out[step])
             grad_n = up * (1 - z) * (1 - n * n)
             grad_r = grad_n * inner * r * (1 - r)
             # The state before this step is kept as it entered the product, rounded or not.

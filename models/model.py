@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
 from models.backbone import build_backbone
-from models.caption_encoder import CaptionEncoder
+from models.caption_encoder import CaptionEncoder, Reading
 from models.image_encoder import ImageEncoder
 from models.pictures import Preprocessing
 from models.score import SCORES, Score
@@ -35,6 +35,7 @@ class ModelConfig:
             are trained, or "join" the points of its cells, which lets small things count.
         dimension: N, the dimension of a point; also the width of the GRU.
         word_dimension: the dimension of a word vector.
+        reading: of a caption's states, "last" is the paper's; "join" keeps the largest of all.
         max_words: words of a caption beyond this many are not read.
         word_range: word vectors start uniform between minus and plus this. The paper's 0.1 makes
             all words nearly alike at first: fine where a caption's words point to its image
@@ -48,12 +49,15 @@ class ModelConfig:
     word_dimension: int = 300
     max_words: int = 100
     word_range: float = 0.1
+    reading: Reading = "last"
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise ValueError(f"score is one of {', '.join(SCORES)}, not '{self.score}'")
         if self.pooling not in {"average", "join"}:
             raise ValueError(f"pooling is average or join, not '{self.pooling}'")
+        if self.reading not in get_args(Reading):
+            raise ValueError(f"reading is last or join, not '{self.reading}'")
         if min(self.dimension, self.word_dimension, self.max_words) < 1:
             raise ValueError("dimension, word_dimension and max_words are at least 1")
         if self.word_range <= 0:
@@ -74,13 +78,19 @@ class OrderEmbedding(nn.Module):
         self.config = config
         self.vocabulary = vocabulary
         self.preprocessing = preprocessing
+        signed = config.score == "cosine"
         self.captions = CaptionEncoder(
-            len(vocabulary), config.word_dimension, config.dimension, config.word_range
+            len(vocabulary),
+            config.word_dimension,
+            config.dimension,
+            config.word_range,
+            reading=config.reading,
+            signed=signed,
         )
         backbone = build_backbone(config.backbone)
         if config.pooling == "join":
             backbone.keep_grid()
-        self.images = ImageEncoder(backbone, config.dimension, signed=config.score == "cosine")
+        self.images = ImageEncoder(backbone, config.dimension, signed=signed)
 
     @property
     def device(self) -> torch.device:

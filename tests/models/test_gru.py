@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from models.gru import GRU
 
 
-def reference(gru: GRU, vectors: Tensor, lengths: Tensor) -> Tensor:
+def reference(gru: GRU, vectors: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Return all states of torch's own, (B, T, N), and the last ones, (B, N)."""
     theirs = nn.GRU(vectors.shape[2], gru.recurrent_weight.shape[1], batch_first=True).double()
     theirs.load_state_dict(
         {
@@ -19,8 +22,8 @@ def reference(gru: GRU, vectors: Tensor, lengths: Tensor) -> Tensor:
         }
     )
     packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
-    last: Tensor = theirs(packed)[1][0]
-    return last
+    states, last = theirs(packed)
+    return pad_packed_sequence(states, batch_first=True)[0], last[0]
 
 
 @pytest.fixture
@@ -35,18 +38,21 @@ def ragged() -> tuple[GRU, Tensor, Tensor]:
 
 def test_the_states_are_those_of_torch(ragged: tuple[GRU, Tensor, Tensor]) -> None:
     gru, vectors, lengths = ragged
-    ours = gru(vectors, lengths, torch.double)
-    torch.testing.assert_close(ours, reference(gru, vectors, lengths))
+    every, last = reference(gru, vectors, lengths)
+    torch.testing.assert_close(gru(vectors, lengths, torch.double), last)
+    torch.testing.assert_close(gru.every(vectors, lengths, torch.double), every)
 
 
-def test_the_gradient_is_the_derivative(ragged: tuple[GRU, Tensor, Tensor]) -> None:
+@pytest.mark.parametrize("read", [GRU.forward, GRU.every])
+def test_the_gradient_is_the_derivative(
+    ragged: tuple[GRU, Tensor, Tensor], read: Callable[..., Tensor]
+) -> None:
     gru, vectors, lengths = ragged
 
-    def last_state(vectors: Tensor, *_: Tensor) -> Tensor:
-        state: Tensor = gru(vectors, lengths, torch.double)
-        return state
+    def states(vectors: Tensor, *_: Tensor) -> Tensor:
+        return read(gru, vectors, lengths, torch.double)
 
-    assert torch.autograd.gradcheck(last_state, (vectors, *gru.parameters()))
+    assert torch.autograd.gradcheck(states, (vectors, *gru.parameters()))
 
 
 def test_words_past_the_end_are_not_read(ragged: tuple[GRU, Tensor, Tensor]) -> None:

@@ -67,3 +67,24 @@ def test_a_picture_is_the_join_of_its_parts(score: Score) -> None:
     parts = torch.stack([model.images.project(part[:, None]) for part in features.unbind(1)])
     torch.testing.assert_close(model.images(pixels), parts.amax(0))
     assert (model.images(pixels) < 0).any().item() == (score == "cosine")
+
+
+@pytest.mark.parametrize("score", ["order", "cosine"])
+def test_a_caption_may_be_the_join_of_its_states(score: Score) -> None:
+    torch.manual_seed(0)
+    config = ModelConfig(
+        score=score, backbone="resnet18", reading="join", dimension=8, word_dimension=4
+    )
+    model = OrderEmbedding(config, Vocabulary(["a", "red", "dog"]), Preprocessing(36, 32)).eval()
+    tokens, lengths = model.tokens(["a red dog", "dog"])
+    vectors = model.captions.embedding(tokens)
+    for row, length in enumerate(lengths.tolist()):
+        alone = vectors[row : row + 1]
+        states = [model.captions.gru(alone, torch.tensor([t + 1])) for t in range(length)]
+        every = torch.cat(states) if score == "cosine" else torch.cat(states).abs()
+        torch.testing.assert_close(model.captions(tokens, lengths)[row], every.amax(0))
+
+
+def test_a_way_of_reading_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="last or join"):
+        ModelConfig(reading="first")  # type: ignore[arg-type]
