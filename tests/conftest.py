@@ -5,3 +5,10 @@ import os
 # Before torch is imported: models in tests are tiny, and the threads of one operation would
 # mostly wait for each other, which on a busy machine takes ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+
+if not torch.cuda.is_available():
+    # Before Triton is imported, by whatever test comes first: without a GPU, its kernels run on
+    # the CPU without being compiled.
+    os.environ["TRITON_INTERPRET"] = "1"

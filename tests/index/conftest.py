@@ -1,15 +1,9 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import faiss
 import pytest
-import torch
-
-if not torch.cuda.is_available():
-    # Triton reads it when kernels are defined: they then run on the CPU, without being compiled.
-    os.environ["TRITON_INTERPRET"] = "1"
 
 from index.plan import Costs
 from index.scan import Workers
