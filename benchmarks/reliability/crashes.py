@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import ROOT
 
-HARNESSES = ("tests.index.crashes",)
+HARNESSES = ("tests.index.crashes", "tests.service.crashes")
 WAYS = {"kill": "killed", "full": "disk full"}
 
 

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ATTEMPTS = 5  # of each way; `python -m tests.service.crashes` does any number
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("crashes")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.service.crashes", folder, "0", str(ATTEMPTS)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_service_that_is_killed_at_a_write_loses_nothing_it_acknowledged(
+    outcomes: list[dict[str, Any]],
+) -> None:
+    mine = [line for line in outcomes if line["way"] == "kill"]
+    assert len(mine) == ATTEMPTS
+    for outcome in mine:
+        assert outcome["fault"] is None, outcome["fault"]
+        assert outcome["killed"]
+
+
+def test_a_service_with_a_full_disk_says_so_and_serves_on(outcomes: list[dict[str, Any]]) -> None:
+    mine = [line for line in outcomes if line["way"] == "full"]
+    assert len(mine) == ATTEMPTS
+    for outcome in mine:
+        assert outcome["fault"] is None, outcome["fault"]
+        assert not outcome["killed"]
