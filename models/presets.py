@@ -29,6 +29,19 @@ PRESETS: Mapping[str, Preset] = {
     "order": Preset(TrainingConfig()),
     "order-reversed": Preset(TrainingConfig(model=ModelConfig(score="order-reversed"))),
     "cosine": Preset(TrainingConfig(model=ModelConfig(score="cosine"), margin=0.2)),
+    # Better at the same features (README, "Training"): the join of all states of a caption
+    # instead of the last, all captions of an image in a step, and a rate that falls to zero.
+    "hasse": Preset(
+        TrainingConfig(
+            model=ModelConfig(reading="join"),
+            epochs=16,
+            captions_per_image=5,
+            schedule="cosine",
+            patience=16,
+            unknown_rate=0.05,
+            precision="bfloat16",
+        )
+    ),
     # The built-in model: a small network learns from scratch, with the caption encoder. Small
     # things decide what is true of a scene, hence the join of its parts; images are the costly
     # part of a step, hence four captions to each.

@@ -30,11 +30,12 @@ def train(
         ),
     ],
     preset: Annotated[
-        Literal["order", "order-reversed", "cosine", "scenes"] | None,
+        Literal["hasse", "order", "order-reversed", "cosine", "scenes"] | None,
         typer.Option(
-            show_default="order with --features, else scenes",
-            help="Where all other options start: as in the paper, with the order or one of its "
-            "two controls, or as the built-in model was trained.",
+            show_default="hasse with --features, else scenes",
+            help="Where all other options start: what we found to retrieve best on features, the "
+            "paper's way with the order or one of its two controls, or as the built-in model "
+            "was trained.",
         ),
     ] = None,
     features: Annotated[
@@ -136,7 +137,7 @@ def train(
     from service import training
     from service.device import pick_device
 
-    start = PRESETS[preset or ("order" if features else "scenes")]
+    start = PRESETS[preset or ("hasse" if features else "scenes")]
     named = {
         "score": score,
         "dimension": dimension,
