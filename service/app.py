@@ -12,9 +12,9 @@ from starlette.staticfiles import StaticFiles
 from service import errors, openapi
 from service.access import Access
 from service.bodies import Bodies
+from service.door import Refusal
 from service.edge import Edge, Record
 from service.engine import Engine
-from service.errors import ServiceError
 from service.lifecycle import Lifecycle, Open
 from service.logs import LOGGER
 from service.metrics import Metrics
@@ -23,10 +23,10 @@ from service.page.router import router as page
 from service.readiness import Phase, Readiness
 from service.routes import collection, lattice, operations, reference, search, writing
 from service.routes.context import MAY_READ, MAY_SEARCH, MAY_WRITE
+from service.searches import searched
 from service.settings import Settings
 
 STATIC = Path(__file__).parent / "page" / "static"
-_SEARCHES = frozenset(path.encode() for path in search.PATHS | lattice.PATHS)
 DESCRIPTION = (
     "Search images by what is true of them: which images is this caption true of, and which "
     "captions are true of this image? A hit's violation is 0 when the caption holds."
@@ -51,10 +51,12 @@ def create_app(
     metrics.watch("hasse_body_bytes", lambda: bodies.held)
     metrics.watch("hasse_ready", lambda: float(readiness.phase is Phase.SERVING))
 
-    def refusal(target: bytes) -> ServiceError | None:
-        if readiness.engine is None or target.partition(b"?")[0] not in _SEARCHES:
+    def refusal(method: bytes, target: bytes) -> Refusal | None:
+        route = searched(method, target.partition(b"?")[0])
+        if route is None or readiness.engine is None:
             return None
-        return readiness.engine.admission.refusal()
+        error = readiness.engine.admission.refusal()
+        return None if error is None else Refusal(error, route)
 
     def stopping() -> bool:
         return readiness.phase is Phase.STOPPING

@@ -47,17 +47,29 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not let in, and its place in the metrics."""
+
+    error: ServiceError
+    route: str
+
+
+# Says what a request of this method to this target is refused with, if it would be.
+Refuse = Callable[[bytes, bytes], Refusal | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Keeper:
     """What all connections of one service share.
 
     Attributes:
-        refusal: says what a POST to a target is refused with, if it would be.
+        refusal: says what a request is refused with.
         record: told of each refusal.
         pace: when those who were refused are read again.
         stopping: whether each answer is the last on its connection.
     """
 
-    refusal: Callable[[bytes], ServiceError | None]
+    refusal: Refuse
     record: Record
     pace: Pace
     stopping: Callable[[], bool]
@@ -79,10 +91,10 @@ class Door(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Refuse the request, or let it in."""
         self._refused = False
-        if self.parser.get_method() == b"POST" and self._is_idle():
-            error = self.keeper.refusal(self.url)
-            if error is not None:
-                self._refuse(error)
+        if self._is_idle():
+            refusal = self.keeper.refusal(self.parser.get_method(), self.url)
+            if refusal is not None:
+                self._refuse(refusal)
                 return
         super().on_headers_complete()
 
@@ -120,8 +132,9 @@ class Door(HttpToolsProtocol):
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
-    def _refuse(self, error: ServiceError) -> None:
+    def _refuse(self, refusal: Refusal) -> None:
         start = perf_counter()
+        error = refusal.error
         self._refused = True
         self._last = (
             self.keeper.stopping()
@@ -148,8 +161,15 @@ class Door(HttpToolsProtocol):
         else:
             self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
         path = self.url.partition(b"?")[0].decode("ascii", "replace")
-        seconds = perf_counter() - start
-        self.keeper.record(request_id, "POST", path, path, error.kind.status, error.reason, seconds)
+        self.keeper.record(
+            request_id,
+            self.parser.get_method().decode("ascii"),
+            refusal.route,
+            path,
+            error.kind.status,
+            error.reason,
+            perf_counter() - start,
+        )
 
     def _stop_discarding(self) -> None:
         if self._discarding is not None:
@@ -180,7 +200,7 @@ class Door(HttpToolsProtocol):
 
 
 def door(
-    refusal: Callable[[bytes], ServiceError | None],
+    refusal: Refuse,
     record: Record,
     refusals_per_second: float,
     stopping: Callable[[], bool],

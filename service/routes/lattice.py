@@ -32,10 +32,6 @@ from service.timing import Stages
 
 router = APIRouter(tags=["lattice"])
 
-PATHS = frozenset(
-    {"/search/all_of", "/search/common", "/search/like", "/entails", "/entails/batch", "/diagram"}
-)
-
 _TIMING = {
     "Server-Timing": {
         "description": "Milliseconds in decode, queue, encode, prefilter, rerank, metadata, total.",

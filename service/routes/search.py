@@ -20,8 +20,6 @@ from service.timing import Stages
 
 router = APIRouter(tags=["search"])
 
-PATHS = frozenset({"/search/images", "/search/images/batch", "/search/captions"})
-
 _LOAD = (
     "unauthorized",
     "quota",

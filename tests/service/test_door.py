@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from service.door import Door, Pace, door
+from service.door import Door, Pace, Refusal, door
 from service.edge import Record
 from service.errors import ServiceError
 from service.metrics import Metrics
@@ -30,10 +30,15 @@ class House:
     connections: list[Door] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
 
-    def refusal(self, target: bytes) -> ServiceError | None:
-        if self.full and target == b"/search/images":
-            return ServiceError("busy", "there is no room", retry_after=3)
-        return None
+    def refusal(self, method: bytes, target: bytes) -> Refusal | None:
+        searches = {
+            (b"POST", b"/search/images"): "/search/images",
+            (b"GET", b"/images/7/diagram"): "/images/{image_id}/diagram",
+        }
+        route = searches.get((method, target))
+        if not self.full or route is None:
+            return None
+        return Refusal(ServiceError("busy", "there is no room", retry_after=3), route)
 
     async def app(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
         body = b""
@@ -178,6 +183,22 @@ def test_only_searches_are_refused() -> None:
             visitor.say(ASK.replace("/search/images", "/images"))
             assert (await visitor.hear())[0] == 200
             assert len(house.inside) == 2
+
+    run(main)
+
+
+def test_a_refused_get_is_counted_by_its_route_and_not_by_its_id() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            visitor.say("GET /images/7/diagram HTTP/1.1\nHost: a\n\n")
+            assert (await visitor.hear())[0] == 429
+            metrics = house.metrics.text().decode()
+            assert 'route="/images/{image_id}/diagram"' in metrics
+            assert "/images/7" not in metrics
+            house.full = False
+            visitor.say("GET /images/7/diagram HTTP/1.1\nHost: a\n\n")
+            assert (await visitor.hear())[0] == 200
 
     run(main)
 
