@@ -47,7 +47,7 @@ async def page(
         query = query.about(image)
         engine = readiness.require_engine()
         async with until_client_leaves(request):
-            drawn = await _sample(request, engine)
+            drawn = await sampled(request, engine)
             if query.text:
                 screen = await _images(engine, query, drawn.scale)
             elif query.image_id is not None:
@@ -83,16 +83,14 @@ async def picture(
         query = Query(k=min(form.options.k, settings.k_maximum), mode=form.options.mode)
         async with until_client_leaves(request):
             answer = await engine.captions_by_picture(
-                form.picture, _folding(query, settings), stages=stages
+                form.picture, folding(query, settings), stages=stages
             )
             preview = await engine.pictures.preview(form.picture)
-            drawn = await _sample(request, engine)
+            drawn = await sampled(request, engine)
     except ServiceError as error:
         return problem(request, query, error)
-    data = base64.b64encode(preview).decode("ascii")
-    url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
-    shown = Picture(url=url, name="your picture", alt="Your picture")
-    return respond(request, query, _captions(query, shown, answer, drawn.scale, stages))
+    shown = brought(preview)
+    return respond(request, query, _captions(engine, query, shown, answer, drawn.scale, stages))
 
 
 async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
@@ -108,11 +106,20 @@ async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
         answer = await engine.images_by_caption(query.text, options, stages=stages)
     cards = view.cards(answer, query, scale)
     verdict = view.verdict(answer, len(cards), "picture", stages)
+    known = engine.checkpoint.calibration.image
+    doubt = view.doubt(answer, known, "This is not likely to be true of any picture here")
+    first = [hit.image_id for hit in answer.hits[: view.COMPARED]]
     return Screen(
         "images.html",
         title=f"{query.text} · Hasse",
-        spoken=f"{view.count(len(cards), 'picture')}. {verdict.sentence}.",
-        context={"cards": cards, "verdict": verdict, "unknown_words": answer.unknown_words},
+        spoken=f"{view.count(len(cards), 'picture')}. {doubt} {verdict.sentence}.",
+        context={
+            "cards": cards,
+            "verdict": verdict,
+            "doubt": doubt,
+            "shared": query.of_shared(first) if len(first) > 1 and not doubt else "",
+            "unknown_words": answer.unknown_words,
+        },
         timing=stages.header(),
     )
 
@@ -121,7 +128,7 @@ async def _captions_of_stored(engine: Engine, query: Query, image_id: int, scale
     stages = Stages()
     record = await engine.image(image_id)
     answer = await engine.captions_by_image_id(
-        image_id, _folding(query, engine.settings), stages=stages
+        image_id, folding(query, engine.settings), stages=stages
     )
     own = [row.caption for row in record.captions]
     whole = record.width is not None and record.width <= WIDEST_SHOWN_WHOLE
@@ -133,25 +140,40 @@ async def _captions_of_stored(engine: Engine, query: Query, image_id: int, scale
         file_url=record.image_url,
         image_id=image_id,
     )
-    return _captions(query, shown, answer, scale, stages)
+    return _captions(engine, query, shown, answer, scale, stages)
 
 
 def _captions(
-    query: Query, shown: Picture, answer: CaptionAnswer, scale: Scale, stages: Stages
+    engine: Engine,
+    query: Query,
+    shown: Picture,
+    answer: CaptionAnswer,
+    scale: Scale,
+    stages: Stages,
 ) -> Screen:
     lines = view.lines(answer, query, scale)
     verdict = view.verdict(answer, len(lines), "caption", stages)
+    known = engine.checkpoint.calibration.image
+    doubt = view.doubt(answer, known, "No caption here is likely to be true of it")
     return Screen(
         "captions.html",
         title=f"True of {shown.name} · Hasse",
-        spoken=f"{view.count(len(lines), 'caption')}. {verdict.sentence}.",
-        context={"picture": shown, "lines": lines, "verdict": verdict},
+        spoken=f"{view.count(len(lines), 'caption')}. {doubt} {verdict.sentence}.",
+        context={"picture": shown, "lines": lines, "verdict": verdict, "doubt": doubt},
         url=query.url() if shown.image_id is not None else query.picture_url(),
         timing=stages.header(),
     )
 
 
-async def _sample(request: Request, engine: Engine) -> Sample:
+def brought(preview: bytes) -> Picture:
+    """Return a visitor's picture as it is shown: within the page, because it is not kept."""
+    data = base64.b64encode(preview).decode("ascii")
+    url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
+    return Picture(url=url, name="your picture", alt="Your picture")
+
+
+async def sampled(request: Request, engine: Engine) -> Sample:
+    """Return the sample of the collection that this application holds answers to."""
     drawn = await welcome.sample(engine, getattr(request.app.state, "sample", None))
     request.app.state.sample = drawn
     return drawn
@@ -172,6 +194,7 @@ def problem(request: Request, query: Query, error: ServiceError) -> Response:
     return response
 
 
-def _folding(query: Query, settings: Settings) -> SearchOptions:
+def folding(query: Query, settings: Settings) -> SearchOptions:
+    """Return the options that find enough captions to show `query.k` without repeats."""
     k = min(query.k * view.FOLDING, settings.k_maximum)
     return SearchOptions(k=k, mode=query.mode)

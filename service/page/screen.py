@@ -95,6 +95,7 @@ def respond(request: Request, query: Query, screen: Screen) -> Response:
         spoken=screen.spoken,
         query=query,
         settings=settings,
+        fragment=fragment,
         sizes=sorted({query.k} | {size for size in SIZES if size <= settings.k_maximum}),
         **screen.context,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 from urllib.parse import urlencode
 
+from models.calibration import Calibration
 from service.errors import ServiceError
 from service.page.scale import Fit, Scale
 from service.schemas import (
@@ -26,6 +27,8 @@ DEFAULT_MODE: Mode = "certified"
 
 # Captions are written for many pictures, so that a list without repeats needs more hits.
 FOLDING = 8
+# The first pictures of an answer, of which one can ask what they share.
+COMPARED = 3
 SHOWN_PER_CAPTION = 3
 
 
@@ -79,6 +82,16 @@ class Query:
     def of_order(self, text: str = "", image_id: int | None = None) -> str:
         """Return the address of the diagram of some words or of a stored image."""
         return replace(self, text=text, image_id=image_id)._address("/page/order", {})
+
+    def of_like(self, plus: str, minus: str) -> str:
+        """Return the address of the pictures like this stored image but for some words."""
+        parts = {"plus": plus, "minus": minus} if minus else {"plus": plus}
+        return self._address("/page/like", parts)
+
+    def of_shared(self, image_ids: Sequence[int]) -> str:
+        """Return the address of what some stored images have in common, with the same options."""
+        images = {"image": ",".join(map(str, image_ids))}
+        return replace(self, text="", image_id=None)._address("/page/shared", images)
 
     def of_claim(self, hypothesis: str) -> str:
         """Return the address of the verdict on a caption of this stored image."""
@@ -149,6 +162,7 @@ class Picture:
     alt: str
     captions: tuple[Link, ...] = ()
     file_url: str = ""
+    link: str = ""
     image_id: int | None = None
 
 
@@ -158,6 +172,16 @@ class Verdict:
 
     proof: str
     sentence: str
+
+
+def doubt(answer: ImageAnswer | CaptionAnswer, known: Calibration | None, told: str) -> str:
+    """Say that nothing found is likely to be true, where even the best is beyond the threshold.
+
+    Nothing is said where a model was not calibrated: nobody measured how much is too much.
+    """
+    if known is None or not answer.hits or answer.hits[0].violation <= known.threshold:
+        return ""
+    return f"{told}. The nearest come first."
 
 
 def verdict(facts: SearchFacts, shown: int, thing: str, stages: Stages) -> Verdict:

@@ -47,12 +47,22 @@
     box.focus();
   }
 
+  // A diagram wider than the screen begins where its visitor is.
+  function centre() {
+    const [sheet, here] = [answer.querySelector(".sheet"), answer.querySelector(".hasse [aria-current]")];
+    if (!here) return;
+    const [outer, inner] = [sheet.getBoundingClientRect(), here.getBoundingClientRect()];
+    sheet.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
+  }
+
   // A new view brings its words into the box; its heading takes the focus that its link lost.
   function settle(keepBox) {
     const shown = view();
     if (!shown) return;
     if (!keepBox) box.value = shown.dataset.query ?? box.value;
-    if (shown.dataset.view !== "captions" || answer.querySelector("input[name=image]")) forgetPicture();
+    const brought = shown.querySelector("#claim"); // asks about the picture in the picker
+    if (!brought) forgetPicture();
+    centre();
     if (document.activeElement === document.body) shown.querySelector("h1")?.focus({ preventScroll: true });
   }
 
@@ -62,6 +72,12 @@
     typing = typed;
     if (detail.elt === search && !box.value.trim()) delete detail.parameters.q;
     if (detail.elt === search && box.value.trim()) delete detail.parameters.image;
+  });
+  // A page that was come back to shows its picture, but the browser no longer has the file.
+  document.addEventListener("htmx:confirm", (event) => {
+    if (event.target.id !== "claim" || picker.files.length) return;
+    event.preventDefault();
+    showTrouble("Choose the picture once more", "Hasse forgets the pictures that visitors bring, and so did this page.");
   });
   document.addEventListener("htmx:beforeSend", ({ detail }) => {
     latest = detail.xhr;
@@ -92,6 +108,7 @@
     setBusy(false);
     settle(false);
   });
+  centre();
   document.addEventListener("htmx:historyCacheMissLoadError", () => location.reload());
 
   options.addEventListener("change", ({ target }) => {
@@ -120,12 +137,33 @@
     upload.querySelector(".choose").prepend(preview);
   }, true);
 
+  // Arrows go along the diagram: up and down to the nearest of the next row, sideways within one.
+  function step(node, key) {
+    const place = (one) => {
+      const { left, top, width } = one.querySelector("rect").getBoundingClientRect();
+      return { x: left + width / 2, y: top };
+    };
+    const here = place(node);
+    const [along, way] = { ArrowUp: ["y", -1], ArrowDown: ["y", 1], ArrowLeft: ["x", -1], ArrowRight: ["x", 1] }[key];
+    const across = along === "y" ? "x" : "y";
+    const far = ([, there]) => 1000 * Math.abs(there[along] - here[along]) + Math.abs(there[across] - here[across]);
+    const [next] = [...node.ownerSVGElement.querySelectorAll("a")]
+      .map((one) => [one, place(one)])
+      .filter(([, there]) => (there[along] - here[along]) * way > 1)
+      .filter(([, there]) => along === "y" || Math.abs(there.y - here.y) < 1)
+      .sort((a, b) => far(a) - far(b));
+    next?.[0].focus();
+  }
+
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (event.key === "/" && !event.target.closest("input:not([type=radio]), textarea, select")) {
       event.preventDefault();
       box.focus();
       box.select();
+    } else if (event.key.startsWith("Arrow") && event.target.closest(".hasse a")) {
+      event.preventDefault();
+      step(event.target.closest(".hasse a"), event.key);
     } else if (event.key === "Escape") {
       event.preventDefault();
       if (options.open) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import re
 import shutil
 import socket
 import threading
@@ -317,7 +318,20 @@ def test_motion_stops_where_it_is_not_wanted(page: Page) -> None:
     assert page.evaluate(moving) == "none"
 
 
-@pytest.mark.parametrize("view", ["/", "/?q=a+dog", "/?image=1003", "/?image=5", "/page/picture"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        "/",
+        "/?q=a+dog",
+        "/?image=1003",
+        "/?image=5",
+        "/page/picture",
+        "/page/order?image=1003",
+        "/page/claim?image=1003&hypothesis=a+dog",
+        "/page/like?image=1003&plus=a+dog",
+        "/page/shared?image=1003,1004,1005",
+    ],
+)
 def test_a_phone_never_scrolls_sideways(page: Page, url: str, view: str) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto(url + view)
@@ -427,6 +441,54 @@ def test_a_service_that_wakes_up_goes_on_with_the_question(
             page.close()
     finally:
         awake.set()
+
+
+def test_a_claim_about_a_picture_that_was_brought_can_be_asked_again_and_again(page: Page) -> None:
+    page.set_input_files("#picture", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
+    for said in ("a dog runs", "a cat"):
+        page.get_by_label("Is this true of it?").fill(said)
+        page.get_by_role("button", name="Ask").click()
+        expect(page.locator("h1")).to_contain_text(said)
+        expect(page.locator(".claimed .verdict")).to_have_text(re.compile("True|Not true"))
+        assert page.locator(".claimed img").evaluate("image => image.naturalWidth") == 64
+    # As after the picture was let go and the page come back to.
+    page.evaluate("document.getElementById('picture').value = ''")
+    page.get_by_label("Is this true of it?").fill("a child")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose the picture once more")
+
+
+def test_a_picture_leads_to_more_like_it_but_for_some_words(page: Page, url: str) -> None:
+    page.goto(f"{url}/?image=1003")
+    page.get_by_label("with", exact=True).fill("a cat")
+    page.get_by_label("without", exact=True).fill("a dog")
+    page.get_by_role("button", name="Find").click()
+    expect(page.locator(".card")).to_have_count(11)
+    assert address(page) == "/page/like?image=1003&plus=a+cat&minus=a+dog"
+    expect(page.get_by_label("with", exact=True)).to_have_value("a cat")
+    page.locator(".model").click()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+
+
+def test_what_the_first_pictures_share_is_one_click_away(page: Page) -> None:
+    page.fill("#q", "a dog")
+    link = page.get_by_role("link", name="What do the first pictures share?")
+    link.click()
+    expect(page.locator("h1")).to_have_text("True of all 3 pictures")
+    expect(page.locator(".compared img")).to_have_count(3)
+    expect(page.locator(".lines .caption").first).to_be_visible()
+
+
+def test_arrows_walk_the_diagram(page: Page, url: str) -> None:
+    page.goto(f"{url}/page/order?image=1003")
+    here = page.locator(".hasse [aria-current]")
+    here.focus()
+    page.keyboard.press("ArrowUp")
+    expect(here).not_to_be_focused()
+    expect(page.locator(".hasse a:focus")).to_have_count(1)
+    for _ in range(20):
+        page.keyboard.press("ArrowDown")
+    expect(here).to_be_focused()
 
 
 def test_everything_works_without_scripts(chromium: Browser, url: str) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from models.calibration import Calibration, Calibrations
+from service.engine import Engine
 from tests.service.client import Client
+from tests.service.page.test_router import png, said
 
 
 @pytest.mark.parametrize("path", ["/page/order?q=a+dog+runs", "/page/order?image=1003"])
@@ -36,6 +40,13 @@ def test_a_claim_is_answered_with_a_verdict_and_can_be_asked_again(client: Clien
         ("/page/order?image=7", 404),
         ("/page/claim?image=1003", 422),
         ("/page/claim?image=x&hypothesis=a", 404),
+        ("/page/like?image=1003", 422),
+        ("/page/like?image=1003&minus=a+dog", 422),
+        ("/page/like?image=7&plus=a+dog", 404),
+        ("/page/shared?image=1003", 422),
+        ("/page/shared?image=1003,1003", 422),
+        ("/page/shared?image=1003,7", 404),
+        ("/page/shared?image=" + ",".join(map(str, range(40))), 422),
         ("/?q=" + "+%2B+".join(["a"] * 20), 422),
     ],
 )
@@ -50,3 +61,74 @@ def test_parts_joined_by_a_plus_are_searched_for_together(client: Client) -> Non
     found = client.post("/search/all_of", json={"all_of": ["a dog", "a cat"], "k": 12}).json()
     shown = re.findall(r'class="shot" href="/\?image=(\d+)', page)
     assert shown == [str(hit["image_id"]) for hit in found["hits"]]
+
+
+def test_a_claim_about_a_picture_that_is_brought_has_the_verdict_of_the_api(client: Client) -> None:
+    form = {"hypothesis": " a  dog runs ", "k": "12", "mode": "exact"}
+    files = {"image": ("a.png", png())}
+    response = client.post("/page/claim", files=files, data=form)
+    answer = client.post("/entails", files=files, data={"hypothesis": "a dog runs"}).json()
+    assert response.status_code == 200
+    assert (">True<" if answer["entailed"] else ">Not true<") in response.text
+    assert f"by {answer['violation']:.3f}" in said(response)
+    assert "a dog runs" in said(response)
+    assert 'src="data:image/jpeg;base64,' in response.text
+    assert 'hx-post="/page/claim"' in response.text
+    again = client.post("/page/claim", files=files, headers={"HX-Request": "true"}, data=form)
+    assert again.headers["HX-Push-Url"] == "/page/picture?k=12&mode=exact"
+
+
+@pytest.mark.parametrize(("content", "hypothesis", "status"), [(png(), " ", 422), (b"x", "a", 415)])
+def test_a_claim_that_cannot_be_judged_is_answered_in_words(
+    client: Client, content: bytes, hypothesis: str, status: int
+) -> None:
+    files = {"image": ("a.png", content)}
+    response = client.post("/page/claim", files=files, data={"hypothesis": hypothesis})
+    assert response.status_code == status
+    assert 'data-view="problem"' in response.text
+
+
+def test_more_like_a_picture_but_for_some_words_is_what_the_api_finds(client: Client) -> None:
+    page = client.get("/page/like?image=1003&plus=a+cat&minus=a+dog&k=5").text
+    asked = {"like": 1003, "plus": ["a cat"], "minus": ["a dog"], "k": 5}
+    found = client.post("/search/like", json=asked).json()
+    shown = re.findall(r'class="shot" href="/\?image=(\d+)', page)
+    assert shown == [str(hit["image_id"]) for hit in found["hits"]]
+    assert 'name="plus" required value="a cat"' in page
+    assert 'action="/page/like"' in client.get("/?image=1003").text
+
+
+def test_what_the_first_pictures_share_is_a_step_from_their_search(client: Client) -> None:
+    step = re.search(r'href="(/page/shared[^"]+)"', client.get("/?q=a+dog&k=12").text)
+    assert step is not None
+    page = client.get(step[1].replace("&amp;", "&"))
+    hits = client.post("/search/images", json={"caption": "a dog", "k": 3}).json()["hits"]
+    asked = {"common": [hit["image_id"] for hit in hits], "k": 96}
+    best = client.post("/search/common", json=asked).json()["hits"][0]
+    assert "True of all 3 pictures" in said(page)
+    lines = re.findall(r'class="caption" href="[^"]+">([^<]+)<', page.text)
+    assert lines[0] == best["caption"]
+
+
+@pytest.mark.parametrize(("threshold", "is_said"), [(0.0, True), (1.0, False)])
+def test_no_good_match_is_said_where_even_the_best_is_beyond_the_threshold(
+    client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float, is_said: bool
+) -> None:
+    engine: Engine = client.app.state.engine
+    known = Calibrations(image=Calibration((0.1, 0.9), (0.9, 0.1), threshold, 100, 10))
+    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
+    for path, words in (
+        ("/?q=a+red+animal", "This is not likely to be true of any picture here."),
+        ("/?image=1003", "No caption here is likely to be true of it."),
+        ("/page/shared?image=1003,1004", "No caption here is likely to be true of them all."),
+    ):
+        assert (f"{words} The nearest come first." in said(client.get(path))) is is_said
+
+
+def test_nothing_is_said_of_doubt_where_nobody_measured_it(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine: Engine = client.app.state.engine
+    unknown = replace(engine.checkpoint, calibration=Calibrations())
+    monkeypatch.setattr(engine, "checkpoint", unknown)
+    assert "The nearest come first" not in said(client.get("/?q=a+red+animal"))
