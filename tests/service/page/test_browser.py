@@ -464,7 +464,7 @@ def test_a_picture_leads_to_more_like_it_but_for_some_words(page: Page, url: str
     page.get_by_label("without", exact=True).fill("a dog")
     page.get_by_role("button", name="Find").click()
     expect(page.locator(".card")).to_have_count(11)
-    assert address(page) == "/page/like?image=1003&plus=a+cat&minus=a+dog"
+    assert address(page) == "/page/like?plus=a+cat&minus=a+dog&image=1003"
     expect(page.get_by_label("with", exact=True)).to_have_value("a cat")
     page.locator(".model").click()
     expect(page.locator("h1")).to_have_text("True of this picture")
