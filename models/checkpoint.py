@@ -21,10 +21,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from models.calibration import Calibrations
-from models.files import put_in_place, write_whole
+from models.files import write_weights, write_whole
 from models.model import ModelConfig, OrderEmbedding
 from models.pictures import Preprocessing
 from models.vocabulary import Vocabulary
@@ -91,10 +91,7 @@ def save(
         "preprocessing": asdict(model.preprocessing),
     }
     weights = {
-        key: (value.to(dtype) if value.is_floating_point() and value.ndim > 1 else value)
-        .detach()
-        .cpu()
-        .contiguous()
+        key: value.to(dtype) if value.is_floating_point() and value.ndim > 1 else value
         for key, value in model.state_dict().items()
     }
     write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
@@ -103,10 +100,7 @@ def save(
     write_whole(folder / METRICS, json.dumps(metrics, indent=2).encode())
     words = json.dumps(model.vocabulary.words, ensure_ascii=False)
     write_whole(folder / VOCABULARY, words.encode())
-    partial = folder / f"{WEIGHTS}.partial"
-    save_file(weights, partial)
-    partial.chmod(0o644)  # safetensors makes it its owner's alone; a container reads it as another
-    put_in_place(partial, folder / WEIGHTS)
+    write_weights(folder / WEIGHTS, weights)
 
 
 def fingerprint(folder: Path) -> str:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import Tensor
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file in one step that survives a crash; a reader never meets half of it."""
     partial = path.with_name(f"{path.name}.partial")
     partial.write_bytes(content)
+    put_in_place(partial, path)
+
+
+def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write tensors, which may be on any device, as one safetensors file, as `write_whole` does."""
+    partial = path.with_name(f"{path.name}.partial")
+    save_file({key: value.detach().cpu().contiguous() for key, value in weights.items()}, partial)
+    partial.chmod(0o644)  # safetensors makes it its owner's alone; a container reads it as another
     put_in_place(partial, path)
 
 

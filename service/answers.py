@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +62,21 @@ def caption_hits(found: Found, calibration: Calibration | None) -> list[CaptionH
                 )
             )
     return hits
+
+
+def facts(found: Found, model: str) -> dict[str, Any]:
+    """Return what every answer of a search by the model of that name says beside its hits."""
+    answer = found.answer
+    return {
+        "mode": answer.mode,
+        "certified": answer.certified,
+        "searched": answer.searched,
+        "rescored": answer.rescored,
+        "plan": answer.plan,
+        "touched": asdict(answer.touched),
+        "model": model,
+        "generation": answer.generation,
+    }
 
 
 def _wanted(

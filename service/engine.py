@@ -21,7 +21,7 @@ from models import checkpoint
 from models.checkpoint import Checkpoint
 from service import opening
 from service.admission import Admission
-from service.answers import caption_hits, caption_record, image_hits, image_record
+from service.answers import caption_hits, caption_record, facts, image_hits, image_record
 from service.device import pick_device
 from service.encoding import Encoder, check_caption
 from service.errors import ServiceError, invalid
@@ -239,15 +239,8 @@ class Engine:
     def _image_answer(self, caption: str, found: Found) -> ImageAnswer:
         return ImageAnswer.model_construct(
             hits=image_hits(found, self.checkpoint.calibration.image),
-            mode=found.answer.mode,
-            certified=found.answer.certified,
-            searched=found.answer.searched,
-            rescored=found.answer.rescored,
-            plan=found.answer.plan,
-            touched=asdict(found.answer.touched),
             unknown_words=self.checkpoint.model.vocabulary.unknown(caption),
-            model=self.checkpoint.name,
-            generation=found.answer.generation,
+            **facts(found, self.checkpoint.name),
         )
 
     async def _captions(
@@ -258,17 +251,7 @@ class Engine:
         found = await self.searcher.search("caption", point, options, stages)
         hits = caption_hits(found, self.checkpoint.calibration.image)
         self.finish(stages)
-        return CaptionAnswer.model_construct(
-            hits=hits,
-            mode=found.answer.mode,
-            certified=found.answer.certified,
-            searched=found.answer.searched,
-            rescored=found.answer.rescored,
-            plan=found.answer.plan,
-            touched=asdict(found.answer.touched),
-            model=self.checkpoint.name,
-            generation=found.answer.generation,
-        )
+        return CaptionAnswer.model_construct(hits=hits, **facts(found, self.checkpoint.name))
 
     def check_options(self, options: SearchOptions) -> None:
         """Refuse options that this service does not take; raises ServiceError `invalid`."""

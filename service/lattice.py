@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ from models.calibration import Calibration
 from models.lattice import exchanged
 from models.model import Points
 from models.score import penalties
-from service.answers import caption_hits, image_hits, plain
+from service.answers import caption_hits, facts, image_hits, plain
 from service.encoding import Point, check_caption
 from service.engine import Engine
 from service.errors import ServiceError
@@ -55,7 +54,7 @@ async def all_of(
             for hit in image_hits(found, None)
         ],
         unknown_words=_unknown(engine, parts),
-        **_facts(engine, found),
+        **facts(found, engine.checkpoint.name),
     )
     engine.finish(stages)
     return answer
@@ -78,7 +77,7 @@ async def common(
             for hit in caption_hits(found, None)
         ],
         unknown_words=_unknown(engine, parts),
-        **_facts(engine, found),
+        **facts(found, engine.checkpoint.name),
     )
     engine.finish(stages)
     return answer
@@ -115,7 +114,7 @@ async def like(
             for rank, hit in enumerate(wanted, options.offset + 1)
         ],
         unknown_words=_unknown(engine, [start, *plus, *minus]),
-        **_facts(engine, found),
+        **facts(found, engine.checkpoint.name),
     )
     engine.finish(stages)
     return answer
@@ -221,18 +220,3 @@ def _each(found: Found, known: Sequence[Calibration | None]) -> dict[int, dict[s
             "probability": min(chances) if len(chances) == len(known) else None,
         }
     return each
-
-
-def _facts(engine: Engine, found: Found) -> dict[str, Any]:
-    """Return what every answer of a search says."""
-    answer = found.answer
-    return {
-        "mode": answer.mode,
-        "certified": answer.certified,
-        "searched": answer.searched,
-        "rescored": answer.rescored,
-        "plan": answer.plan,
-        "touched": asdict(answer.touched),
-        "model": engine.checkpoint.name,
-        "generation": answer.generation,
-    }

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from models.entailment.embedding import SentenceConfig, SentenceEmbedding
 from models.entailment.pairs import EntailmentError
 from models.entailment.training import EntailmentTraining
-from models.files import put_in_place, write_whole
+from models.files import write_weights, write_whole
 from models.vocabulary import Vocabulary
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
@@ -56,11 +56,7 @@ def save(checkpoint: EntailmentCheckpoint) -> None:
     write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
     words = json.dumps(model.vocabulary.words, ensure_ascii=False)
     write_whole(folder / VOCABULARY, words.encode())
-    weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
-    partial = folder / f"{WEIGHTS}.partial"
-    save_file(weights, partial)
-    partial.chmod(0o644)  # safetensors makes it its owner's alone
-    put_in_place(partial, folder / WEIGHTS)
+    write_weights(folder / WEIGHTS, model.state_dict())
 
 
 def load(folder: Path) -> EntailmentCheckpoint:

@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from models.files import put_in_place, write_whole
+from models.files import write_weights, write_whole
 from models.hypernyms.embedding import COMPARISONS, ConceptEmbedding
 from models.hypernyms.task import Task, make_task
 from models.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
@@ -86,10 +86,7 @@ def save(checkpoint: HypernymCheckpoint) -> None:
         tensors["relation"] = model.relation
     write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
     write_whole(folder / CONCEPTS, json.dumps(concepts, ensure_ascii=False).encode())
-    partial = folder / f"{WEIGHTS}.partial"
-    save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, partial)
-    partial.chmod(0o644)  # safetensors makes it its owner's alone
-    put_in_place(partial, folder / WEIGHTS)
+    write_weights(folder / WEIGHTS, tensors)
 
 
 def load(folder: Path) -> HypernymCheckpoint:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
@@ -25,19 +25,13 @@ from service.questions import (
     PairsQuery,
     PictureClaim,
 )
-from service.routes.context import BodiesHere, EngineHere, problems
-from service.schemas import ID_MAXIMUM, Answer, CaptionText, ImageAnswer, schema_of
-from service.schemas import Request as Body
+from service.routes.context import BodiesHere, EngineHere, Id
+from service.routes.operation import answered, takes, timed
+from service.schemas import CaptionText, ImageAnswer
 from service.timing import Stages
 
 router = APIRouter(tags=["lattice"])
 
-_TIMING = {
-    "Server-Timing": {
-        "description": "Milliseconds in decode, queue, encode, prefilter, rerank, metadata, total.",
-        "schema": {"type": "string"},
-    }
-}
 _REASONS = (
     "malformed",
     "unauthorized",
@@ -54,29 +48,13 @@ _REASONS = (
     "late",
 )
 
-_OF_PICTURES = ("too_many_pixels", "not_a_picture", "damaged_picture")
-
-
-def _ok(description: str, *reasons: str) -> dict[int | str, dict[str, Any]]:
-    return {
-        200: {"description": description, "headers": _TIMING},
-        **problems(*_REASONS, *reasons),
-    }
-
-
-def _takes(model: type[Body], form: type[Body] | None = None) -> dict[str, Any]:
-    content = {"application/json": {"schema": schema_of(model)}}
-    if form is not None:
-        content["multipart/form-data"] = {"schema": schema_of(form)}
-    return {"requestBody": {"required": True, "content": content}}
-
 
 @router.post(
     "/search/all_of",
     summary="Find the images that several things are true of at once",
     response_model=AllOfAnswer,
-    responses=_ok("The images, the best first"),
-    openapi_extra=_takes(AllOfQuery),
+    responses=timed("The images, the best first", *_REASONS),
+    openapi_extra=takes(json=AllOfQuery),
 )
 async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Rank images by the part that each of them fits worst.
@@ -89,15 +67,15 @@ async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere
     query = await bodies.json(request, AllOfQuery)
     async with until_client_leaves(request):
         answer = await lattice.all_of(engine, query.all_of, query.options(), stages)
-    return _answer(answer, stages)
+    return answered(answer, stages)
 
 
 @router.post(
     "/search/common",
     summary="Find the captions that are true of several things at once",
     response_model=CommonAnswer,
-    responses=_ok("The captions, the best first"),
-    openapi_extra=_takes(CommonQuery),
+    responses=timed("The captions, the best first", *_REASONS),
+    openapi_extra=takes(json=CommonQuery),
 )
 async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Rank captions by the part that each of them fits worst: what images and captions share."""
@@ -105,15 +83,15 @@ async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere
     query = await bodies.json(request, CommonQuery)
     async with until_client_leaves(request):
         answer = await lattice.common(engine, query.common, query.options(), stages)
-    return _answer(answer, stages)
+    return answered(answer, stages)
 
 
 @router.post(
     "/search/like",
     summary="Find images like one, with something exchanged",
     response_model=ImageAnswer,
-    responses=_ok("The images, the best first"),
-    openapi_extra=_takes(LikeQuery),
+    responses=timed("The images, the best first", *_REASONS),
+    openapi_extra=takes(json=LikeQuery),
 )
 async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Rank images by how far each falls short of `like` with `plus` in the place of `minus`."""
@@ -123,17 +101,21 @@ async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) 
         answer = await lattice.like(
             engine, query.like, query.plus, query.minus, query.options(), stages
         )
-    return _answer(answer, stages)
+    return answered(answer, stages)
 
 
 @router.post(
     "/entails",
     summary="Tell whether a caption is true of an image or follows from a caption",
     response_model=Entailment,
-    responses=_ok(
-        "What the model holds of it", "too_many_pixels", "not_a_picture", "damaged_picture"
+    responses=timed(
+        "What the model holds of it",
+        *_REASONS,
+        "too_many_pixels",
+        "not_a_picture",
+        "damaged_picture",
     ),
-    openapi_extra=_takes(Pair, form=PictureClaim),
+    openapi_extra=takes(json=Pair, form=PictureClaim),
 )
 async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Tell whether the hypothesis follows from the premise.
@@ -149,15 +131,15 @@ async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> R
         pair = (asked.premise, asked.hypothesis)
     async with until_client_leaves(request):
         (answer,) = (await lattice.entails(engine, [pair], stages)).answers
-    return _answer(answer, stages)
+    return answered(answer, stages)
 
 
 @router.post(
     "/entails/batch",
     summary="Tell of several pairs whether one follows from the other",
     response_model=Entailments,
-    responses=_ok("An answer for each pair"),
-    openapi_extra=_takes(PairsQuery),
+    responses=timed("An answer for each pair", *_REASONS),
+    openapi_extra=takes(json=PairsQuery),
 )
 async def entails_batch(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Answer up to 64 pairs together."""
@@ -166,14 +148,14 @@ async def entails_batch(request: Request, engine: EngineHere, bodies: BodiesHere
     pairs = [(pair.premise, pair.hypothesis) for pair in query.pairs]
     async with until_client_leaves(request):
         answer = await lattice.entails(engine, pairs, stages)
-    return _answer(answer, stages)
+    return answered(answer, stages)
 
 
 @router.get(
     "/diagram",
     summary="Draw the Hasse diagram of a caption",
     response_model=Diagram,
-    responses=_ok("The diagram"),
+    responses=timed("The diagram", *_REASONS),
 )
 async def caption_diagram(
     request: Request,
@@ -184,23 +166,21 @@ async def caption_diagram(
     stages = Stages()
     async with until_client_leaves(request):
         answer = await diagram.of_caption(engine, caption, stages)
-    return _answer(answer, stages)
+    return answered(answer, stages)
 
 
 @router.get(
     "/images/{image_id}/diagram",
     summary="Draw the Hasse diagram of an image",
     response_model=Diagram,
-    responses=_ok("The diagram"),
+    responses=timed("The diagram", *_REASONS),
 )
-async def image_diagram(
-    request: Request, engine: EngineHere, image_id: Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
-) -> Response:
+async def image_diagram(request: Request, engine: EngineHere, image_id: Id) -> Response:
     """Return the captions that are true of an image, the particular below the general."""
     stages = Stages()
     async with until_client_leaves(request):
         answer = await diagram.of_image(engine, image_id, stages)
-    return _answer(answer, stages)
+    return answered(answer, stages)
 
 
 async def _claim(request: Request, bodies: Bodies) -> tuple[bytes, str]:
@@ -210,8 +190,3 @@ async def _claim(request: Request, bodies: Bodies) -> tuple[bytes, str]:
     except ValidationError as error:
         raise invalid_fields(error) from None
     return claim.image, claim.hypothesis
-
-
-def _answer(answer: Answer, stages: Stages) -> Response:
-    headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
-    return Response(answer.model_dump_json(), 200, headers, "application/json")

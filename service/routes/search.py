@@ -6,7 +6,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.departure import until_client_leaves
-from service.routes.context import BodiesHere, EngineHere, problems
+from service.routes.context import BodiesHere, EngineHere
+from service.routes.operation import answered, takes, timed
 from service.schemas import (
     CaptionAnswer,
     ImageAnswer,
@@ -14,7 +15,6 @@ from service.schemas import (
     ImageQuery,
     ImagesQuery,
     PictureQuery,
-    schema_of,
 )
 from service.timing import Stages
 
@@ -30,28 +30,21 @@ _LOAD = (
     "not_ready",
     "late",
 )
-_TIMING = {
-    "Server-Timing": {
-        "description": "Milliseconds in decode, queue, encode, prefilter, rerank, metadata, total.",
-        "schema": {"type": "string"},
-    }
-}
 
 
 @router.post(
     "/search/images",
     summary="Find the images a caption is true of",
     response_model=ImageAnswer,
-    responses={
-        200: {"description": "The images, the best first", "headers": _TIMING},
-        **problems("malformed", "body_too_large", "wrong_media_type", "invalid", *_LOAD),
-    },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": schema_of(ImageQuery)}},
-        }
-    },
+    responses=timed(
+        "The images, the best first",
+        "malformed",
+        "body_too_large",
+        "wrong_media_type",
+        "invalid",
+        *_LOAD,
+    ),
+    openapi_extra=takes(json=ImageQuery),
 )
 async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Rank the images of the collection by how far each falls short of the caption."""
@@ -59,23 +52,22 @@ async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere
     query = await bodies.json(request, ImageQuery)
     async with until_client_leaves(request):
         answer = await engine.images_by_caption(query.caption, query.options(), stages=stages)
-    return _answer(answer, stages)
+    return answered(answer, stages)
 
 
 @router.post(
     "/search/images/batch",
     summary="Find the images that each of several captions is true of",
     response_model=ImageAnswers,
-    responses={
-        200: {"description": "An answer for each caption", "headers": _TIMING},
-        **problems("malformed", "body_too_large", "wrong_media_type", "invalid", *_LOAD),
-    },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": schema_of(ImagesQuery)}},
-        }
-    },
+    responses=timed(
+        "An answer for each caption",
+        "malformed",
+        "body_too_large",
+        "wrong_media_type",
+        "invalid",
+        *_LOAD,
+    ),
+    openapi_extra=takes(json=ImagesQuery),
 )
 async def search_images_batch(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Answer up to 32 captions together: they are encoded and searched as one batch."""
@@ -83,32 +75,25 @@ async def search_images_batch(request: Request, engine: EngineHere, bodies: Bodi
     query = await bodies.json(request, ImagesQuery)
     async with until_client_leaves(request):
         answers = await engine.images_by_captions(query.captions, query.options(), stages=stages)
-    return _answer(answers, stages)
+    return answered(answers, stages)
 
 
 @router.post(
     "/search/captions",
     summary="Find the captions that are true of a picture",
     response_model=CaptionAnswer,
-    responses={
-        200: {"description": "The captions, the best first", "headers": _TIMING},
-        **problems(
-            "malformed",
-            "body_too_large",
-            "too_many_pixels",
-            "wrong_media_type",
-            "not_a_picture",
-            "invalid",
-            "damaged_picture",
-            *_LOAD,
-        ),
-    },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"multipart/form-data": {"schema": schema_of(PictureQuery)}},
-        }
-    },
+    responses=timed(
+        "The captions, the best first",
+        "malformed",
+        "body_too_large",
+        "too_many_pixels",
+        "wrong_media_type",
+        "not_a_picture",
+        "invalid",
+        "damaged_picture",
+        *_LOAD,
+    ),
+    openapi_extra=takes(form=PictureQuery),
 )
 async def search_captions(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Rank the captions of the collection by how far the picture falls short of each.
@@ -119,9 +104,4 @@ async def search_captions(request: Request, engine: EngineHere, bodies: BodiesHe
     form = await bodies.picture_form(request)
     async with until_client_leaves(request):
         answer = await engine.captions_by_picture(form.picture, form.options, stages=stages)
-    return _answer(answer, stages)
-
-
-def _answer(answer: ImageAnswer | ImageAnswers | CaptionAnswer, stages: Stages) -> Response:
-    headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
-    return Response(answer.model_dump_json(), 200, headers, "application/json")
+    return answered(answer, stages)

@@ -7,7 +7,8 @@ from starlette.responses import Response
 
 from service.departure import until_client_leaves
 from service.routes.context import BodiesHere, EngineHere, Id, problems
-from service.schemas import AddedImage, UploadForm, schema_of
+from service.routes.operation import takes
+from service.schemas import AddedImage, UploadForm
 
 router = APIRouter(tags=["writing"])
 
@@ -43,12 +44,7 @@ _LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "str
             *_FAILED,
         ),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"multipart/form-data": {"schema": schema_of(UploadForm)}},
-        }
-    },
+    openapi_extra=takes(form=UploadForm),
 )
 async def add_image(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Store the picture, encode it and its captions, and make them searchable.

@@ -1,0 +1,38 @@
+"""What operations share: how they are described in the document, and how they answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from service.routes.context import problems
+from service.schemas import Answer, Request, schema_of
+from service.timing import Stages
+
+_TIMING = {
+    "Server-Timing": {
+        "description": "Milliseconds in decode, queue, encode, prefilter, rerank, metadata, total.",
+        "schema": {"type": "string"},
+    }
+}
+
+
+def timed(description: str, *reasons: str) -> dict[int | str, dict[str, Any]]:
+    """Return the responses of an operation that says where its time went, and its errors."""
+    return {200: {"description": description, "headers": _TIMING}, **problems(*reasons)}
+
+
+def takes(
+    *, json: type[Request] | None = None, form: type[Request] | None = None
+) -> dict[str, Any]:
+    """Return the part of an operation that says which bodies it reads."""
+    kinds = {"application/json": json, "multipart/form-data": form}
+    content = {kind: {"schema": schema_of(model)} for kind, model in kinds.items() if model}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def answered(answer: Answer, stages: Stages) -> Response:
+    """Send an answer that no cache keeps, with the time of its stages."""
+    headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
+    return Response(answer.model_dump_json(), 200, headers, "application/json")
