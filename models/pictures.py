@@ -14,7 +14,7 @@ import zlib
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, get_args
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ MAX_PIXELS = 50_000_000
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
+Framing = Literal["centre", "whole"]
 Reason = Literal["not_a_picture", "too_many_pixels", "damaged"]
 
 # A broken note inside a picture (EXIF, animation) spoils no pixel: no warning of it.
@@ -194,6 +195,8 @@ class Preprocessing:
 
     Attributes:
         resize: pixels the shortest side is scaled to (antialiased, bilinear).
+        framing: "centre" keeps a picture's proportions, so that the crops may miss its ends;
+            "whole" scales both sides to `resize`, so that nothing is missed.
         crop: pixels of the square that is cut from it.
         crops: 1 (the centre), or 10 (centre and corners, each also mirrored), as the paper has.
         mean: subtracted from the red, green and blue channels, which lie in [0, 1].
@@ -205,6 +208,7 @@ class Preprocessing:
     crops: int = 1
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
+    framing: Framing = "centre"
 
     def __post_init__(self) -> None:
         """Take the lists that JSON has for tuples, and refuse what makes no sense (ValueError)."""
@@ -214,6 +218,8 @@ class Preprocessing:
             raise ValueError(f"a crop of {self.crop} does not fit in a side of {self.resize}")
         if self.crops not in {1, 10}:
             raise ValueError(f"crops is 1 or 10, not {self.crops}")
+        if self.framing not in get_args(Framing):
+            raise ValueError(f"framing is centre or whole, not '{self.framing}'")
         if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
             raise ValueError("mean and std have three numbers each, and std is positive")
 
@@ -226,6 +232,8 @@ class Preprocessing:
         width, height = picture.size
         short = min(width, height)
         across, down = (self.resize * side // short for side in (width, height))
+        if self.framing == "whole":
+            across = down = self.resize
         if self.crops == 1:
             corners = [(_half(across - self.crop), _half(down - self.crop))]
         else:

@@ -1,8 +1,8 @@
 """Decoded pictures on disk, for training a backbone end to end.
 
 Decoding a JPEG costs more than a small network's pass over it, and every epoch would pay again.
-So each picture is decoded once, scaled to `preprocessing.resize`, cut square and kept as bytes
-in one memory-mapped file, which the system caches as far as memory goes.
+So each picture is decoded once, cut or squeezed to a square of `preprocessing.resize` pixels and
+kept as bytes in one memory-mapped file, which the system caches as far as memory goes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def cache_pixels(
         folder.mkdir(parents=True, exist_ok=True)
         _decode(
             dataset,
-            size=size,
+            preprocessing=preprocessing,
             folder=folder,
             identity=identity,
             workers=workers,
@@ -90,13 +90,14 @@ def _read(path: Path) -> dict[str, Any]:
 def _decode(
     dataset: Dataset,
     *,
-    size: int,
+    preprocessing: Preprocessing,
     folder: Path,
     identity: str,
     workers: int | None,
     progress: Callable[[int, int], None] | None,
     skipped: Callable[[str], None] | None,
 ) -> None:
+    size = preprocessing.resize
     note = _read(folder / UNFINISHED)
     ids: list[int] = note["image_ids"] if note.get("identity") == identity else []
     done: int = note["done"] if ids else 0
@@ -106,7 +107,7 @@ def _decode(
         file.seek(0, os.SEEK_END)
         while done < len(dataset):
             chunk = dataset.images[done : done + CHUNK]
-            for image, pixels in _squares(chunk, size, workers):
+            for image, pixels in _squares(chunk, preprocessing, workers):
                 if isinstance(pixels, PictureError):
                     if skipped is not None:
                         skipped(f"image {image.id} ({image.file_name}): {pixels}: skipped")
@@ -131,11 +132,12 @@ def _decode(
 
 
 def _squares(
-    images: tuple[Image, ...], size: int, workers: int | None
+    images: tuple[Image, ...], preprocessing: Preprocessing, workers: int | None
 ) -> Iterator[tuple[Image, NDArray[np.uint8] | PictureError]]:
     def read(image: Image) -> NDArray[np.uint8] | PictureError:
         try:
-            return np.asarray(_square(open_picture(image.path, at_least=size), size))
+            picture = open_picture(image.path, at_least=preprocessing.resize)
+            return np.asarray(_square(picture, preprocessing))
         except PictureError as error:
             return error
 
@@ -143,11 +145,15 @@ def _squares(
         yield from zip(images, pool.map(read, images), strict=True)
 
 
-def _square(picture: Pillow.Image, size: int) -> Pillow.Image:
-    """Cut the largest central square and scale it, in one pass over the pixels."""
+def _square(picture: Pillow.Image, preprocessing: Preprocessing) -> Pillow.Image:
+    """Scale all of a picture, or the largest central square of it, in one pass over the pixels."""
     width, height = picture.size
-    side = min(width, height)
-    left, top = (width - side) / 2, (height - side) / 2
+    across, down = width, height
+    if preprocessing.framing == "centre":
+        across = down = min(width, height)
+    left, top = (width - across) / 2, (height - down) / 2
     return picture.resize(
-        (size, size), Pillow.Resampling.BILINEAR, box=(left, top, left + side, top + side)
+        (preprocessing.resize, preprocessing.resize),
+        Pillow.Resampling.BILINEAR,
+        box=(left, top, left + across, top + down),
     )

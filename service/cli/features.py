@@ -37,6 +37,13 @@ def features(
     ] = "1",
     resize: Annotated[int, typer.Option(min=1, help="Pixels of the shortest side.")] = 256,
     crop: Annotated[int, typer.Option(min=1, help="Pixels of the square cut from it.")] = 224,
+    framing: Annotated[
+        Literal["centre", "whole"],
+        typer.Option(
+            help="centre keeps a picture's proportions and may miss its ends; whole squeezes all "
+            "of it into the square."
+        ),
+    ] = "centre",
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
@@ -72,7 +79,7 @@ def features(
     if crop > resize:
         raise Mistake(f"a crop of {crop} does not fit in {resize}: give a larger --resize")
     network = networks.build_backbone(backbone, weights)
-    looks = Preprocessing(resize=resize, crop=crop, crops=int(crops))
+    looks = Preprocessing(resize=resize, crop=crop, crops=int(crops), framing=framing)
     kept = f"finished features are kept in {out}; the same command goes on from there"
     with progress("features") as report, stop_request() as stop, keeping(lambda: kept):
         try:

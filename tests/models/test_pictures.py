@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.transforms import functional as reference
 
-from models.pictures import PictureError, Preprocessing, open_picture, picture_size
+from models.pictures import Framing, PictureError, Preprocessing, open_picture, picture_size
 
 
 def encode(picture: Image.Image, form: str, **options: Any) -> bytes:
@@ -282,6 +282,14 @@ def test_ten_crops_are_centre_and_corners_and_their_mirrors() -> None:
         torch.testing.assert_close(crops[at + 5], expected.flip(-1), atol=1.01 / 255, rtol=0)
 
 
+@pytest.mark.parametrize("size", [(500, 375), (60, 900), (224, 224)])
+def test_the_whole_of_a_picture_is_squeezed_into_the_square(size: tuple[int, int]) -> None:
+    picture = noise(*size)
+    how = Preprocessing(224, 224, mean=(0, 0, 0), std=(1, 1, 1), framing="whole")
+    expected = reference.to_tensor(reference.resize(picture, [224, 224]))
+    torch.testing.assert_close(how.apply(picture)[0], expected, atol=1.01 / 255, rtol=0)
+
+
 @pytest.mark.parametrize("size", [(1, 40_000), (40_000, 1), (3, 1_000_000)])
 @pytest.mark.parametrize("crops", [1, 10])
 def test_an_extreme_shape_costs_no_more_memory_than_any_other(
@@ -299,11 +307,13 @@ def test_an_extreme_shape_costs_no_more_memory_than_any_other(
 @given(
     width=st.integers(1, 3000), height=st.integers(1, 3000),
     resize=st.integers(1, 64), share=st.floats(0, 1), crops=st.sampled_from([1, 10]),
+    framing=st.sampled_from(["centre", "whole"]),
 )  # fmt: skip
 def test_every_shape_and_setting_gives_crops(
-    width: int, height: int, resize: int, share: float, crops: int
+    width: int, height: int, resize: int, share: float, crops: int, framing: Framing
 ) -> None:
-    how = Preprocessing(resize=resize, crop=max(1, int(resize * share)), crops=crops)
+    crop = max(1, int(resize * share))
+    how = Preprocessing(resize=resize, crop=crop, crops=crops, framing=framing)
     pixels = how.apply(flat((0, 128, 255), size=(width, height)))
     assert pixels.shape == (crops, 3, how.crop, how.crop)
     assert pixels.dtype == torch.float32
@@ -317,8 +327,9 @@ def test_preprocessing_survives_json_unchanged() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"crop": 0}, {"crop": 300}, {"crops": 5}, {"std": (0.0, 1.0, 1.0)}, {"mean": (0.5, 0.5)}],
-)
+    [{"crop": 0}, {"crop": 300}, {"crops": 5}, {"std": (0.0, 1.0, 1.0)}, {"mean": (0.5, 0.5)},
+     {"framing": "half"}],
+)  # fmt: skip
 def test_preprocessing_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"crop|std"):
+    with pytest.raises(ValueError, match=r"crop|std|framing"):
         Preprocessing(**fields)

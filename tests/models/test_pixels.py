@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,17 @@ def test_each_picture_is_its_central_square_scaled(tmp_path: Path) -> None:
     assert cache.pixels.shape == (1, 36, 36, 3)
     inside = cache.pixels[0, :, 1:-1]  # smoothing reaches one pixel beyond the square
     assert inside.min() == 255
+
+
+def test_or_all_of_it_squeezed_into_a_square(tmp_path: Path) -> None:
+    path = tmp_path / "halves.png"
+    halves = np.zeros((40, 80, 3), dtype=np.uint8)
+    halves[:, 40:] = 255
+    Pillow.fromarray(halves).save(path)
+    dataset = Dataset("one", (Image(7, path.name, path),))
+    cache = cache_pixels(dataset, replace(LOOKS, framing="whole"), tmp_path / "px")
+    assert cache.pixels[0, :, :16].max() == 0
+    assert cache.pixels[0, :, 20:].min() == 255
 
 
 def test_a_second_call_opens_what_the_first_left(
