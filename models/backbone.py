@@ -92,6 +92,11 @@ class Backbone(nn.Module):
         Raises:
             BackboneError: the network does not end in the average of a grid.
         """
+        if isinstance(self.network, torchvision.models.MobileNetV2) and not self.network.classifier:
+            # It averages in passing, by no layer that could be left out.
+            self.network = nn.Sequential(OrderedDict(features=self.network.features))
+            self.grid = True
+            return self
         pool = getattr(self.network, "avgpool", None)
         head = next(getattr(self.network, name) for name in _HEADS if hasattr(self.network, name))
         if (

@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from models.calibration import Calibrations
+from models.datasets import Dataset
 from models.files import write_weights, write_whole
 from models.model import ModelConfig, OrderEmbedding
 from models.pictures import Preprocessing
@@ -69,6 +70,20 @@ def pretrained(name: str = "scenes") -> Path:
             f"no built-in model is called '{name}'; there are: {', '.join(known) or 'none'}"
         )
     return folder
+
+
+def find(named: Path | None, dataset: Dataset) -> Path:
+    """Return the folder of a checkpoint: a folder's own, or of the name of a built-in one.
+
+    Without a name it is the built-in one that suits the pictures: `scenes` for drawn scenes,
+    whose meaning is known, and `photographs` for all others.
+    """
+    if named is None:
+        drawn = any(image.meaning is not None for image in dataset.images)
+        return pretrained("scenes" if drawn else "photographs")
+    built_in = PRETRAINED / named.name
+    by_name = len(named.parts) == 1 and not named.exists() and built_in.is_dir()
+    return built_in if by_name else named
 
 
 def save(

@@ -9,6 +9,7 @@ import typer
 from service.cli.advice import Commands, advice
 from service.cli.data import data
 from service.cli.demo import demo
+from service.cli.distill import distill
 from service.cli.entailment import entailment
 from service.cli.entails import entails
 from service.cli.evaluate import evaluate
@@ -69,6 +70,7 @@ def root(
 app.add(demo)
 app.add_typer(data, name="data")
 app.add(features)
+app.add(distill)
 app.add(train)
 app.add(evaluate)
 app.add_typer(index, name="index")

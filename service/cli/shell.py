@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperGroup
 
 ORDER = (
-    *("demo", "data", "features", "train", "evaluate", "index", "search", "entails", "serve"),
-    *("key", "hypernyms", "entailment"),
+    *("demo", "data", "features", "distill", "train", "evaluate", "index", "search", "entails"),
+    *("serve", "key", "hypernyms", "entailment"),
 )
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
@@ -30,6 +30,7 @@ MISTAKES = (
     ("models.backbone", "BackboneError"),
     ("models.feature_store", "FeaturesError"),
     ("models.checkpoint", "CheckpointError"),
+    ("models.distillation", "DistillationError"),
     ("models.trainer", "TrainingError"),
     ("models.hypernyms.taxonomy", "HypernymError"),
     ("models.entailment.pairs", "EntailmentError"),

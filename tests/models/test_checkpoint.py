@@ -11,6 +11,8 @@ from PIL import Image
 from models import checkpoint
 from models.calibration import Calibration, Calibrations
 from models.checkpoint import CheckpointError
+from models.datasets import Dataset
+from models.datasets import Image as Pictured
 from tests.tiny import tiny_checkpoint, tiny_model
 
 
@@ -101,3 +103,21 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_built_in_model_is_refused_with_those_there_are() -> None:
     with pytest.raises(CheckpointError, match="no built-in model is called 'nothing'"):
         checkpoint.pretrained("nothing")
+
+
+def test_the_built_in_model_that_suits_is_found_and_any_by_name_or_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("scenes", "photographs"):
+        tiny_checkpoint(tmp_path / "built-in" / name)
+    monkeypatch.setattr(checkpoint, "PRETRAINED", tmp_path / "built-in")
+    monkeypatch.chdir(tmp_path)
+    plain = Dataset("plain", (Pictured(1, "a.jpg", tmp_path / "a.jpg"),))
+    drawn = Dataset("drawn", (Pictured(1, "a.jpg", tmp_path / "a.jpg", meaning={"things": []}),))
+    assert checkpoint.find(None, plain) == tmp_path / "built-in" / "photographs"
+    assert checkpoint.find(None, drawn) == tmp_path / "built-in" / "scenes"
+    assert checkpoint.find(Path("scenes"), plain) == tmp_path / "built-in" / "scenes"
+    assert checkpoint.find(Path("data/scenes"), plain) == Path("data/scenes")
+    assert checkpoint.find(Path("nothing"), plain) == Path("nothing")
+    Path("scenes").mkdir()
+    assert checkpoint.find(Path("scenes"), plain) == Path("scenes"), "what is there comes first"

@@ -1,0 +1,163 @@
+"""`hasse distill`: a small network of one's own, from what a larger one sees."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.interrupt import stop_request
+from service.cli.options import DatasetFolder, Workers
+from service.cli.progress import Report, progress, tell
+from service.cli.shell import Mistake, Stopped, keeping
+
+if TYPE_CHECKING:
+    from models.distillation import DistillationProgress
+
+
+def distill(
+    *,
+    dataset: DatasetFolder,
+    weights: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="The teacher's weights: .safetensors, or torchvision's own .pth."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="DIR", help="Where the student and its work are kept."),
+    ],
+    teacher: Annotated[
+        str, typer.Option(help="The torchvision network to learn from.")
+    ] = "mobilenet_v2",
+    student: Annotated[
+        str, typer.Option(help="The torchvision network that learns, a smaller one.")
+    ] = "regnet_x_400mf",
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            show_default="random weights",
+            help="A checkpoint whose network the student begins with, or a built-in one's name.",
+        ),
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="The pictures to learn from. Their captions are not read.")
+    ] = "train",
+    side: Annotated[
+        int, typer.Option(min=32, help="Pixels of the cuts that the student learns from.")
+    ] = 96,
+    teacher_side: Annotated[int, typer.Option(min=32, help="Likewise the teacher.")] = 224,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Cuts of each picture that the teacher looks at.")
+    ] = 12,
+    epochs: Annotated[int, typer.Option(min=1, help="How often the student sees all cuts.")] = 2,
+    batch_size: Annotated[int, typer.Option(min=2, help="Cuts at a time.")] = 32,
+    learning_rate: Annotated[float, typer.Option(help="AdamW's, at its highest.")] = 1e-3,
+    seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0,
+    workers: Workers = None,
+) -> None:
+    """Train a small network to see what a larger one sees.
+
+    The teacher looks once at many cuts of each picture; the student learns to say what it saw,
+    under other colours. Stop it at any time and run the same command to go on. What comes out
+    are weights for 'hasse features --backbone'.
+
+    \b
+    [bold]Examples[/bold]
+      hasse distill data/flickr8k --weights mobilenet_v2.safetensors --out data/student
+      hasse distill data/flickr8k --weights mobilenet_v2.safetensors --start scenes \\
+          --out data/student
+      hasse distill data/coco --teacher resnet50 --weights resnet50.pth --out data/student
+    """
+    from models import checkpoint
+    from models.backbone import build_backbone
+    from models.cuts import CutsConfig, CutsStopped, teach
+    from models.datasets import load
+    from models.distillation import DistillationConfig, DistillationStopped, distil
+    from models.pictures import Preprocessing
+    from models.pixels import cache_pixels
+
+    collection = load(dataset).split(split)
+    looks = Preprocessing(resize=teacher_side, crop=teacher_side, framing="whole")
+    network = build_backbone(teacher, weights).keep_grid()
+    network.require_side(teacher_side)
+    begun = None
+    if start is not None:
+        begun = checkpoint.load(checkpoint.find(start, collection)).model.images.backbone
+        if begun.name != student:
+            raise Mistake(
+                f"{start} has a {begun.name}, and the student is a {student}: name another --start "
+                f"or --student"
+            )
+    config = DistillationConfig(
+        student=student,
+        side=side,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        seed=seed,
+    )
+    kept = f"what is done is kept in {out}; the same command goes on from there"
+    with keeping(lambda: kept):
+        with progress("reading pictures") as report:
+            pictures = cache_pixels(
+                collection,
+                looks,
+                out / "pictures",
+                workers=workers,
+                progress=report,
+                skipped=tell,
+            )
+        with stop_request() as stop:
+            try:
+                with progress("the teacher looks") as report:
+                    cuts = teach(
+                        pictures.pixels,
+                        network,
+                        CutsConfig(rounds=rounds, side=teacher_side, seed=seed),
+                        out / "teacher",
+                        progress=report,
+                        stop=stop,
+                    )
+                with progress("the student learns") as report:
+                    path = distil(
+                        config,
+                        cuts,
+                        out,
+                        start=None if begun is None else begun.network.state_dict(),
+                        report=_teller(report),
+                        stop=stop,
+                    )
+            except (CutsStopped, DistillationStopped) as stopped:
+                raise Stopped(f"{stopped}; {kept}") from None
+    typer.echo(f"{path}: weights of {student}")
+    typer.echo(
+        f"next: hasse features {dataset} --backbone {student} --weights {path} "
+        f"--resize {side * 4 // 3} --crop {side * 4 // 3} --framing whole --out ...",
+        err=True,
+    )
+
+
+def _teller(report: Report) -> Callable[[DistillationProgress], None]:
+    """Show where a distillation is, how fast, and a line for each pass."""
+    started: list[tuple[float, int]] = []
+
+    def show(now: DistillationProgress) -> None:
+        clock = time.monotonic()
+        if not started:
+            started.append((clock, now.cuts))
+        since, first = started[0]
+        speed = (now.cuts - first) / max(clock - since, 1e-9)
+        report(now.cuts, now.total, f"explains {now.explained:.1%}, {speed:.0f} cuts/s")
+        if now.held_out is not None:
+            tell(
+                f"{now.cuts:,} of {now.total:,} cuts: explains {now.held_out:.1%} of what the "
+                f"teacher sees in pictures not learned from"
+            )
+
+    return show

@@ -1,0 +1,90 @@
+"""A small network of one's own, by commands alone: teacher, student, features, model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from models.backbone import build_backbone
+from models.checkpoint import load
+from tests.service.cli.shell import Outcome, hasse
+from tests.tiny import tiny_checkpoint
+
+COUNT = 48
+TINY = (
+    *("--student", "mobilenet_v2", "--side", 48, "--teacher-side", 64),
+    *("--rounds", 1, "--epochs", 1, "--batch-size", 8),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures of two colours, wide and high, and the weights of a teacher."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "pictures").mkdir()
+    for at in range(COUNT):
+        colours = np.random.default_rng(at).integers(0, 256, (1, 2, 3), dtype=np.uint8)
+        path = home / "pictures" / f"{at:02d}.png"
+        Image.fromarray(colours).resize((90, 60) if at % 2 else (60, 90)).save(path)
+        path.with_suffix(".txt").write_text(f"picture {at}\n")
+    outcome = hasse("data", "import", "folder", home / "pictures", "--out", home / "data")
+    assert outcome.status == 0, outcome.err
+    torch.manual_seed(0)
+    save_file(build_backbone("mobilenet_v2").network.state_dict(), home / "teacher.safetensors")
+    return home
+
+
+def distill(home: Path, out: Path, *more: object) -> Outcome:
+    return hasse(
+        *("distill", home / "data", "--weights", home / "teacher.safetensors"),
+        *("--split", "", "--out", out, *TINY, *more),
+    )
+
+
+def test_what_a_student_learned_makes_features_and_a_model(home: Path, tmp_path: Path) -> None:
+    outcome = distill(home, tmp_path / "student")
+    assert outcome.status == 0, outcome.err
+    assert "explains" in outcome.err
+    weights = tmp_path / "student" / "student.safetensors"
+    assert str(weights) in outcome.out
+    again = distill(home, tmp_path / "student")
+    assert again.status == 0, "a finished one is left as it is"
+    looks = ("--resize", 64, "--crop", 64, "--framing", "whole")
+    for command in (
+        ("features", home / "data", "--backbone", "mobilenet_v2", "--weights", weights, *looks,
+         "--out", tmp_path / "features"),
+        ("train", home / "data", "--features", tmp_path / "features", "--preset", "order",
+         "--dimension", 16, "--set", "word_dimension=8", "--set", "saved_dtype=float16",
+         "--epochs", 1, "--out", tmp_path / "model"),
+    ):  # fmt: skip
+        outcome = hasse(*command)
+        assert outcome.status == 0, outcome.err
+    model = load(tmp_path / "model").model
+    assert model.preprocessing.framing == "whole"
+    # Rounded before features were made, so that the stored network is the one that made them.
+    kept = build_backbone("mobilenet_v2", weights)
+    assert model.images.backbone.fingerprint() == kept.fingerprint()
+
+
+def test_a_checkpoint_of_another_network_cannot_be_the_start(home: Path, tmp_path: Path) -> None:
+    tiny = tiny_checkpoint(tmp_path / "tiny")
+    outcome = distill(home, tmp_path / "student", "--start", tiny)
+    assert outcome.status == 1
+    assert "shufflenet_v2_x0_5" in outcome.error
+
+
+def test_a_teacher_without_a_grid_is_refused(home: Path, tmp_path: Path) -> None:
+    save_file(
+        build_backbone("shufflenet_v2_x0_5").network.state_dict(), tmp_path / "weights.safetensors"
+    )
+    outcome = hasse(
+        *("distill", home / "data", "--teacher", "shufflenet_v2_x0_5", "--split", ""),
+        *("--weights", tmp_path / "weights.safetensors", "--out", tmp_path / "student"),
+    )
+    assert outcome.status == 1
+    assert "average of a grid" in outcome.error
