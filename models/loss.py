@@ -1,19 +1,25 @@
-"""The pairwise ranking loss (Vendrov et al., equation 5), for any number of true pairs."""
+"""What a batch is asked for: every true pair nearer to the order than the false pairs beside it.
+
+Both losses take any number of true pairs. A caption counts once however many images it is true
+of (the mean over them is taken), and an image once for each of its own captions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 
 def ranking_loss(penalty: Tensor, owners: Tensor, true: Tensor, margin: float) -> Tensor:
-    """Sum the hinge over true pairs and the contrastive pairs of a batch.
+    """Sum the hinge over true pairs and the contrastive pairs of a batch (Vendrov, equation 5).
 
     Every image a caption is true of is to have a penalty lower by `margin` than every image it
-    is false of; likewise the captions of an image. A caption counts once however many images it
-    is true of (the mean over them is taken), and an image once for each of its own captions.
-    With one caption to an image and nothing else true, this is the paper's sum over
-    2 B (B - 1) terms.
+    is false of; likewise the captions of an image. With one caption to an image and nothing
+    else true, this is the paper's sum over 2 B (B - 1) terms.
 
     Args:
         penalty: (B, C), image by caption.
@@ -24,10 +30,33 @@ def ranking_loss(penalty: Tensor, owners: Tensor, true: Tensor, margin: float) -
     Returns:
         A scalar, at least 0.
     """
+    return _both_ways(partial(_hinge_to_false, margin=margin), penalty, owners, true)
+
+
+def contrastive_loss(penalty: Tensor, owners: Tensor, true: Tensor, sharpness: float) -> Tensor:
+    """Sum the cross-entropy of picking each true pair among the false ones beside it.
+
+    Pairs are picked with probability proportional to exp(-sharpness * penalty), which is InfoNCE
+    (van den Oord et al., 2018) over violations instead of cosines. Where the hinge asks all
+    false pairs for the same margin, this asks most of the nearest.
+
+    Args:
+        penalty, owners, true: as of `ranking_loss`.
+        sharpness: the inverse temperature, in inverse units of the penalty.
+
+    Returns:
+        A scalar, at least 0.
+    """
+    return _both_ways(partial(_entropy_to_false, sharpness=sharpness), penalty, owners, true)
+
+
+def _both_ways(
+    loss: Callable[[Tensor, Tensor], Tensor], penalty: Tensor, owners: Tensor, true: Tensor
+) -> Tensor:
     own = torch.bincount(owners, minlength=len(penalty))  # captions written for each image
-    caption_fixed = _hinge_to_false(penalty.T, true.T, margin)  # (C,)
-    image_fixed = _hinge_to_false(penalty, true, margin)  # (B,)
-    return caption_fixed.sum() + (own * image_fixed).sum()
+    by_caption = loss(penalty.T, true.T)  # (C,)
+    by_image = loss(penalty, true)  # (B,)
+    return by_caption.sum() + (own * by_image).sum()
 
 
 def _hinge_to_false(penalty: Tensor, true: Tensor, margin: float) -> Tensor:
@@ -43,3 +72,11 @@ def _hinge_to_false(penalty: Tensor, true: Tensor, margin: float) -> Tensor:
     running = torch.cat((running.new_zeros(len(running), 1), running), 1)
     hinges = count * open_below - running.gather(1, count)
     return (hinges * true).sum(1) / true.sum(1).clamp(min=1)
+
+
+def _entropy_to_false(penalty: Tensor, true: Tensor, sharpness: float) -> Tensor:
+    """Take log(1 + sum over false q of exp(s (p - q))), mean over true p: -> (rows,)."""
+    score = -sharpness * penalty
+    # The lowest finite number instead of -inf: a row without a false pair has a gradient, zero.
+    false = score.masked_fill(true, torch.finfo(score.dtype).min).logsumexp(1, keepdim=True)
+    return (softplus(false - score) * true).sum(1) / true.sum(1).clamp(min=1)

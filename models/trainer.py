@@ -24,7 +24,7 @@ from models.calibration import Calibrations, calibrations
 from models.datasets import Dataset, DatasetError
 from models.evaluation import Evaluation, evaluate
 from models.inputs import ImageInput
-from models.loss import ranking_loss
+from models.loss import contrastive_loss, ranking_loss
 from models.model import ModelConfig, OrderEmbedding, Points
 from models.pictures import Preprocessing
 from models.score import penalties
@@ -59,7 +59,9 @@ class TrainingConfig:
         schedule: "constant", or "cosine" from the highest to zero over all epochs.
         warm_up: steps over which the learning rate rises from zero.
         weight_decay: decoupled, on every weight.
+        loss: "ranking", the paper's hinge, or "contrastive"; see `models.loss`.
         margin: of the ranking loss.
+        sharpness: of the contrastive loss.
         clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
         patience: epochs without a better validation before stopping early.
         min_word_count: rarer words of the training captions are unknown.
@@ -79,7 +81,9 @@ class TrainingConfig:
     schedule: Literal["constant", "cosine"] = "constant"
     warm_up: int = 0
     weight_decay: float = 0.0
+    loss: Literal["ranking", "contrastive"] = "ranking"
     margin: float = 0.05
+    sharpness: float = 30.0
     clip_norm: float = 2.0
     patience: int = 5
     min_word_count: int = 1
@@ -94,8 +98,8 @@ class TrainingConfig:
             raise ValueError(
                 "epochs, patience and captions_per_image are at least 1, batch_size at least 2"
             )
-        if self.learning_rate <= 0 or self.margin <= 0 or self.clip_norm <= 0:
-            raise ValueError("learning_rate, margin and clip_norm are above 0")
+        if min(self.learning_rate, self.margin, self.sharpness, self.clip_norm) <= 0:
+            raise ValueError("learning_rate, margin, sharpness and clip_norm are above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +357,7 @@ class _Run:
         penalty = penalties(config.model.score, image_points, caption_points)
         true = torch.from_numpy(self.truth.holds(rows, captions)).to(penalty.device)
         own = torch.from_numpy(owners).to(penalty.device)
-        loss = ranking_loss(penalty, own, true, config.margin)
+        loss = self._loss(penalty, own, true)
         if not torch.isfinite(loss):
             raise TrainingError(
                 f"the loss is {loss.item()} in epoch {epoch + 1}, step {step + 1}: look for "
@@ -365,6 +369,11 @@ class _Run:
             torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
         self.optimizer.step()
         return float(loss.detach()) / len(captions)
+
+    def _loss(self, penalty: Tensor, owners: Tensor, true: Tensor) -> Tensor:
+        if self.config.loss == "contrastive":
+            return contrastive_loss(penalty, owners, true, self.config.sharpness)
+        return ranking_loss(penalty, owners, true, self.config.margin)
 
     def _tokens(self, captions: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
         lengths = np.array([len(self.tokens[caption]) for caption in captions])

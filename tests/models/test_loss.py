@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.loss import ranking_loss
+from models.loss import contrastive_loss, ranking_loss
 
 OWNERS = [[0, 1, 2, 3], [0, 0, 1, 2, 2, 2, 3]]
 
@@ -63,3 +63,33 @@ def test_a_batch_in_which_all_is_true_costs_nothing() -> None:
     penalty, _ = batch(OWNERS[1])
     everything = torch.ones_like(penalty, dtype=torch.bool)
     assert ranking_loss(penalty, torch.tensor(OWNERS[1]), everything, 0.3).item() == 0
+
+
+@pytest.mark.parametrize("owners", OWNERS)
+def test_the_contrastive_loss_is_the_cross_entropy_of_each_true_pair(owners: list[int]) -> None:
+    penalty, true = batch(owners)
+
+    def entropy(row: Tensor, good: Tensor) -> Tensor:
+        """Pick each true entry among the false ones, itself added to them."""
+        choices = [torch.cat((one[None], row[~good])) for one in row[good]]
+        picked = [-torch.log_softmax(-7 * entries, 0)[0] for entries in choices]
+        return torch.stack(picked).mean()
+
+    expected = penalty.new_zeros(())
+    for image in range(penalty.shape[0]):
+        if owners.count(image):
+            expected += owners.count(image) * entropy(penalty[image], true[image])
+    for caption in range(penalty.shape[1]):
+        expected += entropy(penalty[:, caption], true[:, caption])
+    ours = contrastive_loss(penalty, torch.tensor(owners), true, sharpness=7)
+    torch.testing.assert_close(ours, expected)
+
+
+def test_a_row_with_nothing_false_costs_nothing_and_pulls_nowhere() -> None:
+    penalty = torch.rand(3, 3, requires_grad=True)
+    everything = torch.ones(3, 3, dtype=torch.bool)
+    loss = contrastive_loss(penalty, torch.arange(3), everything, sharpness=5)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert loss.item() == 0
+    assert penalty.grad is not None
+    assert not penalty.grad.any()

@@ -100,6 +100,19 @@ def test_the_loss_falls_and_the_model_learns(tmp_path: Path) -> None:
     assert last.rsum > first.rsum
 
 
+def test_the_contrastive_loss_is_learned_from_too(tmp_path: Path) -> None:
+    validations: list[float] = []
+
+    def report(progress: Progress) -> None:
+        if progress.validation is not None:
+            validations.append(progress.validation.rsum)
+
+    run(tmp_path / "a", replace(CONFIG, loss="contrastive"), report=report)
+    run(tmp_path / "b", replace(CONFIG, loss="contrastive", sharpness=3.0))
+    assert validations[-1] > validations[0]
+    assert weights(tmp_path / "a") != weights(tmp_path / "b")
+
+
 def test_one_seed_gives_one_model_and_another_seed_another(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         run(tmp_path / name, replace(CONFIG, seed=seed))
