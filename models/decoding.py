@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from models.datasets import Image
@@ -19,16 +21,27 @@ BATCHES_AHEAD = 2  # decoded while the network works on one
 
 
 def decoded(
-    images: Iterable[Image], preprocessing: Preprocessing, size: int, workers: int | None
+    images: Iterable[Image],
+    preprocessing: Preprocessing,
+    size: int,
+    workers: int | None,
+    views: int = 0,
 ) -> Iterator[list[Decoded]]:
-    """Yield images in batches, each with a promise of its pixels (crops, 3, H, W).
+    """Yield images in batches, each with a promise of its pixels (crops + views, 3, H, W).
 
     A promise raises `PictureError` for a picture that cannot be read. Only a few batches exist at
-    a time. `workers` is the number of threads; None takes one a core.
+    a time. `workers` is the number of threads; None takes one a core. `views` random cuts follow
+    the crops; an image always has the same ones.
     """
 
     def decode(image: Image) -> Tensor:
-        return preprocessing.apply(open_picture(image.path, at_least=preprocessing.resize))
+        # A cut has 0.6 of a side or a little less.
+        side = 2 * preprocessing.resize if views else preprocessing.resize
+        picture = open_picture(image.path, at_least=side)
+        crops = preprocessing.apply(picture)
+        draw = np.random.default_rng(image.id % 2**63)
+        cuts = [preprocessing.vary(picture, draw)[None] for _ in range(views)]
+        return torch.cat([crops, *cuts])
 
     source = iter(images)
     waiting: deque[list[Decoded]] = deque()

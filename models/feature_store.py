@@ -2,7 +2,7 @@
 
 A folder of three files:
 
-    features.f16     rows of F float16, one after the other
+    features.f16     rows of float16, one after the other: F of the picture, F of each view
     images.i64       for each row the image's id and a hash of its file name
     manifest.json    how many rows there are, and what made them
 
@@ -47,12 +47,19 @@ class Maker:
         weights: `Backbone.fingerprint()`.
         dimension: F.
         preprocessing: how pictures are read.
+        views: random cuts of each picture that have features of their own.
     """
 
     backbone: str
     weights: str
     dimension: int
     preprocessing: Preprocessing
+    views: int = 0
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one picture's features, those of its views included."""
+        return (1 + self.views) * self.dimension * 2
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class FeatureStore:
     Attributes:
         maker: the network and the preprocessing that made them.
         image_ids: (n,) int64.
-        features: (n, F) float16, mapped from disk.
+        views: (n, 1 + views, F) float16, mapped from disk: of the picture, then of its views.
         skipped: by image id, why its picture gave no features.
     """
 
@@ -70,8 +77,13 @@ class FeatureStore:
     maker: Maker
     image_ids: NDArray[np.int64]
     name_hashes: NDArray[np.int64]
-    features: NDArray[np.float16]
+    views: NDArray[np.float16]
     skipped: Mapping[int, str]
+
+    @property
+    def features(self) -> NDArray[np.float16]:
+        """The features of the pictures as they are: (n, F)."""
+        return self.views[:, 0]
 
     @property
     def weights(self) -> str:
@@ -106,7 +118,7 @@ class FeatureStore:
         rows, maker = manifest.rows, manifest.maker
         if rows == 0:
             raise FeaturesError(f"the features in {folder} are of no image yet: make them again")
-        expected = {FEATURES: rows * maker.dimension * 2, IMAGES: rows * 16}
+        expected = {FEATURES: rows * maker.row_bytes, IMAGES: rows * 16}
         for name, size in expected.items():
             path = folder / name
             if not path.is_file() or path.stat().st_size < size:
@@ -115,10 +127,9 @@ class FeatureStore:
                     f"make the features again"
                 )
         images = np.fromfile(folder / IMAGES, dtype="<i8", count=2 * rows).reshape(rows, 2)
-        features = np.memmap(
-            folder / FEATURES, dtype="<f2", mode="r", shape=(rows, maker.dimension)
-        )
-        return cls(folder, maker, images[:, 0], images[:, 1], features, manifest.skipped)
+        shape = (rows, 1 + maker.views, maker.dimension)
+        views = np.memmap(folder / FEATURES, dtype="<f2", mode="r", shape=shape)
+        return cls(folder, maker, images[:, 0], images[:, 1], views, manifest.skipped)
 
     def select(self, image_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the features of images, in the order asked for: (B,) ids -> (B, F) float32.
@@ -181,12 +192,12 @@ class Appender:
         return self._manifest.rows
 
     def add(self, images: Sequence[Image], features: NDArray[np.float16]) -> None:
-        """Take rows, to be written by the next `commit`: B images, (B, F)."""
+        """Take rows, to be written by the next `commit`: B images, (B, 1 + views, F)."""
         self._pending.append((images, features))
 
     def commit(self) -> None:
         """Make what was added durable: from here on no kill loses it."""
-        rows, row_bytes = self.rows, self._manifest.maker.dimension * 2
+        rows, row_bytes = self.rows, self._manifest.maker.row_bytes
         images = [(image.id, name_hash(image)) for some, _ in self._pending for image in some]
         manifest = replace(self._manifest, rows=rows + len(images), skipped=dict(self.skipped))
         try:
@@ -242,6 +253,7 @@ def _require_same(found: Maker, wanted: Maker, folder: Path) -> None:
         "the network": (found.backbone, wanted.backbone),
         "its weights (fingerprint)": (found.weights[:12], wanted.weights[:12]),
         "the preprocessing": (found.preprocessing, wanted.preprocessing),
+        "the number of views": (found.views, wanted.views),
     }
     for what, (there, here) in differing.items():
         if there != here:

@@ -40,6 +40,7 @@ def extract(
     folder: Path,
     *,
     device: str | torch.device = "cpu",
+    views: int = 0,
     batch_size: int = 32,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -50,7 +51,8 @@ def extract(
 
     A run that was killed goes on where it was and ends in the same bytes. Images that are new in
     the dataset are appended; pictures that cannot be read are left out and tried again by the
-    next run. `batch_size` is how many crops the network takes at a time, `workers` how many
+    next run. `views` random cuts of each picture get features of their own, for training to vary
+    what it reads. `batch_size` is how many crops the network takes at a time, `workers` how many
     threads decode (by default one a core); `skipped` is told one line of each image left out.
 
     Raises:
@@ -60,19 +62,22 @@ def extract(
         BackboneError: the network takes no pictures of this size.
         ExtractionStopped: `stop`, asked after each batch, said so.
     """
-    maker = Maker(backbone.name, backbone.fingerprint(), backbone.feature_dimension, preprocessing)
+    maker = Maker(
+        backbone.name, backbone.fingerprint(), backbone.feature_dimension, preprocessing, views
+    )
     network = backbone.for_inference().to(device)
     network.require_side(preprocessing.crop)
-    pictures_per_batch = max(1, batch_size // preprocessing.crops)
+    pictures_per_batch = max(1, batch_size // (preprocessing.crops + views))
     with appending(folder, maker) as writer:
         todo = _remaining(dataset, writer)
         done = len(dataset) - len(todo)
         committed_at, since = time.monotonic(), 0
         try:
-            for batch in decoded(todo, preprocessing, pictures_per_batch, workers):
+            for batch in decoded(todo, preprocessing, pictures_per_batch, workers, views):
                 images, pixels = _readable(batch, writer, skipped)
                 if images:
-                    features = _features(network, pixels, batch_size, torch.device(device))
+                    seen = _seen(network, pixels, batch_size, torch.device(device))
+                    features = _whole_and_views(seen, preprocessing.crops)
                     writer.add(images, _finite(features, images, maker))
                 done += len(batch)
                 since += len(batch)
@@ -141,11 +146,11 @@ def _readable(
 
 
 @torch.inference_mode()
-def _features(
+def _seen(
     network: Backbone, pixels: list[Tensor], batch_size: int, device: torch.device
 ) -> NDArray[np.float32]:
-    """Run the network over crops, a bounded number at a time: B x (crops, 3, H, W) -> (B, F)."""
-    crops = torch.cat(pixels)  # (B * crops, 3, H, W)
+    """Run the network, over a bounded number at a time: B x (C, 3, H, W) -> (B, C, F)."""
+    crops = torch.cat(pixels)  # (B * C, 3, H, W)
     parts = torch.split(crops, batch_size)
     try:
         rows = torch.cat([network(part.to(device)).float().cpu() for part in parts])
@@ -154,8 +159,13 @@ def _features(
             f"{device} has not enough memory for {batch_size} crops at a time: lower "
             f"--batch-size; what is done is kept, and the same command goes on from it"
         ) from error
-    mean: NDArray[np.float32] = rows.reshape(len(pixels), -1, rows.shape[1]).mean(1).numpy()
-    return mean
+    seen: NDArray[np.float32] = rows.reshape(len(pixels), -1, rows.shape[1]).numpy()
+    return seen
+
+
+def _whole_and_views(seen: NDArray[np.float32], crops: int) -> NDArray[np.float32]:
+    """Average the crops, and leave the views: (B, crops + views, F) -> (B, 1 + views, F)."""
+    return np.concatenate([seen[:, :crops].mean(1, keepdims=True), seen[:, crops:]], axis=1)
 
 
 def _finite(
@@ -163,7 +173,7 @@ def _finite(
 ) -> NDArray[np.float16]:
     with np.errstate(over="ignore"):
         rounded = features.astype(np.float16)
-    bad = np.flatnonzero(~np.isfinite(rounded).all(axis=1))
+    bad = np.flatnonzero(~np.isfinite(rounded).all(axis=(1, 2)))
     if len(bad):
         image = images[bad[0]]
         value = "not numbers" if np.isnan(features[bad[0]]).any() else "beyond 65,504"

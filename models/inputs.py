@@ -39,17 +39,27 @@ class ImageInput(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FeatureInput:
-    """Features of a frozen backbone: (n, F) of any float type."""
+    """Features of a frozen backbone.
+
+    Attributes:
+        features: (n, F) of any float type.
+        views: (n, 1 + views, F), of the picture and of random cuts of it; training takes any.
+    """
 
     image_ids: NDArray[np.int64]
     features: NDArray[np.floating]
+    views: NDArray[np.floating] | None = None
     learns_backbone: bool = False
 
     def points(
         self, model: OrderEmbedding, rows: Rows, augment: np.random.Generator | None = None
     ) -> Tensor:
-        """Project features. There is nothing to vary in them."""
-        block = np.asarray(self.features[rows], dtype=np.float32)
+        """Project features, in training those of the picture or of one of its views."""
+        if augment is None or self.views is None:
+            chosen = self.features[rows]
+        else:
+            chosen = self.views[rows, augment.integers(self.views.shape[1], size=len(rows))]
+        block = np.asarray(chosen, dtype=np.float32)
         return model.feature_points(torch.from_numpy(block).to(model.device))
 
 

@@ -268,6 +268,29 @@ class Preprocessing:
             pixels = np.concatenate([pixels, pixels[..., ::-1]])  # (10, 3, crop, crop)
         return torch.from_numpy(self._normalise(pixels))
 
+    def vary(self, picture: Image.Image, draw: np.random.Generator) -> Tensor:
+        """Return a random cut of an RGB picture, normalised: -> (3, crop, crop) float32.
+
+        It has 40 to 100 % of the area and sides up to a quarter longer or shorter for it, lies
+        anywhere, and is mirrored half the time.
+        """
+        area, stretch = draw.uniform(0.4, 1.0), np.exp(draw.uniform(-0.25, 0.25))
+        width, height = (
+            min(side, max(1.0, side * np.sqrt(share)))
+            for side, share in zip(picture.size, (area * stretch, area / stretch), strict=True)
+        )
+        left, top = draw.uniform(0, picture.width - width), draw.uniform(0, picture.height - height)
+        cut = picture.resize(
+            (self.crop, self.crop),
+            Image.Resampling.BILINEAR,
+            # Clipped, since sums of floats may leave the picture by a hair.
+            box=(left, top, min(left + width, picture.width), min(top + height, picture.height)),
+        )
+        pixels = np.asarray(cut).transpose(2, 0, 1)[None]
+        if draw.random() < 0.5:
+            pixels = pixels[..., ::-1]
+        return torch.from_numpy(self._normalise(pixels)[0])
+
     def _normalise(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         # In numpy, since torch would start its own threads inside each decoding thread.
         scale = (1 / (255 * np.asarray(self.std))).astype(np.float32)

@@ -35,6 +35,14 @@ def features(
         Literal["1", "10"],
         typer.Option(help="1: the centre. 10: the paper's, ten times the work, some points more."),
     ] = "1",
+    views: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Random cuts of each picture whose features are kept too, for training to vary "
+            "what it reads. Each is as much work as a crop.",
+        ),
+    ] = 0,
     resize: Annotated[int, typer.Option(min=1, help="Pixels of the shortest side.")] = 256,
     crop: Annotated[int, typer.Option(min=1, help="Pixels of the square cut from it.")] = 224,
     framing: Annotated[
@@ -88,6 +96,7 @@ def features(
                 network,
                 looks,
                 out,
+                views=views,
                 device=place,
                 batch_size=batch_size,
                 workers=workers,

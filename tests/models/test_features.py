@@ -71,6 +71,32 @@ def test_features_are_the_networks_averaged_over_crops(
     assert (store.weights, store.preprocessing) == (backbone.fingerprint(), how)
 
 
+def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
+    backbone: Backbone, tmp_path: Path
+) -> None:
+    dataset = pictures(tmp_path / "p", 5)
+    plain = extract(dataset, backbone, SMALL, tmp_path / "plain")
+    store = extract(dataset, backbone, SMALL, tmp_path / "whole", views=3)
+    assert store.views.shape == (5, 4, 1024)
+    np.testing.assert_allclose(store.features, plain.features, rtol=2e-3, atol=1e-4)
+    draw = np.random.default_rng(dataset.images[2].id)
+    picture = open_picture(dataset.images[2].path)
+    with torch.inference_mode():
+        for view in store.views[2, 1:]:
+            expected = backbone(SMALL.vary(picture, draw)[None])[0]
+            torch.testing.assert_close(
+                torch.from_numpy(view.astype(np.float32)), expected, rtol=2e-3, atol=1e-4
+            )
+    extract(replace(dataset, images=dataset.images[:2]), backbone, SMALL, tmp_path / "f", views=3)
+    extract(dataset, backbone, SMALL, tmp_path / "f", views=3)
+    np.testing.assert_allclose(
+        FeatureStore.open(tmp_path / "f").views, store.views, rtol=2e-3, atol=1e-4
+    )
+    assert "the number of views was 3 and is now 0" in refusal(
+        dataset, backbone, SMALL, tmp_path / "f"
+    )
+
+
 def test_features_are_selected_by_id_in_the_order_asked_for(
     backbone: Backbone, tmp_path: Path
 ) -> None:

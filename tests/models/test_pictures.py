@@ -333,3 +333,38 @@ def test_preprocessing_survives_json_unchanged() -> None:
 def test_preprocessing_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"crop|std|framing"):
         Preprocessing(**fields)
+
+
+@given(
+    width=st.integers(1, 90),
+    height=st.integers(1, 90),
+    seed=st.integers(0, 2**32),
+)
+def test_a_random_cut_of_any_picture_is_a_part_of_it(width: int, height: int, seed: int) -> None:
+    ramp = np.linspace(0, 255, width, dtype=np.uint8)
+    picture = Image.fromarray(np.broadcast_to(ramp[None, :, None], (height, width, 3)).copy())
+    how = Preprocessing(resize=16, crop=16, mean=(0, 0, 0), std=(1, 1, 1))
+    cut = how.vary(picture, np.random.default_rng(seed)).numpy()
+    assert cut.shape == (3, 16, 16)
+    assert cut.min() >= 0
+    assert cut.max() <= 1
+    # Nothing is turned or scrambled: a ramp rises, or falls where the cut is mirrored.
+    steps = np.diff(cut[0, 0])
+    assert (steps >= 0).all() or (steps <= 0).all()
+
+
+def test_random_cuts_differ_and_cover_the_picture() -> None:
+    rows, columns = np.mgrid[0:64, 0:64]
+    pixels = np.stack([columns * 4, rows * 4, np.zeros_like(rows)], axis=2).astype(np.uint8)
+    how = Preprocessing(resize=32, crop=32, mean=(0, 0, 0), std=(1, 1, 1))
+    draw = np.random.default_rng(0)
+    cuts = np.stack([how.vary(Image.fromarray(pixels), draw).numpy() for _ in range(200)])
+    mirrored = cuts[:, 0, 0, 0] > cuts[:, 0, 0, -1]
+    assert 60 < mirrored.sum() < 140
+    left, right = cuts[:, 0, 0].min(1), cuts[:, 0, 0].max(1)
+    top, bottom = cuts[:, 1, 0, 0], cuts[:, 1, -1, 0]
+    area = (right - left) * (bottom - top) / 0.98**2
+    assert area.min() > 0.3
+    assert area.max() < 1.1
+    assert min(left.min(), top.min()) < 0.05
+    assert max(right.max(), bottom.max()) > 0.9

@@ -144,3 +144,18 @@ def test_features_are_projected_as_the_model_does() -> None:
     with torch.inference_mode():
         points = images.points(model, np.array([4, 1])).numpy()
     np.testing.assert_allclose(points, model.encode_features(features[[4, 1]]), atol=1e-6)
+
+
+def test_training_reads_a_picture_or_any_of_its_views_and_measuring_the_picture() -> None:
+    model = tiny_model()
+    views = np.random.default_rng(0).random((2, 3, 1024)).astype(np.float16)
+    images = FeatureInput(np.arange(2), views[:, 0], views)
+    rows = np.repeat([1], 60)
+    with torch.inference_mode():
+        plain = images.points(model, rows).numpy()
+        varied = images.points(model, rows, np.random.default_rng(0)).numpy()
+    expected = model.encode_features(views[1])
+    np.testing.assert_allclose(plain, np.repeat(expected[:1], 60, axis=0), atol=1e-6)
+    nearest = np.abs(varied[:, None] - expected[None]).max(2)  # (60, 3)
+    assert nearest.min(1).max() < 1e-6
+    assert set(nearest.argmin(1)) == {0, 1, 2}
