@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -98,6 +98,28 @@ class Bodies:
                 raise invalid(_shown(name), "this field is given twice")
             fields[name] = text
         return bytes(picture.content), fields
+
+    async def form(self, request: Request, model: type[Model], repeated: Collection[str]) -> Model:
+        """Read a multipart form, the file field `image` and options among its fields, as `model`.
+
+        An empty text is a default; the fields of `repeated` may come more than once.
+
+        Raises:
+            ServiceError: as `json`.
+        """
+        picture, texts = await self._form(request)
+        values: dict[str, Any] = {"image": bytes(picture.content)}
+        for name, text in texts:
+            if name in repeated:
+                values.setdefault(name, []).append(text)
+            elif name in values:
+                raise invalid(_shown(name), "this field is given twice")
+            elif text != "":
+                values[name] = _value(name, text)
+        try:
+            return model.model_validate(values)
+        except ValidationError as error:
+            raise invalid_fields(error) from None
 
     async def upload_form(self, request: Request) -> Upload:
         """Read a multipart form: the file field `image` and what comes with a new picture.

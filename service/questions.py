@@ -30,6 +30,16 @@ Parts = Annotated[list[Part], Field(min_length=1, max_length=PARTS_MAXIMUM)]
 
 _PART = "A text is a caption, a number the id of an image of the collection."
 
+# In a form the parts beside the picture are captions, each a field of its own.
+Captions = Annotated[list[CaptionText], Field(max_length=PARTS_MAXIMUM - 1)]
+Picture = Annotated[
+    bytes,
+    Field(
+        description="A JPEG, PNG, WebP or GIF (its first frame).",
+        json_schema_extra={"format": "binary"},
+    ),
+]
+
 
 class JointQuery(SearchOptions):
     """What the questions about several parts have in common."""
@@ -51,12 +61,26 @@ class AllOfQuery(JointQuery):
     all_of: Parts = Field(description=f"The parts. {_PART}")
 
 
+class AllOfForm(JointQuery):
+    """Which images have all that a picture has, and more? The fields of a multipart form."""
+
+    image: Picture
+    all_of: Captions = Field(default=[], description="Other parts; the field may be repeated.")
+
+
 class CommonQuery(JointQuery):
     """Which captions are true of every part? Of a caption, those are true that it entails."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"common": ["a poodle", "a cat"]}]})
 
     common: Parts = Field(description=f"The parts. {_PART}")
+
+
+class CommonForm(JointQuery):
+    """Which captions are true of a picture and of more? The fields of a multipart form."""
+
+    image: Picture
+    common: Captions = Field(default=[], description="Other parts; the field may be repeated.")
 
 
 class LikeQuery(JointQuery):
@@ -84,6 +108,14 @@ class LikeQuery(JointQuery):
                 "no_plus", "minus needs plus: say what takes the place of what you take out"
             )
         return given
+
+
+class LikeForm(JointQuery):
+    """Which images are like this picture, but? The fields of a multipart form."""
+
+    image: Picture
+    plus: Captions = Field(min_length=1, description="What to put in; may be repeated.")
+    minus: Captions = Field(default=[], description="What to take out; may be repeated.")
 
 
 class JointImageHit(ImageHit):
@@ -146,10 +178,7 @@ class PairsQuery(Request):
 class PictureClaim(Request):
     """Is this caption true of this picture? The fields of a multipart form."""
 
-    image: bytes = Field(
-        description="A JPEG, PNG, WebP or GIF (its first frame).",
-        json_schema_extra={"format": "binary"},
-    )
+    image: Picture
     hypothesis: CaptionText = Field(description="The caption that may be true of the picture.")
 
 
@@ -199,4 +228,14 @@ class Diagram(Answer):
 
 
 # Read by us and not by FastAPI, which therefore has to be told of them.
-REQUESTS = (AllOfQuery, CommonQuery, LikeQuery, Pair, PairsQuery, PictureClaim)
+REQUESTS = (
+    AllOfQuery,
+    AllOfForm,
+    CommonQuery,
+    CommonForm,
+    LikeQuery,
+    LikeForm,
+    Pair,
+    PairsQuery,
+    PictureClaim,
+)

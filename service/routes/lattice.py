@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import ValidationError
 from starlette.responses import Response
 
 from service import diagram, lattice
-from service.bodies import Bodies, media_type
+from service.bodies import media_type
 from service.departure import until_client_leaves
-from service.errors import invalid_fields
 from service.questions import (
     AllOfAnswer,
+    AllOfForm,
     AllOfQuery,
     CommonAnswer,
+    CommonForm,
     CommonQuery,
     Diagram,
     Entailment,
     Entailments,
+    LikeForm,
     LikeQuery,
     Pair,
     PairsQuery,
@@ -47,26 +48,35 @@ _REASONS = (
     "not_ready",
     "late",
 )
+_OF_PICTURES = ("too_many_pixels", "not_a_picture", "damaged_picture")
 
 
 @router.post(
     "/search/all_of",
     summary="Find the images that several things are true of at once",
     response_model=AllOfAnswer,
-    responses=timed("The images, the best first", *_REASONS),
-    openapi_extra=takes(json=AllOfQuery),
+    responses=timed("The images, the best first", *_REASONS, *_OF_PICTURES),
+    openapi_extra=takes(json=AllOfQuery, form=AllOfForm),
 )
 async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Rank images by the part that each of them fits worst.
 
     An image precedes the join of the parts exactly when it precedes each part. Where the order
     holds only nearly, the worst part tells better than their join which images have all of them.
-    Parts that contradict each other are no error: `parts` shows which of them a hit lacks.
+    Parts that contradict each other are no error: `parts` shows which of them a hit lacks. Send a
+    form for a picture of your own; it is the first part.
     """
     stages = Stages()
-    query = await bodies.json(request, AllOfQuery)
+    parts: list[lattice.Part]
+    query: AllOfForm | AllOfQuery
+    if _is_form(request):
+        query = await bodies.form(request, AllOfForm, ["all_of"])
+        parts = [query.image, *query.all_of]
+    else:
+        query = await bodies.json(request, AllOfQuery)
+        parts = list(query.all_of)
     async with until_client_leaves(request):
-        answer = await lattice.all_of(engine, query.all_of, query.options(), stages)
+        answer = await lattice.all_of(engine, parts, query.options(), stages)
     return answered(answer, stages)
 
 
@@ -74,15 +84,25 @@ async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere
     "/search/common",
     summary="Find the captions that are true of several things at once",
     response_model=CommonAnswer,
-    responses=timed("The captions, the best first", *_REASONS),
-    openapi_extra=takes(json=CommonQuery),
+    responses=timed("The captions, the best first", *_REASONS, *_OF_PICTURES),
+    openapi_extra=takes(json=CommonQuery, form=CommonForm),
 )
 async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
-    """Rank captions by the part that each of them fits worst: what images and captions share."""
+    """Rank captions by the part that each of them fits worst: what images and captions share.
+
+    Send a form for a picture of your own; it is the first part.
+    """
     stages = Stages()
-    query = await bodies.json(request, CommonQuery)
+    parts: list[lattice.Part]
+    query: CommonForm | CommonQuery
+    if _is_form(request):
+        query = await bodies.form(request, CommonForm, ["common"])
+        parts = [query.image, *query.common]
+    else:
+        query = await bodies.json(request, CommonQuery)
+        parts = list(query.common)
     async with until_client_leaves(request):
-        answer = await lattice.common(engine, query.common, query.options(), stages)
+        answer = await lattice.common(engine, parts, query.options(), stages)
     return answered(answer, stages)
 
 
@@ -90,17 +110,25 @@ async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere
     "/search/like",
     summary="Find images like one, with something exchanged",
     response_model=ImageAnswer,
-    responses=timed("The images, the best first", *_REASONS),
-    openapi_extra=takes(json=LikeQuery),
+    responses=timed("The images, the best first", *_REASONS, *_OF_PICTURES),
+    openapi_extra=takes(json=LikeQuery, form=LikeForm),
 )
 async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
-    """Rank images by how far each falls short of `like` with `plus` in the place of `minus`."""
+    """Rank images by how far each falls short of `like` with `plus` in the place of `minus`.
+
+    Send a form to start from a picture of your own.
+    """
     stages = Stages()
-    query = await bodies.json(request, LikeQuery)
+    start: lattice.Part
+    query: LikeForm | LikeQuery
+    if _is_form(request):
+        query = await bodies.form(request, LikeForm, ["plus", "minus"])
+        start = query.image
+    else:
+        query = await bodies.json(request, LikeQuery)
+        start = query.like
     async with until_client_leaves(request):
-        answer = await lattice.like(
-            engine, query.like, query.plus, query.minus, query.options(), stages
-        )
+        answer = await lattice.like(engine, start, query.plus, query.minus, query.options(), stages)
     return answered(answer, stages)
 
 
@@ -108,13 +136,7 @@ async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) 
     "/entails",
     summary="Tell whether a caption is true of an image or follows from a caption",
     response_model=Entailment,
-    responses=timed(
-        "What the model holds of it",
-        *_REASONS,
-        "too_many_pixels",
-        "not_a_picture",
-        "damaged_picture",
-    ),
+    responses=timed("What the model holds of it", *_REASONS, *_OF_PICTURES),
     openapi_extra=takes(json=Pair, form=PictureClaim),
 )
 async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
@@ -124,8 +146,9 @@ async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> R
     """
     stages = Stages()
     pair: tuple[lattice.Part, str]
-    if media_type(request) == "multipart/form-data":
-        pair = await _claim(request, bodies)
+    if _is_form(request):
+        claim = await bodies.form(request, PictureClaim, [])
+        pair = (claim.image, claim.hypothesis)
     else:
         asked = await bodies.json(request, Pair)
         pair = (asked.premise, asked.hypothesis)
@@ -183,10 +206,5 @@ async def image_diagram(request: Request, engine: EngineHere, image_id: Id) -> R
     return answered(answer, stages)
 
 
-async def _claim(request: Request, bodies: Bodies) -> tuple[bytes, str]:
-    picture, texts = await bodies.picture_and_texts(request)
-    try:
-        claim = PictureClaim.model_validate({**texts, "image": picture})
-    except ValidationError as error:
-        raise invalid_fields(error) from None
-    return claim.image, claim.hypothesis
+def _is_form(request: Request) -> bool:
+    return media_type(request) == "multipart/form-data"
