@@ -26,12 +26,13 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 
 from models import checkpoint, entailment
+from models.caption_encoder import Reading
 from models.datasets import load as load_dataset
 from models.entailment.embedding import Penalties, SentenceConfig
 from models.entailment.evaluation import Accuracy, evaluate, evaluate_majority
@@ -52,6 +53,7 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="a checkpoint that learned from captions")
     parser.add_argument("--dimension", type=int, default=1024)
     parser.add_argument("--word-range", type=float, default=1.0)
+    parser.add_argument("--reading", choices=get_args(Reading), default="last")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print JSON instead")
@@ -66,7 +68,11 @@ def main() -> None:
     rows = labelled(
         corpus,
         EntailmentTraining(
-            SentenceConfig(dimension=options.dimension, word_range=options.word_range),
+            SentenceConfig(
+                dimension=options.dimension,
+                word_range=options.word_range,
+                reading=options.reading,
+            ),
             epochs=options.epochs,
             seed=options.seed,
         ),
@@ -105,12 +111,13 @@ def labelled(corpus: Corpus, config: EntailmentTraining, start: Path | None) -> 
         rows[name] = evaluate(model, threshold.value, corpus.test)
 
     row("symmetric", replace(config, model=replace(config.model, comparison="symmetric")), None)
-    row("order, unit length", replace(config, model=replace(config.model, unit=True)), None)
+    row("order, unit length", replace(config, model=replace(config.model, length="unit")), None)
     row("order", config, None)
     if start is not None:
         begun = checkpoint.load(start)
         shaped = start_from(begun, config)
-        as_it_is = replace(shaped, epochs=0, model=replace(shaped.model, unit=True))
+        own = replace(shaped.model, length=begun.model.config.length)
+        as_it_is = replace(shaped, epochs=0, model=own)
         row(f"order, {begun.name} as it is", as_it_is, begun)
         row(f"order, started from {begun.name}", shaped, begun)
     return rows

@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.datasets import Dataset
 from models.model import Points
-from models.scenes import SceneTable, Statement
 from models.score import Score, penalties
-from models.truth import has_meanings, known_truth
+from models.truth import Truth, known_truth
 
 # Points have length one and no negative coordinate, so that no penalty is above 1; square-root
 # spacing keeps small violations, where most truths are, apart.
@@ -120,14 +119,15 @@ def calibrations(dataset: Dataset, images: Points, captions: Points, score: Scor
         captions: (C, N), in the order of `dataset.captions`.
         score: how the model compares them.
     """
-    of_captions = _caption_pairs(dataset, captions, score) if has_meanings(dataset) else ()
+    truth = known_truth(dataset)
     return Calibrations(
-        calibrate(_image_pairs(dataset, images, captions, score)), calibrate(of_captions)
+        calibrate(_image_pairs(truth, images, captions, score)),
+        calibrate(_caption_pairs(truth, captions, score)),
     )
 
 
-def _image_pairs(dataset: Dataset, images: Points, captions: Points, score: Score) -> Pairs:
-    truth, all_captions = known_truth(dataset), np.arange(len(captions))
+def _image_pairs(truth: Truth, images: Points, captions: Points, score: Score) -> Pairs:
+    all_captions = np.arange(len(captions))
     caption_points = torch.from_numpy(captions)
     for start in range(0, len(images), BLOCK_ROWS):
         rows = np.arange(start, min(start + BLOCK_ROWS, len(images)))
@@ -135,16 +135,19 @@ def _image_pairs(dataset: Dataset, images: Points, captions: Points, score: Scor
         yield penalty.numpy(), truth.holds(rows, all_captions)
 
 
-def _caption_pairs(dataset: Dataset, captions: Points, score: Score) -> Pairs:
-    """Pair captions, evenly taken from all of them, with each other and not with themselves."""
+def _caption_pairs(truth: Truth, captions: Points, score: Score) -> Pairs:
+    """Pair captions, evenly taken from all of them, with each other and not with themselves.
+
+    There are no pairs where it is not known which caption follows from which.
+    """
     taken = np.unique(np.linspace(0, len(captions) - 1, PAIRED_CAPTIONS).astype(np.int64))
-    all_captions = list(dataset.captions)
-    said = [Statement.from_json(all_captions[row].meaning or {}) for row in taken]
-    premises, points = SceneTable(said), torch.from_numpy(captions[taken])
+    points = torch.from_numpy(captions[taken])
     for start in range(0, len(taken), BLOCK_ROWS):
         rows = np.arange(start, min(start + BLOCK_ROWS, len(taken)))
-        penalty = penalties(score, points, points[rows]).numpy()  # (premises, hypotheses)
-        true = np.stack([premises.holds(said[row]) for row in rows], axis=1)
+        true = truth.entails(taken, taken[rows])  # (premises, hypotheses)
+        if true is None:
+            return
+        penalty = penalties(score, points, points[rows]).numpy()
         others = np.not_equal.outer(np.arange(len(taken)), rows)
         yield penalty[others], true[others]
 

@@ -6,11 +6,13 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from models.gru import GRU
 from models.vocabulary import PADDING
 
 Reading = Literal["last", "join"]
+Length = Literal["unit", "learned", "free"]
 
 
 class CaptionEncoder(nn.Module):
@@ -20,6 +22,9 @@ class CaptionEncoder(nn.Module):
         reading: "last", the paper's, or "join": the largest of all states in each coordinate, so
             that what a word says is not forgotten in the words after it.
         signed: whether points keep their signs.
+        length: of a point: "unit"; "learned", between 0 and 1; or "free", as the states are. Of two
+            points of one length neither is above the other, so captions follow from captions only
+            where the general are shorter.
         product: the type in which the GRU multiplies matrices; bfloat16 trains faster.
     """
 
@@ -32,16 +37,32 @@ class CaptionEncoder(nn.Module):
         *,
         reading: Reading = "last",
         signed: bool = False,
+        length: Length = "unit",
     ) -> None:
         super().__init__()
         self.reading = reading
         self.signed = signed
+        self.length = length
         self.embedding = nn.Embedding(words, word_dimension, padding_idx=PADDING)
         self.gru = GRU(word_dimension, dimension)
         self.product = torch.float32
         nn.init.uniform_(self.embedding.weight, -word_range, word_range)
         with torch.no_grad():
             self.embedding.weight[PADDING].zero_()
+        self.extent = nn.Linear(dimension, 1) if length == "learned" else None
+        if self.extent is not None:
+            nn.init.zeros_(self.extent.weight)
+            nn.init.zeros_(self.extent.bias)
+
+    def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return the points of padded captions, of the length asked for; as `forward`."""
+        encoded: Tensor = self(tokens, lengths)
+        if not self.signed:
+            encoded = encoded.abs()
+        if self.length == "free":
+            return encoded
+        unit = normalize(encoded, dim=-1)
+        return unit if self.extent is None else unit * self.extent(encoded).sigmoid()
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Encode padded captions: (B, T) int64 and (B,) int64 on the CPU -> (B, N).

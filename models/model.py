@@ -40,6 +40,8 @@ class ModelConfig:
         word_range: word vectors start uniform between minus and plus this. The paper's 0.1 makes
             all words nearly alike at first: fine where a caption's words point to its image
             together, slow where a single one (a colour) has to.
+        length: of a caption's point: "unit", as an image's, or "learned", between 0 and 1, so that
+            captions can follow from captions; see `CaptionEncoder`.
     """
 
     score: Score = "order"
@@ -50,6 +52,7 @@ class ModelConfig:
     max_words: int = 100
     word_range: float = 0.1
     reading: Reading = "last"
+    length: Literal["unit", "learned"] = "unit"
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:
@@ -58,6 +61,10 @@ class ModelConfig:
             raise ValueError(f"pooling is average or join, not '{self.pooling}'")
         if self.reading not in get_args(Reading):
             raise ValueError(f"reading is last or join, not '{self.reading}'")
+        if self.length not in {"unit", "learned"}:
+            raise ValueError(f"length is unit or learned, not '{self.length}'")
+        if self.length == "learned" and self.score != "order":
+            raise ValueError("length is learned for the score order only")
         if min(self.dimension, self.word_dimension, self.max_words) < 1:
             raise ValueError("dimension, word_dimension and max_words are at least 1")
         if self.word_range <= 0:
@@ -67,8 +74,9 @@ class ModelConfig:
 class OrderEmbedding(nn.Module):
     """Both encoders of a model, its words and how it looks at pictures.
 
-    Points have unit length. For the order scores their coordinates are non-negative (the
-    absolute value is taken); cosine needs the signs and keeps them.
+    Points have unit length, but for those of captions whose length is learned, which are shorter.
+    For the order scores their coordinates are non-negative (the absolute value is taken); cosine
+    needs the signs and keeps them.
     """
 
     def __init__(
@@ -86,6 +94,7 @@ class OrderEmbedding(nn.Module):
             config.word_range,
             reading=config.reading,
             signed=signed,
+            length=config.length,
         )
         backbone = build_backbone(config.backbone)
         if config.pooling == "join":
@@ -110,7 +119,7 @@ class OrderEmbedding(nn.Module):
 
     def caption_points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Encode numbered captions: (B, T), (B,) -> (B, N)."""
-        return self.to_points(self.captions(tokens.to(self.device), lengths))
+        return self.captions.points(tokens.to(self.device), lengths)
 
     def pixel_points(self, pixels: Tensor) -> Tensor:
         """Encode preprocessed pictures: (B, crops, 3, H, W) -> (B, N)."""

@@ -62,6 +62,8 @@ class TrainingConfig:
         loss: "ranking", the paper's hinge, or "contrastive"; see `models.loss`.
         margin: of the ranking loss.
         sharpness: of the contrastive loss.
+        entailment: weight of the same loss of captions among themselves, premises in the place of
+            images, where it is known which caption follows from which.
         clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
         patience: epochs without a better validation before stopping early.
         min_word_count: rarer words of the training captions are unknown.
@@ -84,6 +86,7 @@ class TrainingConfig:
     loss: Literal["ranking", "contrastive"] = "ranking"
     margin: float = 0.05
     sharpness: float = 30.0
+    entailment: float = 0.0
     clip_norm: float = 2.0
     patience: int = 5
     min_word_count: int = 1
@@ -100,6 +103,8 @@ class TrainingConfig:
             )
         if min(self.learning_rate, self.margin, self.sharpness, self.clip_norm) <= 0:
             raise ValueError("learning_rate, margin, sharpness and clip_norm are above 0")
+        if self.entailment < 0:
+            raise ValueError("entailment is at least 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +363,8 @@ class _Run:
         true = torch.from_numpy(self.truth.holds(rows, captions)).to(penalty.device)
         own = torch.from_numpy(owners).to(penalty.device)
         loss = self._loss(penalty, own, true)
+        if config.entailment > 0:
+            loss = loss + config.entailment * self._entailment(captions, caption_points)
         if not torch.isfinite(loss):
             raise TrainingError(
                 f"the loss is {loss.item()} in epoch {epoch + 1}, step {step + 1}: look for "
@@ -374,6 +381,16 @@ class _Run:
         if self.config.loss == "contrastive":
             return contrastive_loss(penalty, owners, true, self.config.sharpness)
         return ranking_loss(penalty, owners, true, self.config.margin)
+
+    def _entailment(self, captions: Rows, points: Tensor) -> Tensor:
+        """Rank the premises of each caption and what follows from it: (C,), (C, N) -> ()."""
+        entailed = self.truth.entails(captions, captions)
+        if entailed is None:
+            return points.new_zeros(())
+        penalty = penalties(self.config.model.score, points, points)
+        each = torch.arange(len(captions), device=points.device)
+        true = torch.from_numpy(entailed).to(points.device)
+        return self._loss(penalty, each, true)
 
     def _tokens(self, captions: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
         lengths = np.array([len(self.tokens[caption]) for caption in captions])

@@ -1,8 +1,8 @@
-"""Which captions are true of which images, as far as a dataset tells.
+"""Which captions are true of which images, and which follow from which, as far as a dataset tells.
 
 A photograph's captions are true of it; what else is true of it nobody wrote down, except where
 another image carries the very same words. Scenes know their meaning, so there the truth of
-every caption for every image is known.
+every caption for every image is known, and for every other caption.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ class Truth(Protocol):
 
     def holds(self, images: Rows, captions: Rows) -> NDArray[np.bool_]:
         """Tell which captions hold of which images: (I,), (C,) -> (I, C)."""
+        ...
+
+    def entails(self, premises: Rows, hypotheses: Rows) -> NDArray[np.bool_] | None:
+        """Tell which captions follow from which: (P,), (H,) -> (P, H), or None: nobody knows."""
         ...
 
 
@@ -46,6 +50,9 @@ class SameWords:
         columns = [np.isin(images, self._images[self._texts[caption]]) for caption in captions]
         return np.stack(columns, axis=1)
 
+    def entails(self, premises: Rows, hypotheses: Rows) -> None:
+        """Tell nothing: what else follows from a caption nobody wrote down."""
+
 
 class Meanings:
     """A caption holds of every scene whose meaning makes its statement true."""
@@ -66,6 +73,11 @@ class Meanings:
 
     def holds(self, images: Rows, captions: Rows) -> NDArray[np.bool_]:
         return np.stack([self._of(self._numbers[c])[images] for c in captions], axis=1)
+
+    def entails(self, premises: Rows, hypotheses: Rows) -> NDArray[np.bool_]:
+        table = SceneTable([self._statements[self._numbers[c]] for c in premises])
+        asked = [self._statements[self._numbers[c]] for c in hypotheses]
+        return np.stack([table.holds(statement) for statement in asked], axis=1)
 
     def _of(self, statement: int) -> NDArray[np.bool_]:
         bits = self._known.get(statement)

@@ -23,7 +23,7 @@ from models.files import write_weights, write_whole
 from models.vocabulary import Vocabulary
 
 WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
-KIND, FORMAT = "entailment", 1
+KIND, FORMAT = "entailment", 2
 
 
 @dataclass(frozen=True, slots=True)

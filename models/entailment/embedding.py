@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
-from models.caption_encoder import CaptionEncoder
+from models.caption_encoder import CaptionEncoder, Length, Reading
 from models.entailment.pairs import Pair
 from models.order import violation
 from models.vocabulary import PADDING, Vocabulary, words
@@ -34,8 +33,8 @@ class SentenceConfig:
         word_dimension: the dimension of a word vector.
         word_range: word vectors start uniform between minus and plus this.
         max_words: words of a sentence beyond this many are not read.
-        unit: whether points of the order have unit length, as the paper's have. Of two points
-            of one length neither is above the other, so the order is learned better without.
+        reading: of a sentence's states, "last" is the paper's; "join" keeps the largest of all.
+        length: of points of the order; the paper's have length "unit".
     """
 
     comparison: Comparison = "order"
@@ -43,7 +42,8 @@ class SentenceConfig:
     word_dimension: int = 300
     word_range: float = 0.1
     max_words: int = 100
-    unit: bool = False
+    reading: Reading = "last"
+    length: Length = "free"
 
     def __post_init__(self) -> None:
         """Refuse what no model can have (ValueError)."""
@@ -53,6 +53,8 @@ class SentenceConfig:
             raise ValueError(
                 "dimension, word_dimension and max_words are at least 1, word_range is above 0"
             )
+        if self.reading not in get_args(Reading) or self.length not in get_args(Length):
+            raise ValueError("reading is last or join, length is unit, learned or free")
 
 
 class SentenceEmbedding(nn.Module):
@@ -62,8 +64,15 @@ class SentenceEmbedding(nn.Module):
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
+        signed = config.comparison == "symmetric"
         self.captions = CaptionEncoder(
-            len(vocabulary), config.word_dimension, config.dimension, config.word_range
+            len(vocabulary),
+            config.word_dimension,
+            config.dimension,
+            config.word_range,
+            reading=config.reading,
+            signed=signed,
+            length="unit" if signed else config.length,
         )
 
     def tokens(self, text: str) -> Tensor:
@@ -75,10 +84,7 @@ class SentenceEmbedding(nn.Module):
         lengths = torch.tensor([len(row) for row in tokens])
         padded = pad_sequence(list(tokens), batch_first=True, padding_value=PADDING)
         device = self.captions.embedding.weight.device
-        state: Tensor = self.captions(padded.to(device), lengths)
-        if self.config.unit or self.config.comparison == "symmetric":
-            state = normalize(state, dim=-1)
-        return state if self.config.comparison == "symmetric" else state.abs()
+        return self.captions.points(padded.to(device), lengths)
 
     def compare(self, premises: Tensor, hypotheses: Tensor) -> Tensor:
         """Return the penalty of pairs of points: (B, N), (B, N) -> (B,); 0 is entailed."""

@@ -68,6 +68,8 @@ Keep = Callable[[SentenceEmbedding, Threshold], None]
 def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> EntailmentTraining:
     """Give a training the shape of a retrieval model's caption encoder.
 
+    A length that it has learned stays learned; a unit length is what the training says.
+
     Raises:
         EntailmentError: the model compares captions in another way.
     """
@@ -84,6 +86,8 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
         word_dimension=of.word_dimension,
         word_range=of.word_range,
         max_words=of.max_words,
+        reading=of.reading,
+        length="learned" if of.length == "learned" else config.model.length,
     )
     return replace(config, model=shape)
 

@@ -73,14 +73,20 @@ def train(
     margin: Annotated[
         float, typer.Option(help="How far a pair that does not follow is kept from following.")
     ] = 1.0,
-    unit: Annotated[
-        bool,
+    reading: Annotated[
+        Literal["last", "join"],
         typer.Option(
-            "--unit",
-            help="Keep points at length one, as the paper does: better with --epochs 0, for a "
-            "start that was trained so, and worse else.",
+            help="What is kept of a sentence: the last state, or the largest of all in each "
+            "coordinate; with --start it is its own."
         ),
-    ] = False,
+    ] = "last",
+    length: Annotated[
+        Literal["unit", "learned", "free"],
+        typer.Option(
+            help="Of points. Unit is the paper's, and right with --epochs 0 for a start that has "
+            "it; a start's learned length stays."
+        ),
+    ] = "free",
     seed: Annotated[int, typer.Option(help="The same seed trains the same model.")] = 0,
 ) -> None:
     """Learn an order of sentences from pairs that are labelled as following or not.
@@ -103,7 +109,9 @@ def train(
     pairs = read(corpus)
     _describe(pairs)
     try:
-        shape = SentenceConfig(comparison, dimension, word_dimension, word_range, unit=unit)
+        shape = SentenceConfig(
+            comparison, dimension, word_dimension, word_range, reading=reading, length=length
+        )
         config = learning.EntailmentTraining(
             shape, epochs, batch_size, learning_rate, margin, seed=seed
         )

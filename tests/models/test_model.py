@@ -85,6 +85,29 @@ def test_a_caption_may_be_the_join_of_its_states(score: Score) -> None:
         torch.testing.assert_close(model.captions(tokens, lengths)[row], every.amax(0))
 
 
+def test_a_learned_length_shortens_captions_and_not_images() -> None:
+    torch.manual_seed(0)
+    words = Vocabulary(["a", "red", "dog"])
+    shape = ModelConfig(
+        backbone="shufflenet_v2_x0_5", dimension=DIMENSION, word_dimension=8, length="learned"
+    )
+    model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
+    assert model.captions.extent is not None
+    torch.nn.init.normal_(model.captions.extent.weight)
+    captions = np.linalg.norm(model.encode_captions(["a dog", "a red dog", ""]), axis=1)
+    assert (captions > 0).all()
+    assert (captions < 1).all()
+    assert len(set(captions.round(4).tolist())) == 3
+    np.testing.assert_allclose(np.linalg.norm(model.encode_images(PICTURES), axis=1), 1, rtol=1e-5)
+
+
+def test_a_length_that_no_model_has_is_refused() -> None:
+    with pytest.raises(ValueError, match="length is unit or learned, not 'long'"):
+        ModelConfig(length="long")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="for the score order only"):
+        ModelConfig(score="cosine", length="learned")
+
+
 def test_a_way_of_reading_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="last or join"):
         ModelConfig(reading="first")  # type: ignore[arg-type]

@@ -6,13 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from models import checkpoint, trainer
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.inputs import FeatureInput, ImageInput, PixelInput
 from models.model import ModelConfig
+from models.order import pairwise_violation
 from models.pictures import Preprocessing
 from models.pixels import cache_pixels
+from models.ranking import average_precisions
+from models.scenes import scene_and_captions
 from models.trainer import (
     Progress,
     TrainingConfig,
@@ -21,6 +25,7 @@ from models.trainer import (
     available,
     train,
 )
+from models.truth import known_truth
 
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
 SHAPES = ("dark", "bright")
@@ -48,6 +53,19 @@ def features(dataset: Dataset) -> FeatureInput:
     rng = np.random.default_rng(0)
     ids = np.array([image.id for image in dataset.images])
     return FeatureInput(ids, rng.random((len(ids), 1024), dtype=np.float32))
+
+
+def scenes(count: int = 10) -> Dataset:
+    images = []
+    for row in range(count):
+        scene, statements = scene_and_captions(0, "train", row)
+        captions = tuple(
+            Caption(5 * row + at, row, s.text, s.to_json()) for at, s in enumerate(statements)
+        )
+        path = Path(f"/nowhere/{row}.png")
+        meaning = scene.to_json()
+        images.append(Image(row, path.name, path, "train", 40, 40, captions, meaning))
+    return Dataset("scenes", tuple(images))
 
 
 def pixels(dataset: Dataset, folder: Path) -> tuple[Dataset, PixelInput]:
@@ -120,7 +138,7 @@ def test_one_seed_gives_one_model_and_another_seed_another(tmp_path: Path) -> No
     assert weights(tmp_path / "a") != weights(tmp_path / "c")
 
 
-@pytest.mark.parametrize("kind", ["features", "pixels"])
+@pytest.mark.parametrize("kind", ["features", "pixels", "scenes"])
 @pytest.mark.parametrize("steps", [1, 3, 5])
 def test_a_training_stopped_anywhere_ends_with_the_same_weights(
     tmp_path: Path, kind: str, steps: int
@@ -128,8 +146,12 @@ def test_a_training_stopped_anywhere_ends_with_the_same_weights(
     data: tuple[Dataset, ImageInput] = (collection(), features(collection()))
     if kind == "pixels":
         data = pixels(collection(), tmp_path / "pictures")
+    elif kind == "scenes":
+        data = (scenes(), features(scenes()))
     config = replace(
         CONFIG,
+        model=replace(CONFIG.model, length="learned"),
+        entailment=2.0,
         epochs=2,
         captions_per_image=2,
         warm_up=3,
@@ -142,6 +164,36 @@ def test_a_training_stopped_anywhere_ends_with_the_same_weights(
         run(tmp_path / "stopped", config, data, stop=stop_after(steps))
     run(tmp_path / "stopped", config, data)
     assert weights(tmp_path / "straight") == weights(tmp_path / "stopped")
+
+
+def test_captions_of_known_meaning_learn_which_follows_from_which(tmp_path: Path) -> None:
+    dataset = scenes(12)
+    data = (dataset, features(dataset))
+    config = replace(
+        CONFIG,
+        model=replace(CONFIG.model, length="learned", word_range=1.0),
+        captions_per_image=5,
+        epochs=20,
+        patience=20,
+    )
+    texts = [caption.text for caption in dataset.captions]
+    rows = np.arange(len(texts))
+    true = known_truth(dataset).entails(rows, rows)
+    assert true is not None
+    others = ~np.eye(len(texts), dtype=np.bool_)
+    precision = {}
+    for weight in (0.0, 2.0):
+        trained = run(tmp_path / f"{weight}", replace(config, entailment=weight), data)
+        points = torch.from_numpy(trained.model.encode_captions(texts))
+        found = pairwise_violation(points, points).numpy()
+        precision[weight] = average_precisions(found[others][None], true[others][None]).item()
+    assert precision[2.0] > precision[0.0] + 0.1
+
+
+def test_where_nobody_knows_what_follows_entailment_changes_nothing(tmp_path: Path) -> None:
+    run(tmp_path / "a")
+    run(tmp_path / "b", replace(CONFIG, entailment=2.0))
+    assert weights(tmp_path / "a") == weights(tmp_path / "b")
 
 
 def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:

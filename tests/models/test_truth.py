@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from models.datasets import Caption, Dataset, Image
-from models.scenes import Scene, Statement, holds, scene_and_captions
+from models.scenes import Scene, Statement, entails, holds, scene_and_captions
 from models.truth import has_meanings, known_truth, own_captions
 
 
@@ -48,6 +48,23 @@ def test_the_meaning_of_scenes_decides_where_it_is_known() -> None:
             statement = Statement.from_json(captions[caption].meaning or {})
             assert told[at, column] == holds(statement, scene)
     assert told.sum() > len(rows)  # many captions hold of more than their own image
+
+
+def test_the_meaning_of_scenes_decides_which_caption_follows_from_which() -> None:
+    dataset = scenes(20)
+    said = [Statement.from_json(caption.meaning or {}) for caption in dataset.captions]
+    premises, hypotheses = np.arange(0, 100, 3), np.arange(0, 100, 4)
+    told = known_truth(dataset).entails(premises, hypotheses)
+    assert told is not None
+    for at, premise in enumerate(premises):
+        for column, hypothesis in enumerate(hypotheses):
+            assert told[at, column] == entails(said[premise], said[hypothesis])
+    assert 0 < told.sum() < told.size / 2
+
+
+def test_of_photographs_nobody_knows_which_caption_follows_from_which() -> None:
+    truth = known_truth(photographs([["a dog", "a red dog"]]))
+    assert truth.entails(np.arange(2), np.arange(2)) is None
 
 
 def test_one_caption_without_a_meaning_leaves_only_words() -> None:

@@ -92,7 +92,7 @@ def test_a_pair_is_compared_alike_alone_and_among_others(
 
 def test_a_retrieval_model_is_a_starting_point(corpus: Corpus, tmp_path: Path) -> None:
     begun = retrieval.load(tiny_checkpoint(tmp_path / "model"))
-    config = start_from(begun, replace(SMALL, model=replace(SMALL.model, unit=True)))
+    config = start_from(begun, replace(SMALL, model=replace(SMALL.model, length="unit")))
     assert config.model.dimension == begun.model.config.dimension
     model = initial(config, corpus, begun)
     captions = ["a dog runs in the park", "a red cat"]
