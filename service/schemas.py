@@ -39,8 +39,9 @@ CaptionText = Annotated[
     str,
     Field(min_length=1, description="What should be true of the images."),
     AfterValidator(_sayable),
-    # The same promise as `_sayable`, for those who read the document and not the sentence.
-    Field(json_schema_extra={"pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$"}),
+    # The same promise as `_sayable`, for those who read the document and not the sentence. Python
+    # calls blank what JSON Schema's \s does not: a few control characters.
+    Field(json_schema_extra={"pattern": r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"}),
 ]
 
 
