@@ -157,6 +157,7 @@ def train(
     validation: tuple[Dataset, ImageInput],
     *,
     backbone_weights: dict[str, Tensor] | None = None,
+    start: checkpoint.Checkpoint | None = None,
     device: str = "cpu",
     report: Report | None = None,
     stop: Callable[[], bool] | None = None,
@@ -172,12 +173,14 @@ def train(
         training: captioned images, and what to read of them.
         validation: likewise, for early stopping.
         backbone_weights: where the backbone starts, or stays when it does not learn.
+        start: where all weights start, instead: a model of the same shape and words.
         device: what torch calls it.
         report: told of every step and every epoch.
         stop: asked before every step; when true, the state is written and training stops.
 
     Raises:
-        TrainingError: the folder holds another training, or the loss is not a number.
+        TrainingError: the folder holds another training, `start` is of another shape or has other
+            words, or the loss is not a number.
         TrainingStopped: `stop` said so.
         DatasetError: there is nothing to train or validate on.
     """
@@ -188,6 +191,7 @@ def train(
         folder,
         (available(*training), training[1]),
         backbone_weights=backbone_weights,
+        start=start,
         device=device,
     )
     run.restore()
@@ -208,6 +212,7 @@ class _Run:
         training: tuple[Dataset, ImageInput],
         *,
         backbone_weights: dict[str, Tensor] | None,
+        start: checkpoint.Checkpoint | None,
         device: str,
     ) -> None:
         dataset, images = training
@@ -228,6 +233,16 @@ class _Run:
         self.model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
         if backbone_weights is not None:
             self.model.images.backbone.load_state_dict(backbone_weights)
+        if start is not None:
+            if (start.model.config, start.model.vocabulary.words) != (
+                config.model,
+                vocabulary.words,
+            ):
+                raise TrainingError(
+                    f"{start.folder} has another shape or other words than this training: start "
+                    f"from a model trained on these captions with these options, or from none"
+                )
+            self.model.load_state_dict(start.model.state_dict())
         if not images.learns_backbone:
             self.model.images.backbone.freeze()
         self.model.to(memory_format=torch.channels_last).to(device)
@@ -241,6 +256,7 @@ class _Run:
         self.notes: dict[str, Any] = {
             "config": asdict(config),
             "dataset": [dataset.name, len(dataset), len(captions)],
+            "start": None if start is None else start.fingerprint,
             "epoch": 0,
             "step": 0,
             "loss": 0.0,
@@ -263,7 +279,7 @@ class _Run:
         found = read_notes(self.folder)
         if found is None:
             return
-        for key in ("config", "dataset"):
+        for key in ("config", "dataset", "start"):
             if found[key] != _as_json(self.notes[key]):
                 raise TrainingError(
                     f"{self.folder} holds a training with another {key} "
@@ -326,6 +342,7 @@ class _Run:
                 zip(("name", "images", "captions"), self.notes["dataset"], strict=True)
             ),
             "training": self.notes["config"],
+            "start": self.notes["start"],
             "seconds": round(time.monotonic() - self.started, 1),
             "torch": str(torch.__version__),
             "history": self.notes["history"],

@@ -81,6 +81,15 @@ def train(
             "made with, if the file has moved.",
         ),
     ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            rich_help_panel=MODEL,
+            help="Start from the weights of this checkpoint, of the same shape and words, instead "
+            "of from nothing.",
+        ),
+    ] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=OPTIMISATION, help="Passes at most.")
     ] = None,
@@ -131,13 +140,13 @@ def train(
       hasse train data/coco --features data/coco-features --out data/cosine --preset cosine
       hasse train data/scenes --preset scenes --out data/my-scenes-model
     """
-    from models import trainer
+    from models import checkpoint, trainer
     from models.datasets import load
     from models.presets import PRESETS
     from service import training
     from service.device import pick_device
 
-    start = PRESETS[preset or ("hasse" if features else "scenes")]
+    begin = PRESETS[preset or ("hasse" if features else "scenes")]
     named = {
         "score": score,
         "dimension": dimension,
@@ -153,8 +162,9 @@ def train(
     choices: dict[str, object] = {"pooling": "average"} if backbone else {}
     choices |= dict(pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
-    config = training.with_choices(start.config, choices)
+    config = training.with_choices(begin.config, choices)
     place = pick_device(device)
+    begun = None if start is None else checkpoint.load(start)
     collections = training.split_for_training(load(dataset), train_split, val_split)
     kept = f"the same command goes on from there; {out} holds the best epoch so far"
     with keeping(lambda: kept):
@@ -167,7 +177,7 @@ def train(
                     weights,
                     collections,
                     out / "pictures",
-                    mirror=start.mirror,
+                    mirror=begin.mirror,
                     workers=workers,
                     progress=report,
                     skipped=tell,
@@ -181,6 +191,7 @@ def train(
                     (collections[0], material.inputs[0]),
                     (collections[1], material.inputs[1]),
                     backbone_weights=material.backbone_weights,
+                    start=begun,
                     device=place,
                     report=partial(_tell, report, material.config.epochs),
                     stop=stop,

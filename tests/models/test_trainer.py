@@ -238,6 +238,22 @@ def test_a_frozen_backbone_is_not_changed(tmp_path: Path) -> None:
         assert value.equal(start[key]), key
 
 
+def test_a_training_may_start_from_a_model_of_its_shape_and_words(tmp_path: Path) -> None:
+    first = run(tmp_path / "first")
+    data = (collection(), features(collection()))
+    still = replace(CONFIG, epochs=1, learning_rate=1e-9)
+    then = train(still, "then", tmp_path / "then", data, data, start=first)
+    texts = [caption.text for caption in data[0].captions]
+    np.testing.assert_allclose(
+        then.model.encode_captions(texts), first.model.encode_captions(texts), atol=1e-5
+    )
+    with pytest.raises(TrainingError, match="another start"):
+        run(tmp_path / "then", still)
+    other = replace(still, model=replace(CONFIG.model, dimension=8))
+    with pytest.raises(TrainingError, match="another shape or other words"):
+        train(other, "other", tmp_path / "other", data, data, start=first)
+
+
 def test_features_that_are_not_numbers_stop_the_training(tmp_path: Path) -> None:
     dataset = collection()
     spoiled = features(dataset)
