@@ -10,12 +10,11 @@ at once whatever they are told. FOLDER keeps the collection for the next run.
 from __future__ import annotations
 
 import argparse
-import asyncio
 from pathlib import Path
 
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import search
-from benchmarks.reliability.load import Tally, closed_loop, open_loop, until_normal
+from benchmarks.reliability.load import Tally, closed_loop, open_loop, run, until_normal
 from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, served
 from service.settings import Settings
@@ -55,14 +54,14 @@ def overload(service: Served, requests: list[bytes], seconds: float) -> list[Lin
     settings = Settings()
     places = settings.in_flight
     host, port = service.host, service.port
-    asyncio.run(closed_loop(host, port, requests, places, seconds / 6))
-    peak = asyncio.run(closed_loop(host, port, requests, places, seconds / 3)).goodput
+    run(closed_loop(host, port, requests, places, seconds / 6))
+    peak = run(closed_loop(host, port, requests, places, seconds / 3)).goodput
     before = service.usage().megabytes
-    came = asyncio.run(open_loop(host, port, requests, TIMES * peak, seconds))
-    recovered = asyncio.run(until_normal(host, port, requests[0], 10 * PATIENCE))
+    came = run(open_loop(host, port, requests, TIMES * peak, seconds))
+    recovered = run(until_normal(host, port, requests[0], 10 * PATIENCE))
     crowd = TIMES * (places + settings.queued)
-    asked = asyncio.run(closed_loop(host, port, requests, crowd, seconds))
-    recovered = max(recovered, asyncio.run(until_normal(host, port, requests[0], 10 * PATIENCE)))
+    asked = run(closed_loop(host, port, requests, crowd, seconds))
+    recovered = max(recovered, run(until_normal(host, port, requests[0], 10 * PATIENCE)))
     grown = service.usage().megabytes - before
     return [
         Line(f"peak, {places} clients", f"{peak:,.0f}/s"),

@@ -9,7 +9,6 @@ keeps the collection for the next run.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from PIL import Image
 
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, get, search
-from benchmarks.reliability.load import Tally, closed_loop
+from benchmarks.reliability.load import Tally, closed_loop, run
 from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, Usage, served
 
@@ -87,7 +86,7 @@ def soak(
         if done % 1000 == 0:
             tell(done)
 
-    tally = asyncio.run(
+    tally = run(
         closed_loop(
             service.host, service.port, mixed, CLIENTS, float("inf"), count=count, watch=watch
         )

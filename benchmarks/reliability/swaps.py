@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
-from benchmarks.reliability.load import closed_loop
+from benchmarks.reliability.load import closed_loop, run
 from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, served
 from index.store import Index
@@ -97,7 +97,7 @@ def swap(folder: Path, swaps: int) -> Watch:
         Index.open(place, threads=1) as index,
         served(place, refresh_seconds=REFRESH_SECONDS) as service,
     ):
-        watch = asyncio.run(_swap(service, index, swaps))
+        watch = run(_swap(service, index, swaps))
     shutil.rmtree(place)
     return watch
 

@@ -10,14 +10,13 @@ beside encoding and searching. FOLDER keeps the collection for the next run.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
-from benchmarks.reliability.load import Tally, closed_loop
+from benchmarks.reliability.load import Tally, closed_loop, run
 from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import served
 
@@ -49,7 +48,7 @@ def main() -> None:
 
     def ask(port: int, clients: int, seconds: float, replies: list[Reply] | None = None) -> Tally:
         watch = replies.append if replies is not None else lambda reply: None
-        return asyncio.run(closed_loop("127.0.0.1", port, requests, clients, seconds, watch=watch))
+        return run(closed_loop("127.0.0.1", port, requests, clients, seconds, watch=watch))
 
     rates: dict[str, list[float]] = {"batched": [], "unbatched": []}
     costs: dict[str, list[float]] = {"batched": [], "unbatched": []}

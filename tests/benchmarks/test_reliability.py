@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from benchmarks.reliability import fuzz, hostile, overload, soak, stop, swaps, throughput
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
-from benchmarks.reliability.load import Tally, closed_loop, until_normal
+from benchmarks.reliability.load import Tally, closed_loop, run, until_normal
 from benchmarks.reliability.served import Served, served
 from service.errors import REASONS
 from service.settings import Settings
@@ -38,19 +37,19 @@ def test_what_a_service_takes_for_itself_is_what_its_stages_leave() -> None:
 
 def test_the_lines_of_an_overload_name_each_broken_promise() -> None:
     tally = Tally(seconds=1.0)
-    tally.add(Reply(200, b"", b"", 0.1))
-    tally.add(Reply(503, b"", b"", 0.1))
+    tally.add(200, 0.1)
+    tally.add(503, 0.1)
     answers, goodput, late = overload.lines("a crowd", tally, peak=2.0, deadline=5.0)
     assert (answers.kept, goodput.kept, late.kept) == (False, False, True)
 
 
 def test_a_crowd_gets_answers_and_refusals_and_nothing_else(service: Served) -> None:
     host, port = service.host, service.port
-    tally = asyncio.run(closed_loop(host, port, REQUESTS, 40, 60.0, count=400))
+    tally = run(closed_loop(host, port, REQUESTS, 40, 60.0, count=400))
     assert tally.statuses.total() == 400
     assert set(tally.statuses) == {200, 429}
     assert tally.resets == 0
-    assert asyncio.run(until_normal(host, port, REQUESTS[0], 60.0)) < 60
+    assert run(until_normal(host, port, REQUESTS[0], 60.0)) < 60
 
 
 def test_requests_of_every_kind_leave_nothing_behind(service: Served) -> None:
