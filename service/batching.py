@@ -56,6 +56,7 @@ class Batcher(Generic[Lane, Item, Result]):
         size: most items of a batch, by lane.
         workers: number of threads; 1 makes the thread the owner of what `run` uses.
         delay: how long the oldest item waits for its batch to fill, in seconds.
+        together: exceptions that are no item's fault: they fail the whole batch at once.
         on_batch: told the lane and the size of each batch.
         on_death: called when a thread ends otherwise than by `close`.
     """
@@ -68,6 +69,7 @@ class Batcher(Generic[Lane, Item, Result]):
         size: Callable[[Lane], int],
         workers: int = 1,
         delay: float = 0.0,
+        together: tuple[type[Exception], ...] = (),
         on_batch: Callable[[Lane, int], None] = lambda lane, size: None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
@@ -75,6 +77,7 @@ class Batcher(Generic[Lane, Item, Result]):
         self._run = run
         self._size = size
         self._delay = delay
+        self._together = together
         self._on_batch = on_batch
         self._on_death = on_death
         self._lanes: dict[Lane, deque[_Job[Item, Result]]] = {}
@@ -173,7 +176,7 @@ class Batcher(Generic[Lane, Item, Result]):
         try:
             self._deliver(batch, *self._timed(lane, batch))
         except Exception as error:
-            if len(batch) == 1:
+            if len(batch) == 1 or isinstance(error, self._together):
                 self._refuse(batch, error)
                 return
             for job in batch:

@@ -24,7 +24,7 @@ from service.admission import Admission
 from service.answers import caption_hits, caption_record, facts, image_hits, image_record
 from service.device import pick_device
 from service.encoding import Encoder, check_caption
-from service.errors import ServiceError, invalid
+from service.errors import ServiceError, invalid, reaching_catalog
 from service.logs import event
 from service.metrics import Metrics
 from service.pictures import Pictures
@@ -224,7 +224,8 @@ class Engine:
 
     async def in_catalog(self, read: Callable[[], Result]) -> Result:
         """Run a read of the catalog outside the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, read)
+        with reaching_catalog():
+            return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, read)
 
     def close(self) -> None:
         """End all threads and let go of the index."""

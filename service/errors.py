@@ -7,7 +7,8 @@ detail is a sentence for a person; nothing of the inside (paths, exceptions, inp
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +19,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import compile_path
+
+from index.errors import CatalogUnreachableError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -51,6 +54,7 @@ REASONS: Mapping[str, Kind] = {
     "encoding_failed": Kind(500, "The model could not encode this"),
     "internal": Kind(500, "Something went wrong inside"),
     "not_ready": Kind(503, "The service is not ready"),
+    "catalog_unreachable": Kind(503, "The catalog does not answer"),
     "late": Kind(503, "The answer did not come in time"),
     "write_failed": Kind(503, "The collection could not be changed"),
     "disk_full": Kind(507, "There is no room for this"),
@@ -80,6 +84,19 @@ class ServiceError(Exception):
     def kind(self) -> Kind:
         """Return the row of the table."""
         return REASONS[self.reason]
+
+
+@contextmanager
+def reaching_catalog() -> Iterator[None]:
+    """Let a block read the catalog; ServiceError `catalog_unreachable` where it does not answer."""
+    try:
+        yield
+    except CatalogUnreachableError:
+        raise ServiceError(
+            "catalog_unreachable",
+            "the database of the collection does not answer: try again shortly",
+            retry_after=5,
+        ) from None
 
 
 def invalid(field: str, reason: str) -> ServiceError:

@@ -107,6 +107,13 @@ async def _failure(engine: Engine, settings: Settings) -> str | None:
             await engine.searcher.search("caption", picture, _ONE, stages)
     except TimeoutError:
         return f"the {stage} did not answer a probe in time"
+    except ServiceError as error:
+        event("probe failed", logging.ERROR, stage=stage, reason=error.reason)
+        return (
+            "the catalog does not answer"
+            if error.reason == "catalog_unreachable"
+            else f"the {stage} failed a probe"
+        )
     except Exception as error:
         event("probe failed", logging.ERROR, stage=stage, error=repr(error))
         return f"the {stage} failed a probe"

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from index.errors import CatalogUnreachableError
 from index.query import Answer
 from index.selection import Selection
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, Mode, Points
 from service.batching import Batcher, WorkerStoppedError
 from service.encoding import Point
-from service.errors import ServiceError
+from service.errors import ServiceError, reaching_catalog
 from service.schemas import SearchOptions, milliseconds
 from service.settings import Settings
 from service.timing import Stages
@@ -79,6 +80,7 @@ class Searcher:
             size=lambda lane: max(1, settings.search_batch // lane.together),
             workers=settings.search_workers,
             delay=0.0,
+            together=(CatalogUnreachableError,),
             on_batch=lambda lane, size: on_batch(f"search-{lane.kind}", size),
             on_death=on_death,
         )
@@ -118,7 +120,8 @@ class Searcher:
 
     async def _submit(self, lane: Lane, points: Points, stages: Stages) -> list[Found]:
         try:
-            done = await self.batcher.submit(lane, points)
+            with reaching_catalog():
+                done = await self.batcher.submit(lane, points)
         except WorkerStoppedError:
             raise ServiceError("not_ready", "the search has stopped") from None
         first = done.result[0]

@@ -16,7 +16,7 @@ from service.answers import added_image
 from service.batching import Batcher, WorkerStoppedError
 from service.bodies import Upload
 from service.encoding import Encoder, check_caption
-from service.errors import ServiceError, invalid
+from service.errors import ServiceError, invalid, reaching_catalog
 from service.ledger import Arrival, Lane, Ledger, Outcome, Stored
 from service.logs import event
 from service.pictures import Pictures, version_of
@@ -113,7 +113,8 @@ class Writing:
 
     async def _submit(self, lane: Lane, item: Arrival | int) -> Outcome:
         try:
-            outcome = (await self.batcher.submit(lane, item)).result
+            with reaching_catalog():
+                outcome = (await self.batcher.submit(lane, item)).result
         except WorkerStoppedError:
             raise ServiceError("not_ready", "the writer has stopped") from None
         except DiskFullError:
@@ -126,7 +127,7 @@ class Writing:
         except (HasseIndexError, SQLAlchemyError, OSError) as error:
             event("write failed", logging.ERROR, error=repr(error))
             raise ServiceError(
-                "write_failed", f"the collection cannot be written: {_UNCHANGED}"
+                "write_failed", f"the collection cannot be written: {_UNCHANGED}", retry_after=5
             ) from None
         if isinstance(outcome, ServiceError):
             raise outcome

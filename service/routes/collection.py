@@ -31,7 +31,7 @@ _CACHE_CONTROL = "public, no-cache"
     response_model=ImageRecord,
     responses={
         200: {"description": "The image"},
-        **problems("unauthorized", "not_found", "invalid", "not_ready"),
+        **problems("unauthorized", "not_found", "invalid", "not_ready", "catalog_unreachable"),
     },
 )
 async def image(image_id: Id, engine: EngineHere) -> Response:
@@ -50,7 +50,14 @@ async def image(image_id: Id, engine: EngineHere) -> Response:
             "content": dict.fromkeys(sorted(MEDIA_TYPES.values()), _PICTURE),
         },
         **_UNCHANGED,
-        **problems("unauthorized", "not_found", "picture_missing", "invalid", "not_ready"),
+        **problems(
+            "unauthorized",
+            "not_found",
+            "picture_missing",
+            "invalid",
+            "not_ready",
+            "catalog_unreachable",
+        ),
     },
 )
 async def image_file(
@@ -75,7 +82,15 @@ async def image_file(
             "content": {THUMBNAIL_MEDIA_TYPE: _PICTURE},
         },
         **_UNCHANGED,
-        **problems("unauthorized", "not_found", "picture_missing", "invalid", "busy", "not_ready"),
+        **problems(
+            "unauthorized",
+            "not_found",
+            "picture_missing",
+            "invalid",
+            "busy",
+            "not_ready",
+            "catalog_unreachable",
+        ),
     },
 )
 async def image_thumbnail(
@@ -99,7 +114,7 @@ async def image_thumbnail(
     response_model=CaptionRecord,
     responses={
         200: {"description": "The caption"},
-        **problems("unauthorized", "not_found", "invalid", "not_ready"),
+        **problems("unauthorized", "not_found", "invalid", "not_ready", "catalog_unreachable"),
     },
 )
 async def caption(caption_id: Id, engine: EngineHere) -> Response:

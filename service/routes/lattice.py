@@ -46,6 +46,7 @@ _REASONS = (
     "client_gone",
     "encoding_failed",
     "not_ready",
+    "catalog_unreachable",
     "late",
 )
 _OF_PICTURES = ("too_many_pixels", "not_a_picture", "damaged_picture")

@@ -28,6 +28,7 @@ _LOAD = (
     "client_gone",
     "encoding_failed",
     "not_ready",
+    "catalog_unreachable",
     "late",
 )
 

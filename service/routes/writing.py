@@ -12,7 +12,15 @@ from service.schemas import AddedImage, UploadForm
 
 router = APIRouter(tags=["writing"])
 
-_REFUSED = ("unauthorized", "forbidden", "quota", "busy", "not_ready", "late")
+_REFUSED = (
+    "unauthorized",
+    "forbidden",
+    "quota",
+    "busy",
+    "not_ready",
+    "catalog_unreachable",
+    "late",
+)
 _FAILED = ("disk_full", "write_failed", "client_gone")
 _LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "string"}}}
 

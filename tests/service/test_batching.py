@@ -102,6 +102,25 @@ def test_one_poisonous_item_fails_alone() -> None:
     asyncio.run(main())
 
 
+def test_what_is_no_items_fault_fails_the_whole_batch_at_once() -> None:
+    async def main() -> None:
+        runs: list[list[int]] = []
+
+        def run(_lane: str, items: list[int]) -> list[int]:
+            runs.append(items)
+            raise ConnectionError("the database is away")
+
+        batcher = Batcher("test", run, size=lambda _: 4, delay=60, together=(ConnectionError,))
+        work = [batcher.submit("a", at) for at in range(4)]
+        found = await asyncio.gather(*work, return_exceptions=True)
+        assert [type(error) for error in found] == [ConnectionError] * 4
+        assert runs == [[0, 1, 2, 3]]
+        assert batcher.alive
+        batcher.close()
+
+    asyncio.run(main())
+
+
 def test_a_run_that_returns_too_few_results_fails_its_items_and_nothing_else() -> None:
     async def main() -> None:
         batcher: Batcher[str, int, int] = Batcher("test", lambda lane, items: [], size=lambda _: 4)

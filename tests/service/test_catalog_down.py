@@ -1,0 +1,76 @@
+"""While the catalog's database does not answer, everything says so, and recovers by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from index.errors import CatalogUnreachableError
+from service.app import create_app
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.test_errors import problem
+from tests.service.test_search import png
+
+ADDRESS = "postgresql://secret-host/hasse"
+
+
+@pytest.fixture
+def client(collection: Path) -> Iterator[Client]:
+    """An application whose catalog may be taken away, and whose readiness is always asked anew."""
+    settings = Settings(index=collection, device="cpu", open_writes=True, ready_seconds=0)
+    with Client(create_app(settings)) as client:
+        yield client
+
+
+def take_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def reading() -> Iterator[Any]:
+        raise CatalogUnreachableError(f"the catalog {ADDRESS} does not answer")
+        yield
+
+    monkeypatch.setattr(client.app.state.engine.index.catalog, "reading", reading)
+
+
+REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("POST", "/search/images", {"json": {"caption": "a dog"}}),
+    ("POST", "/search/images", {"json": {"caption": "a dog", "split": "test"}}),
+    ("POST", "/search/images/batch", {"json": {"captions": ["a dog", "a cat"]}}),
+    ("POST", "/search/captions", {"files": {"image": ("a.png", png(0))}}),
+    ("POST", "/images", {"files": {"image": ("a.png", png(0))}}),
+    ("DELETE", "/images/1000", {}),
+    ("GET", "/images/1000", {}),
+    ("GET", "/images/1000/file", {}),
+    ("GET", "/captions/10000", {}),
+    ("GET", "/images/1000/diagram", {}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "how"), REQUESTS)
+def test_without_its_catalog_the_service_asks_for_patience_and_names_no_address(
+    client: Client, monkeypatch: pytest.MonkeyPatch, method: str, path: str, how: dict[str, Any]
+) -> None:
+    take_away(client, monkeypatch)
+    response = client.request(method, path, **how)
+    problem(response, 503, "catalog_unreachable")
+    assert int(response.headers["retry-after"]) >= 1
+    assert "secret" not in response.text
+
+
+def test_readiness_names_the_catalog_and_returns_with_it(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert client.get("/readyz").status_code == 200
+    with monkeypatch.context() as away:
+        take_away(client, away)
+        found = problem(client.get("/readyz"), 503, "not_ready")
+        assert "catalog" in found.detail
+        page = client.get("/", params={"q": "a dog"})
+        assert page.status_code == 503
+        assert "secret" not in page.text
+    assert client.get("/readyz").status_code == 200
+    assert client.post("/search/images", json={"caption": "a dog"}).status_code == 200
