@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,18 @@ DELETED = Table(
     Column("generation", BigInteger, nullable=False),
     Column("checksum", BigInteger, nullable=False),
 )
+
+# The columns of an image and of a caption that are facts about it, in the order of the rows.
+_IMAGE = tuple(IMAGES.columns)[:-1]
+_CAPTION = tuple(CAPTIONS.columns)[:-1]
+
+# How each database gives all rows of an answer as one text: a list of lists in JSON.
+_TOGETHER: dict[str, Callable[[Sequence[Column[Any]]], sql.ColumnElement[str]]] = {
+    "sqlite": lambda columns: sql.func.json_group_array(sql.func.json_array(*columns)),
+    "postgresql": lambda columns: sql.func.coalesce(
+        sql.cast(sql.func.json_agg(sql.func.json_build_array(*columns)), Text), "[]"
+    ),
+}
 
 # What a database that was changed from outside makes the drivers raise, text included.
 _UNREADABLE = (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError)
@@ -226,15 +238,15 @@ class Catalog:
 
     def images(self, ids: Iterable[int]) -> dict[int, ImageRow]:
         """Return the images there are among `ids`, by id."""
-        rows = self._lookup(IMAGES, IMAGES.c.id, ids)
-        return {row.id: _image(row) for row in rows}
+        rows = self._lookup(_IMAGE, IMAGES.c.id, ids)
+        return {row[0]: ImageRow(*row) for row in rows}
 
     def image_of(self, sha256: str) -> ImageRow | None:
         """Return the first image whose picture has these contents, if it was hashed."""
-        same = sql.select(IMAGES).where(IMAGES.c.sha256 == sha256, _HASHED)
+        same = sql.select(*_IMAGE).where(IMAGES.c.sha256 == sha256, _HASHED)
         with self.reading() as connection:
             row = connection.execute(same.order_by(IMAGES.c.id)).first()
-        return None if row is None else _image(row)
+        return None if row is None else ImageRow(*row)
 
     def largest_ids(self) -> dict[Kind, int]:
         """Return the largest id of the images and of the captions; 0 where there are none.
@@ -249,15 +261,15 @@ class Catalog:
 
     def captions(self, ids: Iterable[int]) -> dict[int, CaptionRow]:
         """Return the captions there are among `ids`, by id."""
-        rows = self._lookup(CAPTIONS, CAPTIONS.c.id, ids)
-        return {row.id: _caption(row) for row in rows}
+        rows = self._lookup(_CAPTION, CAPTIONS.c.id, ids)
+        return {row[0]: CaptionRow(*row) for row in rows}
 
     def captions_of(self, image_ids: Iterable[int]) -> dict[int, list[CaptionRow]]:
         """Return the captions of each image, by image id, in order of caption id."""
         wanted = list(image_ids)
         found: dict[int, list[CaptionRow]] = {image: [] for image in wanted}
-        for row in sorted(self._lookup(CAPTIONS, CAPTIONS.c.image_id, wanted), key=lambda r: r.id):
-            found[row.image_id].append(_caption(row))
+        for row in sorted(self._lookup(_CAPTION, CAPTIONS.c.image_id, wanted)):
+            found[row[1]].append(CaptionRow(*row))
         return found
 
     def counts(self) -> dict[Kind, int]:
@@ -268,13 +280,19 @@ class Catalog:
                 "caption": _count(connection, CAPTIONS),
             }
 
-    def _lookup(self, table: Table, column: Column[Any], ids: Iterable[int]) -> list[Any]:
+    def _lookup(
+        self, columns: Sequence[Column[Any]], column: Column[Any], ids: Iterable[int]
+    ) -> list[list[Any]]:
         wanted = list({int(id_) for id_ in ids})
-        rows: list[Any] = []
+        rows: list[list[Any]] = []
         with self.reading() as connection:
+            # All rows come as one: between two rows of SQLite other threads of a busy service
+            # would go first, for milliseconds each time.
+            together = _TOGETHER[connection.dialect.name](columns)
             for at in range(0, len(wanted), LOOKUP):
                 chosen = column.in_(wanted[at : at + LOOKUP])
-                rows += connection.execute(sql.select(table).where(chosen)).all()
+                found = connection.execute(sql.select(together).where(chosen)).scalar_one()
+                rows += json.loads(found)
         return rows
 
 
@@ -355,23 +373,6 @@ def _segment(row: Any) -> SegmentRecord:
     )
 
 
-def _image(row: Any) -> ImageRow:
-    return ImageRow(
-        row.id,
-        row.file_name,
-        row.path,
-        row.width,
-        row.height,
-        row.split,
-        row.sha256,
-        row.added,
-    )
-
-
-def _caption(row: Any) -> CaptionRow:
-    return CaptionRow(row.id, row.image_id, row.text)
-
-
 def _count(connection: Connection, table: Table) -> int:
     return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
 
@@ -385,7 +386,13 @@ def _largest(connection: Connection, table: Table, kind: Kind) -> int:
 def _engine(url: sql.URL, begin: str) -> Engine:
     if url.get_backend_name() != "sqlite":
         # One instant for all queries of a transaction, which SQLite gives without asking.
-        return sql.create_engine(url, isolation_level="REPEATABLE READ")
+        # A connection that broke while it lay idle is made again, and nobody waits long for one.
+        return sql.create_engine(
+            url,
+            isolation_level="REPEATABLE READ",
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": 5},
+        )
     engine = sql.create_engine(url)
 
     @sql.event.listens_for(engine, "connect")
