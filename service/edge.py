@@ -6,8 +6,8 @@ Plain ASGI, so that it costs microseconds and sees the whole life of a request.
 from __future__ import annotations
 
 import logging
+import random
 import re
-import secrets
 from collections.abc import Callable, Iterable
 from time import perf_counter
 
@@ -143,4 +143,4 @@ def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
     for name, value in headers:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return str(value, "ascii")
-    return secrets.token_hex(8)
+    return f"{random.getrandbits(64):016x}"  # tells lines of the log apart, and guards nothing

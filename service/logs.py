@@ -6,16 +6,19 @@ import json
 import logging
 import sys
 import time
+from contextlib import nullcontext
 from typing import Any, Literal, TextIO
 
 LOGGER = logging.getLogger("hasse")
+_AT_ONCE = 64  # lines that are written together at the most
+_SECONDS = 0.1  # for which a line may wait
 
 
 def configure(
     shape: Literal["text", "json"], level: str = "info", stream: TextIO | None = None
 ) -> None:
     """Send the lines of this service to a stream (standard error), and nowhere else."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = Lines(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if shape == "json" else TextFormatter())
     for old in list(LOGGER.handlers):
         LOGGER.removeHandler(old)
@@ -28,6 +31,44 @@ def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
     """Write one line: what happened, and the facts of it by name."""
     if LOGGER.isEnabledFor(level):
         LOGGER.log(level, message, extra={"facts": facts})
+
+
+def flush() -> None:
+    """Write the lines that wait; whoever logs many of them calls this several times a second."""
+    for handler in LOGGER.handlers:
+        handler.flush()
+
+
+class Lines(logging.StreamHandler[TextIO]):
+    """Writes lines that come soon after each other together, and bad news at once.
+
+    Each write lets other threads go first, and there are thousands of lines a second where
+    thousands of clients are refused.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._waiting: list[str] = []
+        self._written = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a line."""
+        try:
+            self._waiting.append(self.format(record) + self.terminator)
+            late = record.created - self._written >= _SECONDS
+            if late or record.levelno >= logging.WARNING or len(self._waiting) >= _AT_ONCE:
+                self.flush()
+        except Exception:
+            self.handleError(record)
+
+    def flush(self) -> None:
+        """Write the lines that wait."""
+        with self.lock or nullcontext():
+            if self._waiting:
+                self.stream.write("".join(self._waiting))
+                self._waiting.clear()
+                self._written = time.time()
+            super().flush()
 
 
 class JsonFormatter(logging.Formatter):

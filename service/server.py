@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -19,7 +20,11 @@ from service.settings import Settings
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Where no time limit for headers exists in the server, at least idle connections end.
 KEEP_ALIVE_SECONDS = 10
-_BACKLOG = 1024
+# A client that finds this queue full is left without an answer for seconds; the system may allow
+# fewer (net.core.somaxconn).
+_BACKLOG = 4096
+# Objects made and not freed before garbage is looked for among them; a request makes hundreds.
+_GARBAGE = 20_000
 
 
 class ServeError(Exception):
@@ -53,6 +58,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
             runner.run(server.run_until_stopped(listener, say))
     finally:
         listener.close()
+        gc.unfreeze()
         logs.event("stopped")
     if failures:
         raise ServeError(failures[0])
@@ -92,6 +98,14 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
 
+def _settle() -> None:
+    # What was loaded stays: to walk all of it in search of garbage takes a tenth of a second, in
+    # which nobody is answered.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE)
+
+
 class _Server(uvicorn.Server):
     """Fails readiness before it closes the port, and ends with status 0 when asked to stop."""
 
@@ -129,6 +143,11 @@ class _Server(uvicorn.Server):
         await self._serve(sockets=[listener])
         announcing.cancel()
 
+    async def on_tick(self, counter: int) -> bool:
+        """Write the lines that wait, ten times a second; say whether to stop."""
+        logs.flush()
+        return await super().on_tick(counter)
+
     def _on_signal(self) -> None:
         if self._stopping is not None:
             self.force_exit = True
@@ -146,6 +165,7 @@ class _Server(uvicorn.Server):
     async def _announce(self, url: str, say: Callable[[str], None]) -> None:
         while self._readiness.phase is Phase.STARTING:
             await asyncio.sleep(0.05)
+        _settle()
         if self._readiness.engine is not None:
             for line in introduction.lines(self._readiness.engine, url):
                 say(line)

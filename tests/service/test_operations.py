@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import threading
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,7 @@ def test_each_request_is_one_json_line_with_its_id(client: Client) -> None:
     client.get("/images/77", headers={"X-Request-ID": "mine"})
     client.post("/search/images", json={"caption": "a dog"})
     client.get("/livez")
+    logs.flush()
     first, second = (json.loads(line) for line in out.getvalue().splitlines())
     assert first["id"] == "mine"
     assert (first["event"], first["method"], first["path"]) == ("request", "GET", "/images/77")
@@ -208,3 +210,22 @@ def test_a_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> 
     (line,) = out.getvalue().splitlines()
     assert "\x1b" not in line
     assert 'path="/a\\n2026' in line
+
+
+def test_lines_that_come_together_are_written_together_and_bad_news_at_once() -> None:
+    out = io.StringIO()
+    logs.configure("text", stream=out)
+    logs.event("first")
+    assert out.getvalue().count("\n") == 1
+    for at in range(3):
+        logs.event(f"line {at}")
+    logs.event("bad", logging.WARNING)
+    assert out.getvalue().count("\n") == 5
+    logs.event("last")
+    logs.flush()
+    assert [line.split()[2] for line in out.getvalue().splitlines()] == [
+        "first",
+        *["line"] * 3,
+        "bad",
+        "last",
+    ]
