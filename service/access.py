@@ -56,12 +56,18 @@ class Access:
             ServiceError: `unauthorized` without a key that is known, `forbidden` when writing is
                 not for this key or for nobody, `quota` when the key came too often.
         """
-        name = self._named(headers, purpose)
+        # A browser sends a password it was once given with whatever another site makes it ask.
+        key = _bearer(headers) or ("" if purpose == "write" else _password(headers))
+        return self.admit_key(key, purpose)
+
+    def admit_key(self, key: str, purpose: Purpose) -> str:
+        """Do the same for a key that came in another way, or none ("")."""
+        name = self._named(key, purpose)
         if purpose in self._quotas:
             self._quotas[purpose].take(name)
         return name
 
-    def _named(self, headers: Headers, purpose: Purpose) -> str:
+    def _named(self, key: str, purpose: Purpose) -> str:
         writing = purpose == "write"
         if writing and not self._writers and not self._open_writes:
             raise ServiceError(
@@ -69,8 +75,6 @@ class Access:
                 "this service takes no writes: whoever runs it can allow them to those who have a "
                 "key (HASSE_WRITE_KEYS)",
             )
-        # A browser sends a password it was once given with whatever another site makes it ask.
-        key = _bearer(headers) or ("" if writing else _password(headers))
         writer, reader = _match(key, self._writers), _match(key, self._readers)
         if writing and self._writers:
             if writer:

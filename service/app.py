@@ -18,6 +18,7 @@ from service.engine import Engine
 from service.lifecycle import Lifecycle, Open
 from service.logs import LOGGER
 from service.metrics import Metrics
+from service.page.adding import router as adding
 from service.page.order import router as order
 from service.page.router import router as page
 from service.readiness import Phase, Readiness
@@ -88,7 +89,7 @@ def create_app(
     app.include_router(writing.router, dependencies=[MAY_WRITE])
     app.include_router(operations.router)
     app.include_router(reference.router)
-    for pages in (page, order):
+    for pages in (page, order, adding):
         app.include_router(pages, include_in_schema=False, dependencies=[MAY_SEARCH])
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(

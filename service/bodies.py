@@ -144,6 +144,23 @@ class Bodies:
             bytes(picture.content), picture.file_name, fields.caption, fields.image_id, fields.split
         )
 
+    async def page_form(self, request: Request) -> tuple[Upload, str, str]:
+        """Read the form with which the page adds a picture: also the captions as typed, and a key.
+
+        Raises:
+            ServiceError: as `json`.
+        """
+        picture, texts = await self._form(request)
+        fields = dict(texts)
+        typed = fields.get("captions", "")
+        captions = [line.strip() for line in typed.splitlines() if line.strip()]
+        try:
+            known = UploadFields.model_validate({"caption": captions})
+        except ValidationError as error:
+            raise invalid_fields(error) from None
+        upload = Upload(bytes(picture.content), picture.file_name, known.caption, None, "")
+        return upload, typed, fields.get("key", "").strip()
+
     async def _form(self, request: Request) -> tuple[Part, list[tuple[str, str]]]:
         """Read a multipart form: the file field `image`, and the texts in their order."""
         if media_type(request) != "multipart/form-data":

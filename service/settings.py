@@ -188,6 +188,11 @@ class Settings(BaseSettings):
         default="info", description="Least serious log line that is written."
     )
 
+    @property
+    def takes_writes(self) -> bool:
+        """Whether there is anybody who may write."""
+        return bool(self.write_keys) or self.open_writes
+
     @field_validator("read_keys", "write_keys")
     @classmethod
     def _readable(cls, keys: str) -> str:

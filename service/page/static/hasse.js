@@ -35,9 +35,11 @@
     }
   }
 
+  // Where a picture can be added, one that is dropped or pasted is to be added.
   function takePicture(files) {
-    picker.files = files;
-    picker.dispatchEvent(new Event("change", { bubbles: true }));
+    const field = find("added-picture") ?? picker;
+    field.files = files;
+    field.dispatchEvent(new Event("change", { bubbles: true }));
   }
 
   function goHome() {
@@ -60,6 +62,8 @@
     const shown = view();
     if (!shown) return;
     if (!keepBox) box.value = shown.dataset.query ?? box.value;
+    const key = find("key"); // remembered until the tab is closed, and nowhere but here
+    if (key) key.value ||= sessionStorage.getItem("hasse-key") ?? "";
     const brought = shown.querySelector("#claim"); // asks about the picture in the picker
     if (!brought) forgetPicture();
     centre();
@@ -85,6 +89,13 @@
   });
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
     if (detail.xhr === latest) setBusy(false);
+    if (detail.elt.id !== "add" || !detail.successful) return;
+    const key = find("key")?.value;
+    detail.elt.reset();
+    if (key) {
+      sessionStorage.setItem("hasse-key", key);
+      find("key").value = key;
+    }
   });
   document.addEventListener("htmx:beforeSwap", ({ detail }) => {
     if (/^text\/html/.test(detail.xhr.getResponseHeader("Content-Type") ?? "")) return;
@@ -109,6 +120,7 @@
     settle(false);
   });
   centre();
+  if (find("key")) find("key").value = sessionStorage.getItem("hasse-key") ?? "";
   document.addEventListener("htmx:historyCacheMissLoadError", () => location.reload());
 
   options.addEventListener("change", ({ target }) => {

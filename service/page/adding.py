@@ -1,0 +1,82 @@
+"""The page that adds a picture: offered only where somebody may write."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.access import Access
+from service.departure import until_client_leaves
+from service.errors import ServiceError
+from service.page.problems import Trouble, trouble
+from service.page.router import problem
+from service.page.screen import Screen, respond
+from service.page.view import Query
+from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
+from service.schemas import AddedImage
+
+router = APIRouter()
+
+_ADDRESS = "/page/add"
+_CLOSED = ServiceError("forbidden", "whoever runs this service lets nobody add pictures")
+
+
+@router.get(_ADDRESS)
+async def form(request: Request, settings: SettingsHere) -> Response:
+    """Show the form."""
+    if not settings.takes_writes:
+        return problem(request, Query(), _CLOSED)
+    return respond(request, Query(), _screen())
+
+
+@router.post(_ADDRESS)
+async def add(
+    request: Request, settings: SettingsHere, readiness: ReadinessHere, bodies: BodiesHere
+) -> Response:
+    """Add the picture of the form, with the key of the form, and say what became of it.
+
+    The key is no password that a browser sends by itself, so another site cannot use it.
+    """
+    if not settings.takes_writes:
+        return problem(request, Query(), _CLOSED)
+    query, typed = Query(), ""
+    try:
+        engine = readiness.require_engine()
+        upload, typed, key = await bodies.page_form(request)
+        if settings.write_keys and not key:
+            raise ServiceError("unauthorized", "type the key that lets you add pictures here")
+        access: Access = request.app.state.access
+        request.scope["hasse.key"] = access.admit_key(key, "write") or None
+        async with until_client_leaves(request):
+            added = await engine.writing.add(upload)
+    except ServiceError as error:
+        request.scope["hasse.reason"] = error.reason
+        found = trouble(error, query, settings)
+        screen = _screen(f"{found.title}. {found.detail}", typed, found, status=error.kind.status)
+        response = respond(request, query, screen)
+        if error.retry_after is not None:
+            response.headers["Retry-After"] = str(error.retry_after)
+        return response
+    spoken = "The picture was added." if added.created else "The picture was here already."
+    link = query.about(str(added.image_id)).url()
+    return respond(request, query, _screen(spoken, image=added, link=link))
+
+
+def _screen(
+    spoken: str = "",
+    typed: str = "",
+    fault: Trouble | None = None,
+    *,
+    image: AddedImage | None = None,
+    link: str = "",
+    status: int = 200,
+) -> Screen:
+    context = {"typed": typed, "fault": fault, "image": image, "link": link}
+    return Screen(
+        "add.html",
+        title="Add a picture · Hasse",
+        spoken=spoken,
+        context=context,
+        url=_ADDRESS,
+        status=status,
+    )

@@ -1,0 +1,82 @@
+"""The form that adds a picture, without scripts: who may, what is said, and what is not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.access import fingerprint, new_key
+from service.app import create_app
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import make_collection
+from tests.service.test_search import png
+
+KEY = new_key()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_collection(tmp_path_factory.mktemp("adding"))
+
+
+@pytest.fixture(scope="module")
+def keyed(folder: Path) -> Iterator[Client]:
+    settings = Settings(index=folder, device="cpu", write_keys=f"a:{fingerprint(KEY)}")
+    with Client(create_app(settings)) as client:
+        yield client
+
+
+def test_where_nobody_may_write_nothing_is_offered(client: Client) -> None:
+    assert "/page/add" not in client.get("/").text
+    for response in (
+        client.get("/page/add"),
+        client.post("/page/add", files={"image": ("a.png", png(70))}),
+    ):
+        assert response.status_code == 403
+        assert '<form id="add"' not in response.text
+
+
+def test_a_picture_and_its_captions_are_added_and_known_again(keyed: Client) -> None:
+    assert "/page/add" in keyed.get("/").text
+    fields = {"key": KEY, "captions": "a dog in the park\r\n\r\n  a red animal \r\n"}
+    for said in ("Added", "It was here already"):
+        response = keyed.post("/page/add", data=fields, files={"image": ("<b>.png", png(71))})
+        assert response.status_code == 200
+        assert f"{said}: " in response.text
+        assert "&lt;b&gt;.png" in response.text
+        assert "with 2 captions" in response.text
+        assert KEY not in response.text
+    hits = keyed.post("/search/images", json={"caption": "a dog in the park", "k": 50}).json()
+    assert ["a dog in the park", "a red animal"] in [hit["captions"] for hit in hits["hits"]]
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "status", "words"),
+    [
+        ("", png(72), 401, "Type the key"),
+        ("wrong", png(72), 401, "This key is not known here"),
+        ("käse ☃", png(72), 401, "This key is not known here"),
+        (KEY, b"text", 415, "not a picture Hasse can read"),
+        (KEY, b"", 415, "not a picture Hasse can read"),
+    ],
+)
+def test_what_was_typed_stays_when_it_cannot_be_added(
+    keyed: Client, key: str, content: bytes, status: int, words: str
+) -> None:
+    data = {"key": key, "captions": "a <dog>"}
+    response = keyed.post("/page/add", data=data, files={"image": ("a.png", content)})
+    assert response.status_code == status
+    assert words in response.text
+    assert "a &lt;dog&gt;</textarea>" in response.text
+    assert not key or key not in response.text
+
+
+def test_a_service_open_to_all_asks_for_no_key(tmp_path: Path) -> None:
+    settings = Settings(index=make_collection(tmp_path), device="cpu", open_writes=True)
+    with Client(create_app(settings)) as client:
+        assert 'name="key"' not in client.get("/page/add").text
+        response = client.post("/page/add", files={"image": ("a.png", png(73))})
+        assert "Added: " in response.text
