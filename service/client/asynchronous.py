@@ -15,7 +15,7 @@ from service.client import calls
 from service.client.calls import Call, Options, Part, Picture, Result
 from service.client.retries import Retries
 from service.client.synchronous import DEFAULT_URL, is_absent, key_header
-from service.questions import AllOfAnswer, CommonAnswer, Entailment
+from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment
 from service.schemas import (
     AddedImage,
     CaptionAnswer,
@@ -111,6 +111,10 @@ class AsyncClient:
     async def entails_together(self, pairs: Iterable[tuple[Part, str]]) -> list[Entailment]:
         """Tell of up to 64 pairs whether the second follows from the first."""
         return await self._ask(calls.entails_together(pairs))
+
+    async def diagram(self, middle: Part) -> Diagram:
+        """Return the Hasse diagram around a caption, or around an image of the collection."""
+        return await self._ask(calls.diagram(middle))
 
     async def image(self, image_id: int) -> ImageRecord:
         """Return what is known of an image."""

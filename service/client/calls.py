@@ -13,7 +13,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from service.client.errors import UnreadableError
-from service.questions import AllOfAnswer, CommonAnswer, Entailment, Entailments
+from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
 from service.schemas import (
     AddedImage,
     CaptionAnswer,
@@ -54,6 +54,7 @@ class Call(Generic[Result]):
     method: str
     path: str
     read: Callable[[httpx.Response], Result]
+    query: dict[str, str] = field(default_factory=dict)
     json: dict[str, Any] | None = None
     data: dict[str, Any] = field(default_factory=dict)
     files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class Call(Generic[Result]):
         return http.build_request(
             self.method,
             self.path,
+            params=self.query or None,
             json=self.json,
             data=self.data or None,
             files=self.files or None,
@@ -127,6 +129,13 @@ def entails_together(pairs: Iterable[tuple[Part, str]]) -> Call[list[Entailment]
     body = {"pairs": [{"premise": one, "hypothesis": other} for one, other in pairs]}
     read = _reads(Entailments)
     return Call("POST", "/entails/batch", lambda answer: read(answer).answers, json=body)
+
+
+def diagram(middle: Part) -> Call[Diagram]:
+    """Ask what lies around a caption or an image in the order."""
+    if isinstance(middle, str):
+        return Call("GET", "/diagram", _reads(Diagram), query={"caption": middle})
+    return Call("GET", f"/images/{middle}/diagram", _reads(Diagram))
 
 
 def image(image_id: int) -> Call[ImageRecord]:

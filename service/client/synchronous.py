@@ -14,7 +14,7 @@ import httpx
 from service.client import calls
 from service.client.calls import Call, Options, Part, Picture, Result
 from service.client.retries import Retries
-from service.questions import AllOfAnswer, CommonAnswer, Entailment
+from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment
 from service.schemas import (
     AddedImage,
     CaptionAnswer,
@@ -108,6 +108,10 @@ class Client:
     def entails_together(self, pairs: Iterable[tuple[Part, str]]) -> list[Entailment]:
         """Tell of up to 64 pairs whether the second follows from the first."""
         return self._ask(calls.entails_together(pairs))
+
+    def diagram(self, middle: Part) -> Diagram:
+        """Return the Hasse diagram around a caption, or around an image of the collection."""
+        return self._ask(calls.diagram(middle))
 
     def image(self, image_id: int) -> ImageRecord:
         """Return what is known of an image."""

@@ -96,6 +96,10 @@ def test_every_question_is_answered_with_types(app: InProcess, tmp_path: Path) -
             for premise in ("a red dog", 1000, png(1), path):
                 assert (await hasse.entails(premise, "a dog")).violation >= 0
             assert len(await hasse.entails_together([("a", "a dog"), (1000, "a dog")])) == 2
+            for middle in ("a dog & a cat?", 1000):
+                drawn = await hasse.diagram(middle)
+                (focus,) = [node for node in drawn.nodes if node.place == "focus"]
+                assert middle in (*focus.captions, focus.image_id)
             record = await hasse.image(found.hits[0].image_id)
             assert (await hasse.caption(record.captions[0].caption_id)) == record.captions[0]
             assert (await hasse.picture(record.image_id)).startswith(b"\x89PNG")
