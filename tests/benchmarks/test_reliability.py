@@ -39,7 +39,7 @@ def test_the_lines_of_an_overload_name_each_broken_promise() -> None:
     tally = Tally(seconds=1.0)
     tally.add(200, 0.1)
     tally.add(503, 0.1)
-    answers, goodput, late = overload.lines("a crowd", tally, peak=2.0, deadline=5.0)
+    answers, goodput, late, _ = overload.lines("a crowd", tally, peak=2.0, deadline=5.0)
     assert (answers.kept, goodput.kept, late.kept) == (False, False, True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,8 @@ def client(collection: Path) -> Iterator[Client]:
 
 
 def take_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def reading() -> Iterator[Any]:
+    def reading() -> AbstractContextManager[Any]:
         raise CatalogUnreachableError(f"the catalog {ADDRESS} does not answer")
-        yield
 
     monkeypatch.setattr(client.app.state.engine.index.catalog, "reading", reading)
 
