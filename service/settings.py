@@ -119,7 +119,7 @@ class Settings(BaseSettings):
         description="Time from a search's arrival within which it is answered or given up.",
     )
     refusals_per_second: float = Field(
-        default=1000.0,
+        default=2000.0,
         gt=0,
         description=(
             "Refusals for want of room that are answered without delay; clients that ask again "
