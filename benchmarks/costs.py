@@ -62,7 +62,7 @@ def _line(live: LiveSegment, queries: Points) -> str:
     if bounds is None:
         return f"{line}        -"
     limits = whole(queries[:1])[0].violations[-1:].astype(np.float64)
-    codes = _time(lambda: bounds.survivors(bounds.encode(queries[:1]), live.dead, limits, workers))
+    codes = _time(lambda: bounds.survivors(bounds.begin(queries[:1]), live.dead, limits, workers))
     return f"{line} {codes / size:8.3f}"
 
 

@@ -1,7 +1,11 @@
 """The codes of one segment on disk, and the rows they cannot rule out.
 
-codes.npy    uint8 (R / BLOCK, N, BLOCK), see `index.codes`
-levels.npy   float32 (N, LEVELS)
+    columns.npy    uint8 (R / 2H, N, H), half a byte per coordinate, see `index.levels`
+    levels.npy     float32 (2, N, LEVELS): the levels, and the share of the rows at each
+    codes.npy      uint8 (R, N), a byte per coordinate, see `index.codes`
+
+Three steps, each on the few rows that the one before leaves: a scan of the columns, the bytes of a
+row, its point.
 """
 
 from __future__ import annotations
@@ -13,29 +17,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index import codes as coding
-from index.codes import BLOCK, LEVELS, CodedQueries
+from index import nibbles
+from index.kernels import relative_error
+from index.levels import LEVELS, choose_levels, encode_block, half_block
+from index.nibbles import GROUP, MOST, Tables
 from index.points import GrowingArray, mapped
-from index.scan import Workers
-from index.terms import Form, Points
+from index.scan import Workers, read_only
+from index.terms import Form, Ids, Points
 
-CODES = "codes.npy"
+COLUMNS = "columns.npy"
 LEVELS_FILE = "levels.npy"
+CODES = "codes.npy"
 
-# Blocks whose codes are counted to learn how large the gaps of a coordinate are.
-_SAMPLED_BLOCKS = 64
-# A strip of 64 rows is left when this many of them are possible hits: looking at one of them
-# exactly reads as much as 16 more coordinates of the strip, from another place.
-_PATIENCE = 1
-# Coordinates that propose candidates where there is no prefilter: the heaviest eighth.
-_PROPOSING = 8
+_SAMPLED = 17  # of so many sums one tells where the smallest begin
+_TALL = 4096  # rows at a time, for bounded memory
+
+
+@dataclass(slots=True, eq=False)
+class Bounded:
+    """A batch of queries (B, N) and how far each has been compared with a segment's columns.
+
+    sums (B, R / 2H, 2H) uint16 are those of the first `done` (B,) groups of coordinates; `read`
+    (B,) are the bytes that were read.
+    """
+
+    tables: Tables
+    codes: NDArray[np.uint8]
+    sums: NDArray[np.uint16]
+    done: NDArray[np.int64]
+    read: NDArray[np.int64]
+    dimension: int
+
+    def largest(self, limits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the largest true violations of rows whose float32 violation may be <= `limits`.
+
+        The float32 one may be below the true one by its rounding error, and by what vanishes in
+        the squares of gaps below 2^-63.
+        """
+        slack = 1 - relative_error(self.dimension) - 1e-12
+        return (limits + self.dimension * 2.0**-126) / slack
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
     """Lower bounds on the violations of one segment's rows."""
 
-    codes: NDArray[np.uint8]
+    columns: NDArray[np.uint8]
     levels: NDArray[np.float32]
+    codes: NDArray[np.uint8]
     step: float
     form: Form
     rows: int
@@ -48,115 +77,174 @@ class Bounds:
             DamagedIndexError: a file is not what the segment says.
         """
         rows, dimension = shape
-        codes = mapped(folder / CODES, np.uint8, (-(-rows // BLOCK), dimension, BLOCK))
-        levels = mapped(folder / LEVELS_FILE, np.float32, (dimension, LEVELS))
-        return cls(codes, levels, step, form, rows)
-
-    def encode(self, queries: Points) -> CodedQueries:
-        """Round queries (B, N) so that their gaps to the codes are too small."""
-        return coding.encode_queries(queries, self.step, self.levels, self.form)
-
-    def survivors(
-        self,
-        queries: CodedQueries,
-        dead: NDArray[np.bool_],
-        limits: NDArray[np.float64],
-        workers: Workers,
-    ) -> list[NDArray[np.int64]]:
-        """Return, for each query, every live row whose violation may be <= its limit.
-
-        Rows are in ascending order. No other live row has a violation that small.
-        """
-        count = len(queries.codes)
-        thresholds = queries.thresholds(limits)
-
-        def part(edges: tuple[int, int]) -> list[NDArray[np.int32]]:
-            found = np.empty((count, (edges[1] - edges[0]) * BLOCK), np.int32)
-            counts = np.zeros(count, np.int64)
-            coding.survivors(
-                self.codes,
-                self.rows,
-                dead,
-                queries.order,
-                queries.codes,
-                int(self.form),
-                thresholds,
-                *edges,
-                _PATIENCE,
-                found,
-                counts,
-            )
-            return [np.sort(rows[:n]) for rows, n in zip(found, counts.tolist(), strict=True)]
-
-        dimension = self.codes.shape[1]
-        parts = workers.map(
-            part, workers.ranges(len(self.codes), BLOCK * dimension * count // _PROPOSING)
+        half = half_block(rows)
+        blocks = -(-rows // (2 * half))
+        return cls(
+            mapped(folder / COLUMNS, np.uint8, (blocks, dimension, half)),
+            mapped(folder / LEVELS_FILE, np.float32, (2, dimension, LEVELS)),
+            mapped(folder / CODES, np.uint8, shape),
+            step,
+            form,
+            rows,
         )
-        return [np.concatenate(rows).astype(np.int64) for rows in zip(*parts, strict=True)]
+
+    def begin(self, queries: Points) -> Bounded:
+        """Prepare queries (B, N); nothing of the segment's rows is read yet."""
+        queries = read_only(queries)
+        blocks, dimension, half = self.columns.shape
+        count = len(queries)
+        return Bounded(
+            nibbles.tables_of(queries, self.levels[0], self.levels[1], self.form),
+            coding.encode_queries(queries, self.step, self.form),
+            np.zeros((count, blocks, 2 * half), np.uint16),
+            np.zeros(count, np.int64),
+            np.zeros(count, np.int64),
+            dimension,
+        )
 
     def propose(
         self,
-        queries: CodedQueries,
+        bounded: Bounded,
         b: int,
         count: int,
+        share: float,
         dead: NDArray[np.bool_],
         workers: Workers,
-    ) -> tuple[NDArray[np.int64], int]:
-        """Return about `count` live rows that look best to query b by its heaviest coordinates.
+    ) -> tuple[Ids, float]:
+        """Return up to `count` live rows that look best to query b, in ascending order.
 
-        Also returns a sum of squared gaps that no other live row is below: when it exceeds the
-        query's threshold, the rows proposed are all there are.
+        They are chosen by the coordinates that are expected to add `share` of the violation. Also
+        returns a violation that no other live row is below.
         """
-        sums = np.empty(self.codes.shape[0] * BLOCK, np.uint32)
-        heaviest = -(-self.codes.shape[1] // _PROPOSING)
+        tables, sums = bounded.tables, bounded.sums[b]
+        blocks, _, half = self.columns.shape
+        groups = tables.groups(b, share)
 
         def part(edges: tuple[int, int]) -> None:
-            coding.partial_sums(
-                self.codes,
-                queries.order[b],
-                queries.codes[b],
-                int(self.form),
-                heaviest,
-                *edges,
-                sums,
-            )
+            parts = (tables.order[b], tables.entries[b], tables.shifts[b])
+            nibbles.add_groups(self.columns, *parts, groups, *edges, sums)
 
-        workers.map(part, workers.ranges(len(self.codes), BLOCK * heaviest))
-        sums = sums[: self.rows]
-        if len(dead):
-            sums[dead] = np.iinfo(np.uint32).max
-        if count >= self.rows:
-            chosen, rest = np.arange(self.rows), np.iinfo(np.int64).max
-        else:
-            order = np.argpartition(sums, count)
-            chosen, rest = np.sort(order[:count]), int(sums[order[count]])
-        return (chosen[~dead[chosen]] if len(dead) else chosen), rest
+        workers.map(part, workers.ranges(blocks, groups * GROUP * half))
+        bounded.done[b] = groups
+        bounded.read[b] += blocks * groups * GROUP * half
+        rows, rest = self._smallest(sums.reshape(-1), count, dead)
+        return np.sort(rows), rest * float(tables.units[b])
+
+    def _smallest(
+        self, sums: NDArray[np.uint16], count: int, dead: NDArray[np.bool_]
+    ) -> tuple[Ids, float]:
+        """Return the `count` live rows with the smallest sums, and a sum no other is below."""
+        sample = sums[::_SAMPLED]
+        alive = self.rows - (np.count_nonzero(dead) if len(dead) else 0)
+        at = 2 * count * len(sums) // (max(1, alive) * _SAMPLED) + 8
+        while True:
+            limit = int(np.partition(sample, at)[at]) if at < len(sample) else MOST
+            places = np.flatnonzero(sums <= limit)
+            rows = nibbles.rows_at(places, self.columns.shape[2])
+            kept = rows < self.rows
+            if len(dead):
+                kept[kept] = ~dead[rows[kept]]
+            rows, found = rows[kept], sums[places[kept]]
+            if len(rows) > count:
+                chosen = np.argpartition(found, count)
+                return rows[chosen[:count]], float(found[chosen[count]])
+            if limit == MOST:
+                return rows, np.inf
+            at *= 4
+
+    def survivors(
+        self,
+        bounded: Bounded,
+        dead: NDArray[np.bool_],
+        limits: NDArray[np.float64],
+        workers: Workers,
+    ) -> tuple[list[Ids], list[int]]:
+        """Return, for each query, every live row whose violation may be <= its limit.
+
+        Rows are in ascending order. No other live row has a violation that small. Also returns
+        how many rows of each query the columns left, whose bytes were read.
+        """
+        largest = bounded.largest(limits)
+        left = self._left(bounded, dead, bounded.tables.thresholds(largest), workers)
+        thresholds = np.minimum(np.floor(largest / self.step**2 * (1 + 2.0**-50)) + 1, 2.0**32)
+        rows = [
+            self._bytes(bounded, b, rows, int(threshold), workers)
+            for b, (rows, threshold) in enumerate(zip(left, thresholds.tolist(), strict=True))
+        ]
+        return rows, [len(rows) for rows in left]
+
+    def _left(
+        self,
+        bounded: Bounded,
+        dead: NDArray[np.bool_],
+        thresholds: NDArray[np.int64],
+        workers: Workers,
+    ) -> list[Ids]:
+        tables, count = bounded.tables, len(thresholds)
+        blocks, dimension, half = self.columns.shape
+
+        def part(edges: tuple[int, int]) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
+            found = np.empty((count, (edges[1] - edges[0]) * 2 * half), np.int32)
+            counts, added = np.zeros(count, np.int64), np.zeros(count, np.int64)
+            nibbles.rule_out(
+                self.columns,
+                self.rows,
+                dead,
+                tables.order,
+                tables.entries,
+                tables.shifts,
+                thresholds,
+                bounded.done,
+                *edges,
+                bounded.sums,
+                found,
+                counts,
+                added,
+            )
+            return [rows[:n] for rows, n in zip(found, counts.tolist(), strict=True)], added
+
+        parts = workers.map(part, workers.ranges(blocks, half * dimension * count // 4))
+        bounded.read += GROUP * half * np.sum([added for _, added in parts], axis=0)
+        found = zip(*(rows for rows, _ in parts), strict=True)
+        return [np.concatenate(rows).astype(np.int64) for rows in found]
+
+    def _bytes(self, bounded: Bounded, b: int, rows: Ids, threshold: int, workers: Workers) -> Ids:
+        asked, form = bounded.codes[b], int(self.form)
+
+        def part(edges: tuple[int, int]) -> Ids:
+            chosen = rows[slice(*edges)]
+            kept = np.empty(len(chosen), np.int64)
+            count = coding.rule_out(self.codes, chosen, asked, form, threshold, kept)
+            return kept[:count]
+
+        dimension = self.codes.shape[1]
+        bounded.read[b] += len(rows) * dimension
+        parts = workers.map(part, workers.ranges(len(rows), dimension))
+        return np.sort(np.concatenate(parts)) if parts else rows
 
 
 def write_bounds(folder: Path, points: Points, form: Form) -> float:
     """Write the codes of a segment's points (R, N), in bounded memory; return their step."""
     rows, dimension = points.shape
-    step = coding.step_for(_largest(points))
-    blocks = -(-rows // BLOCK)
-    counts = np.zeros((dimension, 256), np.int64)
-    every = -(-blocks // _SAMPLED_BLOCKS)
-    block = np.empty((dimension, BLOCK), np.uint8)
-    array = GrowingArray(folder / CODES, "|u1", (dimension, BLOCK))
-    for at in range(blocks):
-        block[:] = 0
-        coding.encode_block(points, at * BLOCK, step, int(form), block)
-        array.append(block[None])
-        if at % every == 0:
-            coding.count_codes(block, min(BLOCK, rows - at * BLOCK), counts)
-    array.close()
-    levels = GrowingArray(folder / LEVELS_FILE, "<f4", (LEVELS,))
-    levels.append(coding.expected_gaps(counts, form))
-    levels.close()
+    largest = np.zeros(dimension, np.float32)
+    for at in range(0, rows, _TALL):
+        np.maximum(largest, points[at : at + _TALL].max(0), out=largest)
+    step = coding.step_for(float(largest.max(initial=0)))
+    levels, shares = choose_levels(points, largest, form)
+    facts = GrowingArray(folder / LEVELS_FILE, "<f4", (dimension, LEVELS))
+    facts.append(np.stack([levels, shares]))
+    facts.close()
+    half = half_block(rows)
+    transposed = np.ascontiguousarray(levels.T)
+    block = np.empty((dimension, half), np.uint8)
+    columns = GrowingArray(folder / COLUMNS, "|u1", (dimension, half))
+    codes = GrowingArray(folder / CODES, "|u1", (dimension,))
+    for at in range(0, rows, 2 * half):
+        encode_block(points, at, transposed, int(form), block)
+        columns.append(block[None])
+        coded = np.empty((min(2 * half, rows - at), dimension), np.uint8)
+        coding.encode_rows(points[at : at + 2 * half], step, int(form), coded)
+        codes.append(coded)
+    columns.close()
+    codes.close()
     return step
-
-
-def _largest(points: Points) -> float:
-    tall = 4096
-    return max(
-        (float(points[at : at + tall].max()) for at in range(0, len(points), tall)), default=0.0
-    )

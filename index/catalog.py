@@ -34,7 +34,7 @@ from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 
 CATALOG = "catalog.db"
 CATALOG_URL = "catalog.url"
-FORMAT = 2
+FORMAT = 3
 SCHEMA = sql.MetaData()
 
 LOOKUP = 10_000  # ids per SELECT: SQLite takes 32,766 parameters, PostgreSQL 65,535

@@ -29,6 +29,8 @@ from index.terms import Form, Ids, Points
 
 _CANDIDATES = 128
 _CANDIDATES_PER_HIT = 4
+# Candidates are chosen by the coordinates that are expected to add this share of the violation.
+_HEAVY = 0.45
 # Where so small a share of a segment is alive, scoring all of it reads less than its codes are.
 _FEW = 64
 
@@ -71,7 +73,9 @@ def search_jointly(
             scanned=sum(task.scored for task in tasks if task.way == "scan"),
             proposed=sum(task.proposed for task in tasks if task.way != "scan"),
             bounded=sum(task.bounded for task in tasks),
+            checked=sum(task.checked for task in tasks),
             left=sum(task.left for task in tasks),
+            bytes=sum(task.read for task in tasks),
         ),
         seconds=Stages(proposed - started, time.perf_counter() - proposed),
     )
@@ -92,7 +96,7 @@ class _Task:
             or live.live <= max(self._count, segment.rows // _FEW)
         )
         self._rows: Ids = np.empty(0, np.int64)
-        self.scored = self.proposed = self.bounded = self.left = 0
+        self.scored = self.proposed = self.bounded = self.checked = self.left = self.read = 0
         self.proved = False
 
     @property
@@ -100,8 +104,9 @@ class _Task:
         """How the rows are searched, in a word."""
         if self._whole:
             return "scan"
-        proposer = "prefilter" if self._live.segment.prefilter else "heaviest"
-        return f"{proposer}+bounds" if self._query.mode == "certified" else proposer
+        if self._query.mode == "certified":
+            return "heaviest+bounds"
+        return "prefilter" if self._live.segment.prefilter else "heaviest"
 
     def propose(self) -> None:
         """Choose candidates: the rows that look best to all parts in one."""
@@ -110,11 +115,15 @@ class _Task:
             self._rows = np.flatnonzero(~dead) if len(dead) else np.arange(segment.rows)
         else:
             whole = _composed(self._parts, segment.form)[None]
-            if segment.prefilter is not None:
+            if segment.prefilter is not None and self._query.mode == "fast":
                 (self._rows,) = segment.prefilter.candidates(whole, self._count, dead)
+                self.read += segment.prefilter.bytes_per_query
             elif segment.bounds is not None:
-                coded = segment.bounds.encode(whole)
-                self._rows, _ = segment.bounds.propose(coded, 0, self._count, dead, self._workers)
+                bounded = segment.bounds.begin(whole)
+                self._rows, _ = segment.bounds.propose(
+                    bounded, 0, self._count, _HEAVY, dead, self._workers
+                )
+                self.read += int(bounded.read[0])
         self.proposed = len(self._rows)
         self.proved = len(self._rows) == self._live.live
 
@@ -127,12 +136,10 @@ class _Task:
         bounds = self._live.segment.bounds
         if self.proved or bounds is None:
             return NOTHING
-        possible = bounds.survivors(
-            bounds.encode(self._parts),
-            self._live.dead,
-            np.full(len(self._parts), limit),
-            self._workers,
-        )
+        bounded = bounds.begin(self._parts)
+        limits = np.full(len(self._parts), limit)
+        possible, checked = bounds.survivors(bounded, self._live.dead, limits, self._workers)
+        self.checked, self.read = sum(checked), self.read + int(bounded.read.sum())
         rows = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), possible)
         self.bounded, self.left = self._live.segment.rows, len(rows)
         self.proved = True
@@ -140,6 +147,7 @@ class _Task:
 
     def _hits(self, rows: Ids, limit: float) -> Hits:
         self.scored += len(rows)
+        self.read += self._parts.nbytes * len(rows)
         segment = self._live.segment
         return best(segment.ids[rows], self._score(rows).max(1), self._query.k, limit)
 

@@ -64,16 +64,6 @@ def heaviest_lines(points: Points, queries: Points, form: Form) -> NDArray[np.in
     weights = np.zeros((len(queries), queries.shape[1] // LINE), np.float32)
     if weights.shape[1] >= GROUP:
         _gaps(points, queries, int(form), weights)
-    return _ordered(weights)
-
-
-def ordered_lines(weight: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Order the lines by what each coordinate is expected to add: (B, N) -> (B, L)."""
-    whole = weight.shape[1] // LINE * LINE
-    return _ordered(weight[:, :whole].reshape(len(weight), whole // LINE, LINE).sum(2))
-
-
-def _ordered(weights: NDArray[np.float32]) -> NDArray[np.int32]:
     count = weights.shape[1] // GROUP * GROUP
     order = np.argsort(-weights, axis=1, kind="stable")[:, :count]
     return np.ascontiguousarray(order.astype(np.int32))
@@ -226,26 +216,3 @@ def scan_lines(
                 one = score(points, left[at], queries, b, form)
                 if one <= limits[b]:
                     counts[b] = offer(violations[b], found[b], counts[b], one, ids[left[at]])
-
-
-@kernel
-def leave_rows(
-    points: Points,
-    rows: Ids,
-    query: Points,
-    form: int,
-    lines: NDArray[np.int32],
-    above: float,
-    kept: Ids,
-) -> int:
-    """Copy to `kept` those of the rows (n,) that may be hits of the query (1, N); count them."""
-    left = np.empty(TOGETHER, np.int64)
-    totals = np.empty(TOGETHER, np.float32)
-    total = 0
-    for first in range(0, rows.shape[0], TOGETHER):
-        count = min(TOGETHER, rows.shape[0] - first)
-        left[:count] = rows[first : first + count]
-        count = _leave(points, left, totals, count, query, 0, form, lines, above)
-        kept[total : total + count] = left[:count]
-        total += count
-    return total

@@ -23,19 +23,23 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """How many rows each stage of a search touched.
+    """How many rows each stage of a search touched, and how many bytes.
 
     Attributes:
         scanned: scored in a pass over a whole segment.
         proposed: chosen by the prefilter or by their heaviest coordinates, and scored.
-        bounded: bounded from below by their codes.
-        left: those that the codes could not rule out.
+        bounded: bounded from below by half a byte of some coordinates.
+        checked: those that this left, bounded by a byte of every coordinate.
+        left: those that this could not rule out either.
+        bytes: read of points and codes; of the prefilter's lists what they hold on average.
     """
 
     scanned: int
     proposed: int
     bounded: int
+    checked: int
     left: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

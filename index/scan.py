@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from index import kernels
 from index.hits import Hits, best, merge
-from index.lines import heaviest_lines, leave_rows, scan_lines, slack_of
+from index.lines import heaviest_lines, scan_lines, slack_of
 from index.terms import Form, Ids, Points
 
 A = TypeVar("A")
@@ -107,21 +107,6 @@ def scan(
     ranges = workers.ranges(len(ids), 4 * points.shape[1] * len(queries))
     parts = workers.map(part, ranges)
     return [merge((hits[b] for hits in parts), k) for b in range(len(queries))]
-
-
-def keep_rows(
-    points: Points, rows: Ids, query: Points, form: Form, lines: NDArray[np.int32], limit: float
-) -> Ids:
-    """Return those of the chosen rows (n,) whose violation with a query (N,) may be within limit.
-
-    `lines` (L,) is the order in which the query visits a row, see `index.lines`.
-    """
-    if not lines.size or not np.isfinite(limit):
-        return rows
-    times, more = slack_of(points.shape[1]).tolist()
-    kept = np.empty(len(rows), np.int64)
-    place = (read_only(query[None]), int(form), lines[None], limit * times + more)
-    return kept[: leave_rows(points, read_only(rows), *place, kept)]
 
 
 def score_rows(points: Points, rows: Ids, query: Points, form: Form, workers: Workers) -> Points:

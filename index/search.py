@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from index.codes import CodedQueries
+from index.bounds import Bounded
 from index.hits import NOTHING, Hits, best, merge
 from index.plan import is_scanned
 from index.query import Answer, Query, Stages, Touched
-from index.scan import Workers, keep_rows, scan, score_rows
+from index.scan import Workers, scan, score_rows
 from index.segment import Segment
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Ids, Mode, Points
@@ -27,11 +27,11 @@ from index.terms import Ids, Mode, Points
 if TYPE_CHECKING:
     from index.accelerator import Accelerator, Resident
 
-# A proof needs an upper bound on the k-th violation that is good to some per cent, which few
-# candidates give; `fast` lives by its candidates alone and takes more.
+# Candidates are chosen by the coordinates that are expected to add this share of the violation. A
+# proof needs a k-th violation that is good to a per cent; `fast` lives by its candidates alone.
+_SHARE: dict[Mode, float] = {"certified": 0.6, "fast": 0.75}
 _CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 400}
 _CANDIDATES_PER_HIT = 4
-_SHARE: dict[Mode, float] = {"certified": 0.02, "fast": 0.08}  # of FAISS's clusters, looked into
 # Where so small a share of a segment is alive (the rest deleted, or not selected), scoring all of
 # it reads fewer bytes than a scan of the codes.
 _FEW = 64
@@ -97,7 +97,9 @@ def search(
                 scanned=scanned,
                 proposed=sum(len(task.candidates[b]) for task in tasks),
                 bounded=sum(task.live.segment.rows for task in tasks if task.survivors),
+                checked=sum(task.checked[b] for task in tasks if task.checked),
                 left=sum(task.left[b] for task in tasks if task.left),
+                bytes=4 * queries.shape[1] * scanned + sum(task.read(b) for task in tasks),
             ),
             seconds=Stages((proposed - started) / batch, (ended - proposed) / batch),
         )
@@ -131,35 +133,35 @@ class _Task:
     queries: Points
     query: Query
     workers: Workers
-    coded: CodedQueries | None = None
+    bounded: Bounded | None = None
     candidates: list[Ids] = field(default_factory=list)  # rows, ascending
-    others: list[int] = field(default_factory=list)  # smallest sum of codes of all other rows
+    others: list[float] = field(default_factory=list)  # a violation that no other row is below
     survivors: list[Ids] | None = None  # of the rows left, those scored
+    checked: list[int] = field(default_factory=list)  # how many rows had their bytes read
     left: list[int] = field(default_factory=list)  # how many rows the codes did not rule out
 
     @property
     def way(self) -> str:
         """How the rows are searched, in a word."""
-        proposer = "prefilter" if self.live.segment.prefilter else "heaviest"
-        return f"{proposer}+bounds" if self.query.mode == "certified" else proposer
+        if self.query.mode == "certified":
+            return "heaviest+bounds"
+        return "prefilter" if self.live.segment.prefilter else "heaviest"
 
     def propose(self) -> None:
         """Choose candidates for every query: by FAISS, or by the codes' heaviest coordinates."""
-        segment, dead = self.live.segment, self.live.dead
+        segment, dead, mode = self.live.segment, self.live.dead, self.query.mode
         count = _proposed(self.query)
         if self.live.live <= max(count, segment.rows // _FEW):
             rows = np.flatnonzero(~dead) if len(dead) else np.arange(segment.rows)
             self.candidates = [rows] * len(self.queries)
-            return
-        if segment.bounds is not None:
-            self.coded = segment.bounds.encode(self.queries)
-        if segment.prefilter is not None:
-            self.candidates = segment.prefilter.candidates(
-                self.queries, count, dead, _SHARE[self.query.mode]
-            )
-        elif segment.bounds is not None and self.coded is not None:
+        elif segment.prefilter is not None and mode == "fast":
+            self.candidates = segment.prefilter.candidates(self.queries, count, dead)
+        elif segment.bounds is not None:
+            self.bounded = segment.bounds.begin(self.queries)
             for b in range(len(self.queries)):
-                rows, rest = segment.bounds.propose(self.coded, b, count, dead, self.workers)
+                rows, rest = segment.bounds.propose(
+                    self.bounded, b, count, _SHARE[mode], dead, self.workers
+                )
                 self.candidates.append(rows)
                 self.others.append(rest)
 
@@ -171,16 +173,14 @@ class _Task:
     def score_survivors(self, limits: NDArray[np.float64]) -> list[Hits]:
         """Return the hits among all other rows whose violation may be within the limits."""
         bounds = self.live.segment.bounds
-        if bounds is None or self.coded is None:
+        if bounds is None or self.bounded is None:
             return [NOTHING] * len(self.queries)
-        possible = bounds.survivors(self.coded, self.live.dead, limits, self.workers)
+        possible, self.checked = bounds.survivors(
+            self.bounded, self.live.dead, limits, self.workers
+        )
         self.left = [len(rows) for rows in possible]
-        segment, lines = self.live.segment, self.coded.lines
         self.survivors = [
-            keep_rows(segment.points, _without(rows, known), point, segment.form, order, limit)
-            for rows, known, point, order, limit in zip(
-                possible, self.candidates, self.queries, lines, limits.tolist(), strict=True
-            )
+            _without(rows, known) for rows, known in zip(possible, self.candidates, strict=True)
         ]
         return self._hits(self.survivors, limits)
 
@@ -188,13 +188,23 @@ class _Task:
         """Return how many rows were scored exactly for query b."""
         return len(self.candidates[b]) + (len(self.survivors[b]) if self.survivors else 0)
 
+    def read(self, b: int) -> int:
+        """Return how many bytes of points and codes were read for query b."""
+        segment = self.live.segment
+        read = 4 * segment.record.dimension * self.scored(b)
+        if self.bounded is not None:
+            return read + int(self.bounded.read[b])
+        if segment.prefilter is not None and len(self.candidates[b]) < self.live.live:
+            return read + segment.prefilter.bytes_per_query
+        return read
+
     def proves(self, b: int, limit: float) -> bool:
         """Tell whether no row that was not scored can be among the k best of query b."""
         if self.survivors is not None or len(self.candidates[b]) == self.live.live:
             return True
-        if not self.others or self.coded is None:
+        if not self.others or self.bounded is None:
             return False
-        return self.others[b] > int(self.coded.thresholds(np.array([limit]))[0])
+        return self.others[b] > float(self.bounded.largest(np.array([limit]))[0])
 
     def _hits(self, rows: list[Ids], limits: NDArray[np.float64]) -> list[Hits]:
         k, segment = self.query.k, self.live.segment

@@ -3,8 +3,8 @@
     manifest.json    what is here, with the size and the SHA-256 of every other file
     points.npy       float32 (R, N), memory-mapped
     ids.npy          int64 (R,)
-    codes.npy, levels.npy    lower bounds on violations, see `index.bounds`
-    prefilter.faiss          candidates, see `index.prefilter`
+    columns.npy, levels.npy, codes.npy    lower bounds on violations, see `index.bounds`
+    prefilter.faiss                       candidates, see `index.prefilter`
 
 Bounds and prefilter are only made for segments that take longer to read than they do.
 A segment is written under a name that nobody reads, every file and folder is synced, and it is
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from index import durable
-from index.bounds import CODES, LEVELS_FILE, Bounds, write_bounds
+from index.bounds import CODES, COLUMNS, LEVELS_FILE, Bounds, write_bounds
 from index.codes import MAX_DIMENSION
 from index.errors import (
     REMEDY,
@@ -110,7 +110,7 @@ class SegmentWriter:
         bounded = form is not Form.COSINE and self.dimension <= MAX_DIMENSION
         if bounded and points.nbytes >= BOUNDS_FROM_BYTES:
             step = write_bounds(self.folder, points, form)
-            names += [CODES, LEVELS_FILE]
+            names += [COLUMNS, LEVELS_FILE, CODES]
         if self.rows >= PREFILTER_FROM_ROWS:
             write_prefilter(self.folder / PREFILTER, points)
             names.append(PREFILTER)

@@ -50,11 +50,9 @@ class Hasse:
         return np.stack([answer.ids for answer in answers])
 
     def bytes_per_query(self, queries: Points) -> float:
-        """Return what a scan reads; the other modes do not tell."""
-        if self.mode != "exact":
-            return float("nan")
-        answers = self._index.search_batch(self._kind, queries[:1], self._k, self.mode)
-        return float(4 * queries.shape[1] * answers[0].rescored)
+        """Return what the answers say was read of points and codes."""
+        answers = self._index.search_batch(self._kind, queries, self._k, self.mode)
+        return float(np.mean([answer.touched.bytes for answer in answers]))
 
 
 class Flat:

@@ -155,7 +155,7 @@ def test_the_plan_names_the_way_each_segment_was_searched(
         return search(now, queries, query, workers)[0].plan
 
     assert plan("exact") == "3 scan"
-    assert plan("certified") == "1 heaviest+bounds, 1 prefilter+bounds, 1 scan"
+    assert plan("certified") == "2 heaviest+bounds, 1 scan"
     assert plan("fast") == "1 heaviest, 1 prefilter, 1 scan"
 
 
@@ -164,12 +164,14 @@ def test_an_answer_says_how_many_rows_each_stage_touched(tmp_path: Path, workers
     now = snapshot(tmp_path, "image", "order", [(np.arange(600), embeddings(rng, 600, 130))])
     queries = embeddings(rng, 3, 130)
     for answer in search(now, queries, Query("image", 5, "exact"), workers):
-        assert answer.touched == Touched(scanned=600, proposed=0, bounded=0, left=0)
+        assert answer.touched == Touched(600, 0, 0, 0, 0, bytes=600 * 130 * 4)
     for answer in search(now, queries, Query("image", 5, candidates=40), workers):
         assert (answer.touched.scanned, answer.touched.bounded) == (0, 600)
         assert 5 <= answer.touched.proposed <= 40
         assert answer.touched.proposed <= answer.rescored
         assert answer.rescored <= answer.touched.proposed + answer.touched.left
+        assert answer.touched.left <= answer.touched.checked <= 600
+        assert 0 < answer.touched.bytes < 600 * 130 * 6
 
 
 @pytest.mark.parametrize("kind", KINDS)

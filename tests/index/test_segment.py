@@ -21,6 +21,7 @@ EVERY_FILE = {
     "points.npy",
     "ids.npy",
     "codes.npy",
+    "columns.npy",
     "levels.npy",
     "prefilter.faiss",
     "manifest.json",
@@ -65,7 +66,7 @@ def test_small_segments_carry_neither_bounds_nor_prefilter(
     large = write_segment(tmp_path / "large", "image", "order", np.arange(70), points)
     assert set(large.files) == EVERY_FILE
     cosine = write_segment(tmp_path / "cosine", "image", "cosine", np.arange(70), points)
-    assert set(cosine.files) == EVERY_FILE - {"codes.npy", "levels.npy"}
+    assert set(cosine.files) == EVERY_FILE - {"codes.npy", "columns.npy", "levels.npy"}
     monkeypatch.undo()
     small = write_segment(tmp_path / "small", "image", "order", np.arange(70), points)
     assert set(small.files) == {"points.npy", "ids.npy", "manifest.json"}

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from index.catalog import FORMAT
 from index.errors import (
     BadPointsError,
     BadRowsError,
@@ -173,14 +174,16 @@ def test_another_models_index_is_refused_with_its_checkpoint_named(tmp_path: Pat
         Index.open(tmp_path / "i", "0" * 64)
 
 
-def test_an_index_of_a_later_format_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("other", [FORMAT - 1, FORMAT + 1])
+def test_an_index_of_an_earlier_or_later_format_is_refused(
+    other: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.changes.FORMAT", 3)
-    monkeypatch.setattr("index.catalog.FORMAT", 3)
+    monkeypatch.setattr("index.changes.FORMAT", other)
+    monkeypatch.setattr("index.catalog.FORMAT", other)
     small_index(tmp_path / "i").close()
     monkeypatch.undo()
-    with pytest.raises(FormatVersionError, match="has the format 3, and this version reads 2"):
+    said = f"has the format {other}, and this version reads {FORMAT}: build the index again"
+    with pytest.raises(FormatVersionError, match=said):
         Index.open(tmp_path / "i")
 
 

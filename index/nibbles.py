@@ -1,0 +1,399 @@
+"""A scan of half a byte per coordinate: what it rules out is not looked at again.
+
+For each query and coordinate, a table gives the squared gap to each of the sixteen levels (see
+`index.levels`), in units of the query's and rounded down, so that
+
+    unit * sum over any coordinates of table[level of the row]  <=  E
+
+One instruction looks up as many rows as a vector has bytes. The coordinates that are expected to
+add most come first; coordinates go in groups of `GROUP`, and a group's tables count in units that
+are larger by a power of two, such that little is lost to rounding or to the top of a byte. After
+every few groups a block of rows is left as soon as few of its rows are possible hits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import config as _config
+from numba import types as _types
+from numba.core import cgutils as _cgutils
+from numba.core import codegen as _codegen
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from index.kernels import kernel, prefetch
+from index.levels import LEVELS
+from index.terms import Form, Ids, Points
+
+cgutils: Any = _cgutils
+types: Any = _types
+codegen: Any = _codegen
+config: Any = _config
+
+GROUP = 8  # coordinates whose tables stay in registers
+MOST = 65535  # the largest sum; larger ones stay there
+_SHIFTS = 6  # units of a group: 1, 2, ..., 32 of the query's
+_LOOK = 4  # groups between two looks at how many rows are left
+# A block is left when so small a share of its rows is possible: looking at their bytes, here and
+# there, then takes less than ruling out some more of them.
+_PATIENCE = 20
+# The unit makes half the expected violation this many, so that twice that still counts.
+_FINE = 1 << 14
+
+_INT = ir.IntType(64)
+
+
+def _lookup_of_this_machine() -> tuple[int, str]:
+    """Return how many bytes one instruction looks up in a table of 16, and its name in LLVM."""
+    given = config.CPU_FEATURES
+    if given is None:
+        given = "" if config.CPU_NAME else codegen.get_host_cpu_features()
+    features = {name[1:] for name in given.split(",") if name.startswith("+")}
+    for feature, width, name in (
+        ("avx512bw", 64, "llvm.x86.avx512.pshuf.b.512"),
+        ("avx2", 32, "llvm.x86.avx2.pshuf.b"),
+        ("ssse3", 16, "llvm.x86.ssse3.pshuf.b.128"),
+        ("neon", 16, "llvm.aarch64.neon.tbl1.v16i8"),
+    ):
+        if feature in features:
+            return width, name
+    return 16, ""
+
+
+_WIDTH, _LOOKUP = _lookup_of_this_machine()
+_PARTS = 4  # sums of one vector of bytes: of even and odd bytes, of low and high halves
+_SUMS = _WIDTH // 2
+_BYTES = ir.VectorType(ir.IntType(8), _WIDTH)
+_SHORTS = ir.VectorType(ir.IntType(16), _SUMS)
+_TABLE = ir.VectorType(ir.IntType(8), LEVELS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """What each query adds at each level of each coordinate, its heaviest coordinates first.
+
+    Attributes:
+        order: (B, G + 1, GROUP) int32 coordinates; the last group is fetched and never read.
+        entries: (B, G, GROUP, LEVELS) uint8.
+        shifts: (B, G): entries of a group count 2^shift units.
+        units: (B,): of the query, in violation.
+        heavy: (B, G): share of the expected violation that the groups up to each one add.
+    """
+
+    order: NDArray[np.int32]
+    entries: NDArray[np.uint8]
+    shifts: NDArray[np.int64]
+    units: NDArray[np.float64]
+    heavy: NDArray[np.float64]
+
+    def groups(self, b: int, share: float) -> int:
+        """Return how many groups add this share of what query b is expected to violate."""
+        return int(min(np.searchsorted(self.heavy[b], share) + 1, self.shifts.shape[1]))
+
+    def thresholds(self, largest: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the largest sums of rows whose true violations may be `largest` (B,)."""
+        return np.asarray(np.minimum(largest / self.units + 1, MOST), np.int64)
+
+
+def tables_of(
+    queries: Points, levels: NDArray[np.float32], shares: NDArray[np.float32], form: Form
+) -> Tables:
+    """Make the tables of queries (B, N) for levels and shares (N, LEVELS)."""
+    count, dimension = queries.shape
+    groups = -(-dimension // GROUP)
+    weights = np.zeros((count, groups * GROUP))
+    _weigh(queries, levels, shares, int(form), weights)
+    order = np.zeros((count, groups + 1, GROUP), np.int32)
+    flat = order.reshape(count, -1)
+    flat[:, :dimension] = np.argsort(-weights[:, :dimension], axis=1)
+    totals = np.maximum(weights.sum(1), 1e-200)
+    units = totals / (2 * _FINE)
+    entries = np.zeros((count, groups, GROUP, LEVELS), np.uint8)
+    shifts = np.zeros((count, groups), np.int64)
+    _tabulate(queries, levels, shares, flat, units, int(form), entries, shifts)
+    added = -np.sort(-weights, axis=1).reshape(count, groups, GROUP).sum(2)
+    return Tables(order, entries, shifts, units, np.cumsum(added, axis=1) / totals[:, None])
+
+
+@kernel
+def _gap(asked: float, level: float, form: int) -> float:
+    # Both are float32: the difference is exact or off by 2^-53 of itself.
+    gap = asked - level if form == 0 else level - asked
+    return max(gap, 0.0)
+
+
+@kernel
+def _weigh(
+    queries: Points,
+    levels: NDArray[np.float32],
+    shares: NDArray[np.float32],
+    form: int,
+    weights: NDArray[np.float64],
+) -> None:
+    for b in range(queries.shape[0]):
+        for j in range(queries.shape[1]):
+            asked, total = np.float64(queries[b, j]), 0.0
+            for at in range(LEVELS):
+                total += shares[j, at] * _gap(asked, np.float64(levels[j, at]), form) ** 2
+            weights[b, j] = total
+
+
+@kernel
+def _tabulate(
+    queries: Points,
+    levels: NDArray[np.float32],
+    shares: NDArray[np.float32],
+    order: NDArray[np.int32],
+    units: NDArray[np.float64],
+    form: int,
+    entries: NDArray[np.uint8],
+    shifts: NDArray[np.int64],
+) -> None:
+    dimension = queries.shape[1]
+    exact, share = np.zeros((GROUP, LEVELS)), np.zeros((GROUP, LEVELS))
+    for b in range(queries.shape[0]):
+        scale = (1 - 2.0**-40) / units[b]
+        for group in range(shifts.shape[1]):
+            share[:] = 0
+            top = 0.0
+            for g in range(min(GROUP, dimension - group * GROUP)):
+                j = order[b, group * GROUP + g]
+                asked = np.float64(queries[b, j])
+                for at in range(LEVELS):
+                    exact[g, at] = _gap(asked, np.float64(levels[j, at]), form) ** 2 * scale
+                    share[g, at] = shares[j, at]
+                    top = max(top, exact[g, at])
+            # The unit in which most is left after rounding, over all rows.
+            most = -1.0
+            for shift in range(_SHIFTS):
+                size, kept = 2.0**shift, 0.0
+                for g in range(GROUP):
+                    for at in range(LEVELS):
+                        kept += share[g, at] * min(np.floor(exact[g, at] / size), 255.0)
+                if kept * size > most:
+                    most, shifts[b, group] = kept * size, shift
+                if top <= 255 * size:
+                    break
+            size = 2.0 ** shifts[b, group]
+            for g in range(min(GROUP, dimension - group * GROUP)):
+                for at in range(LEVELS):
+                    entries[b, group, g, at] = np.uint8(min(np.floor(exact[g, at] / size), 255.0))
+
+
+def _const(value: int) -> Any:
+    return ir.Constant(_INT, value)
+
+
+def _filled(kind: Any, value: int) -> Any:
+    return ir.Constant(kind, [value] * kind.count)
+
+
+def _look_up(builder: Any, table: Any, places: Any) -> Any:
+    """Emit table[place] for every byte of `places`, which are below 16."""
+    if _LOOKUP:
+        signature = ir.FunctionType(_BYTES, [_BYTES, _BYTES])
+        instruction = cgutils.get_or_insert_function(builder.module, signature, _LOOKUP)
+        return builder.call(instruction, [table, places])
+    found = ir.Constant(_BYTES, ir.Undefined)
+    for lane in range(_WIDTH):
+        at = ir.Constant(ir.IntType(32), lane)
+        one = builder.extract_element(table, builder.extract_element(places, at))
+        found = builder.insert_element(found, one, at)
+    return found
+
+
+def _adder(
+    _context: Any,
+    columns: Any,
+    block: Any,
+    order: Any,
+    entries: Any,
+    group: Any,
+    shift: Any,
+    sums: Any,
+) -> Any:
+    """Type the operation that adds one group of coordinates to the sums of a block's rows.
+
+    add(columns (blocks, N, H), block, order, entries, group, shift, sums (2H,)); see `row_of`.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        stored, places, tables, out = (
+            context.make_array(signature.args[at])(context, builder, args[at])
+            for at in (0, 2, 3, 6)
+        )
+        dimension, half = (builder.extract_value(stored.shape, at) for at in (1, 2))
+        start = builder.gep(stored.data, [builder.mul(builder.mul(args[1], dimension), half)])
+        first = builder.mul(args[4], _const(GROUP))
+        now, later, looked_up = [], [], []
+        for g in range(GROUP):
+            at = builder.add(first, _const(g))
+            now.append(_column(builder, start, half, places.data, at))
+            later.append(_column(builder, start, half, places.data, builder.add(at, _const(GROUP))))
+            entry = builder.gep(tables.data, [builder.mul(at, _const(LEVELS))])
+            table = builder.load(builder.bitcast(entry, _TABLE.as_pointer()), align=1)
+            lanes = ir.Constant(
+                ir.VectorType(ir.IntType(32), _WIDTH), [lane % LEVELS for lane in range(_WIDTH)]
+            )
+            looked_up.append(
+                builder.shuffle_vector(table, ir.Constant(_TABLE, ir.Undefined), lanes)
+            )
+        shifted = builder.shuffle_vector(
+            builder.insert_element(
+                ir.Constant(_SHORTS, ir.Undefined),
+                builder.trunc(args[5], ir.IntType(16)),
+                ir.Constant(ir.IntType(32), 0),
+            ),
+            ir.Constant(_SHORTS, ir.Undefined),
+            ir.Constant(ir.VectorType(ir.IntType(32), _SUMS), [0] * _SUMS),
+        )
+        group_of = (now, later, looked_up)
+        with cgutils.for_range_slice(builder, _const(0), half, _const(_WIDTH), _INT) as (at, _):
+            _add_vector(builder, group_of, at, shifted, out.data)
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(columns, whole, order, entries, whole, whole, sums), generate
+
+
+def _column(builder: Any, start: Any, half: Any, order: Any, at: Any) -> Any:
+    coordinate = builder.sext(builder.load(builder.gep(order, [at])), _INT)
+    return builder.gep(start, [builder.mul(coordinate, half)])
+
+
+def _add_vector(builder: Any, columns: Any, at: Any, shift: Any, sums: Any) -> None:
+    low, four, eight = _filled(_BYTES, 15), _filled(_SHORTS, 4), _filled(_SHORTS, 8)
+    totals = [_filled(_SHORTS, 0)] * _PARTS
+    for now, later, table in zip(*columns, strict=True):
+        place = builder.bitcast(builder.gep(now, [at]), _BYTES.as_pointer())
+        pairs = builder.load(place, align=1)
+        # No hardware foresees the order of a query's coordinates: ask for the next group's now.
+        prefetch(builder, builder.gep(later, [at]))
+        upper = builder.bitcast(builder.lshr(builder.bitcast(pairs, _SHORTS), four), _BYTES)
+        for half, levels in enumerate((pairs, upper)):
+            found = _look_up(builder, table, builder.and_(levels, low))
+            found = builder.bitcast(found, _SHORTS)
+            even = builder.and_(found, _filled(_SHORTS, 255))
+            odd = builder.lshr(found, eight)
+            for part, value in ((2 * half, even), (2 * half + 1, odd)):
+                totals[part] = builder.add(totals[part], value)
+    signature = ir.FunctionType(_SHORTS, [_SHORTS, _SHORTS])
+    name = f"llvm.uadd.sat.v{_SUMS}i16"
+    saturating = cgutils.get_or_insert_function(builder.module, signature, name)
+    first = builder.gep(sums, [builder.mul(at, _const(2))])
+    for part, total in enumerate(totals):
+        # 8 entries of at most 255, times 2^5 at most: below 2^16.
+        place = builder.bitcast(builder.gep(first, [_const(part * _SUMS)]), _SHORTS.as_pointer())
+        grown = builder.call(saturating, [builder.load(place, align=2), builder.shl(total, shift)])
+        builder.store(grown, place, align=2)
+
+
+_add: Any = intrinsic(_adder)
+
+
+@kernel
+def row_of(place: int, half: int) -> int:
+    """Return the row of a block whose sum is at `place` of its sums (2H,)."""
+    at = place % (2 * _WIDTH)
+    byte = place // (2 * _WIDTH) * _WIDTH + at % _SUMS * 2 + at // _SUMS % 2
+    return byte + at // _WIDTH * half
+
+
+@kernel
+def add_groups(
+    columns: NDArray[np.uint8],
+    order: NDArray[np.int32],
+    entries: NDArray[np.uint8],
+    shifts: NDArray[np.int64],
+    last: int,
+    start: int,
+    stop: int,
+    sums: NDArray[np.uint16],
+) -> None:
+    """Write one query's sums (R / 2H, 2H) of its first groups for the blocks [start, stop)."""
+    for block in range(start, stop):
+        sums[block] = 0
+        for group in range(last):
+            _add(columns, block, order, entries, group, shifts[group], sums[block])
+
+
+@kernel
+def rows_at(places: Ids, half: int) -> Ids:
+    """Return the rows (n,) of places (n,) of the sums of all blocks, one after the other."""
+    rows = np.empty(places.shape[0], np.int64)
+    for at in range(places.shape[0]):
+        block = places[at] // (2 * half)
+        rows[at] = block * 2 * half + row_of(places[at] % (2 * half), half)
+    return rows
+
+
+@kernel
+def rule_out(
+    columns: NDArray[np.uint8],
+    rows: int,
+    dead: NDArray[np.bool_],
+    order: NDArray[np.int32],
+    entries: NDArray[np.uint8],
+    shifts: NDArray[np.int64],
+    thresholds: NDArray[np.int64],
+    done: NDArray[np.int64],
+    start: int,
+    stop: int,
+    sums: NDArray[np.uint16],
+    found: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    added: NDArray[np.int64],
+) -> None:
+    """List the live rows of blocks [start, stop) whose sums do not exceed the thresholds (B,).
+
+    `sums` (B, R / 2H, 2H) are those of the first `done` (B,) groups, and are added to. A block is
+    left as soon as few of its rows are possible. For each query b, found[b, :counts[b]] are rows
+    in any order, and added[b] counts the groups that were added, over all blocks.
+    """
+    half, groups = columns.shape[2], shifts.shape[1]
+    patience = 2 * half // _PATIENCE
+    for block in range(start, stop):
+        for b in range(order.shape[0]):
+            own, limit, group = sums[b, block], np.uint16(thresholds[b]), done[b]
+            while group < groups and limit < MOST and _possible(own, limit) > patience:
+                last = min(group + _LOOK, groups)
+                added[b] += last - group
+                for one in range(group, last):
+                    _add(columns, block, order[b], entries[b], one, shifts[b, one], own)
+                group = last
+            counts[b] = _list(own, limit, block, rows, half, dead, found[b], counts[b])
+
+
+@kernel
+def _list(
+    sums: NDArray[np.uint16],
+    limit: np.uint16,
+    block: int,
+    rows: int,
+    half: int,
+    dead: NDArray[np.bool_],
+    found: NDArray[np.int32],
+    count: int,
+) -> int:
+    # Places first, without a branch: which of them are possible nobody foresees.
+    last = count
+    for place in range(2 * half):
+        found[last] = place
+        last += sums[place] <= limit
+    for at in range(count, last):
+        row = block * 2 * half + row_of(found[at], half)
+        found[count] = row
+        count += row < rows and not (dead.shape[0] > 0 and dead[row])
+    return count
+
+
+@kernel
+def _possible(sums: NDArray[np.uint16], limit: np.uint16) -> int:
+    left = 0
+    for place in range(sums.shape[0]):
+        left += sums[place] <= limit
+    return left

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from index import nibbles
+from index.levels import LEVELS, choose_levels, encode_block, half_block
+from index.nibbles import MOST
+from index.terms import Form
+from tests.index.samples import embeddings, grid
+
+BOUNDED = [Form.QUERY_ABOVE, Form.STORED_ABOVE]
+
+
+@pytest.mark.parametrize("form", BOUNDED)
+@pytest.mark.parametrize("dimension", [1, 8, 33])
+def test_entries_in_their_units_never_exceed_the_squared_gap(form: Form, dimension: int) -> None:
+    rng = np.random.default_rng(dimension)
+    for make in (embeddings, grid):
+        points, queries = make(rng, 200, dimension), make(rng, 5, dimension)
+        levels, shares = choose_levels(points, points.max(0), form)
+        tables = nibbles.tables_of(queries, levels, shares, form)
+        for b, query in enumerate(queries):
+            order = tables.order[b].reshape(-1)[:dimension]
+            assert sorted(order.tolist()) == list(range(dimension))
+            unit = Fraction(float(tables.units[b]))
+            for place, j in enumerate(order.tolist()):
+                group, g = divmod(place, nibbles.GROUP)
+                for level in range(LEVELS):
+                    gap = Fraction(float(query[j])) - Fraction(float(levels[j, level]))
+                    gap = max(gap if form is Form.QUERY_ABOVE else -gap, Fraction(0))
+                    entry = int(tables.entries[b, group, g, level]) << int(tables.shifts[b, group])
+                    assert entry * unit <= gap**2
+
+
+@pytest.mark.parametrize("form", BOUNDED)
+@pytest.mark.parametrize("dimension", [1, 8, 17, 130])
+@pytest.mark.parametrize("rows", [60, 300])
+def test_sums_are_those_of_the_entries_row_by_row(form: Form, dimension: int, rows: int) -> None:
+    rng = np.random.default_rng(dimension)
+    points = embeddings(rng, rows, dimension)
+    levels, shares = choose_levels(points, points.max(0), form)
+    half = half_block(rows)
+    columns = np.empty((1, dimension, half), np.uint8)
+    encode_block(points, 0, np.ascontiguousarray(levels.T), int(form), columns[0])
+    tables = nibbles.tables_of(embeddings(rng, 1, dimension), levels, shares, form)
+    groups = -(-dimension // nibbles.GROUP) // 2 + 1
+    groups = min(groups, tables.shifts.shape[1])
+    sums = np.full((1, 2 * half), 7, np.uint16)
+    parts = (tables.order[0], tables.entries[0], tables.shifts[0])
+    nibbles.add_groups(columns, *parts, groups, 0, 1, sums)
+    places = np.concatenate([columns[0] & 15, columns[0] >> 4], axis=1)  # (N, 2H)
+    wanted = np.zeros(2 * half, np.int64)
+    for place, j in enumerate(tables.order[0].reshape(-1)[:dimension].tolist()):
+        group, g = divmod(place, nibbles.GROUP)
+        if group < groups:
+            added = tables.entries[0, group, g][places[j]].astype(np.int64)
+            wanted += added << int(tables.shifts[0, group])
+    rows_at = nibbles.rows_at(np.arange(2 * half), half)
+    assert sorted(rows_at.tolist()) == list(range(2 * half))
+    assert np.array_equal(sums[0], np.minimum(wanted, MOST)[rows_at])
+
+
+def test_sums_stay_at_the_most_instead_of_starting_anew() -> None:
+    columns = np.zeros((1, 800, 64), np.uint8)
+    order = np.arange(808, dtype=np.int32).reshape(101, 8) % 800
+    entries = np.full((100, 8, LEVELS), 255, np.uint8)
+    sums = np.zeros((1, 128), np.uint16)
+    nibbles.add_groups(columns, order, entries, np.full(100, 5), 100, 0, 1, sums)
+    assert (sums == MOST).all()
+
+
+# The last one is what every processor can do.
+SETS = {"x86_64": ["+ssse3,+avx,+avx2", "+ssse3", ""], "aarch64": ["+neon", ""]}
+
+
+@pytest.mark.parametrize("features", SETS.get(platform.machine(), [""]))
+def test_every_instruction_set_finds_the_same_rows(features: str) -> None:
+    code = """
+import numpy as np
+from index import nibbles
+from index.levels import LEVELS
+rng = np.random.default_rng(0)
+columns = rng.integers(0, 256, (2, 24, 128), np.uint8)
+order = np.concatenate([rng.permutation(24), np.zeros(8, int)]).astype(np.int32).reshape(4, 8)
+entries = rng.integers(0, 256, (3, 8, LEVELS), np.uint8)
+sums = np.zeros((2, 256), np.uint16)
+nibbles.add_groups(columns, order, entries, np.array([3, 0, 1]), 3, 0, 2, sums)
+by_row = np.empty(512, np.int64)
+by_row[nibbles.rows_at(np.arange(512), 128)] = sums.reshape(-1)
+print(nibbles._WIDTH, by_row.tolist())
+"""
+    plain = {**os.environ, "NUMBA_CACHE_DIR": "", "NUMBA_DISABLE_CACHING": "1"}
+    here = _run(code, plain)
+    other = _run(code, {**plain, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features})
+    assert other.split(" ", 1)[1] == here.split(" ", 1)[1]
+
+
+def _run(code: str, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
