@@ -29,7 +29,7 @@ GROUP = 8  # lines between two looks at the sum
 TOGETHER = 64  # rows that take each step together: no branch depends on one row alone
 
 _SAMPLE = 64  # rows that tell which lines are heavy
-_AHEAD = 16  # rows between the one that is scored and the one that is fetched
+_AHEAD = 16  # rows between the one whose first lines are read and the one whose are fetched
 _FLOAT = ir.FloatType()
 _VECTOR = ir.VectorType(_FLOAT, LINE)
 _INT = ir.IntType(64)
@@ -123,8 +123,8 @@ def _total(builder: Any, vector: Any) -> Any:
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
 
-def _fetcher(_context: Any, points: Any, row: Any, lines: Any, b: Any) -> Any:
-    """Type the operation that asks for the first group of lines of a row to be brought."""
+def _fetcher(_context: Any, points: Any, row: Any, lines: Any, b: Any, group: Any) -> Any:
+    """Type the operation that asks for a group of lines of a row to be brought."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         stored, order = (
@@ -133,14 +133,15 @@ def _fetcher(_context: Any, points: Any, row: Any, lines: Any, b: Any) -> Any:
         row_at = builder.gep(
             stored.data, [builder.mul(args[1], builder.extract_value(stored.shape, 1))]
         )
-        first = builder.mul(args[3], builder.extract_value(order.shape, 1))
+        count = builder.extract_value(order.shape, 1)
+        first = builder.add(builder.mul(args[3], count), builder.mul(args[4], _const(GROUP)))
         for at in range(GROUP):
             place = builder.gep(order.data, [builder.add(first, _const(at))])
             line = builder.mul(builder.sext(builder.load(place), _INT), _const(LINE))
             prefetch(builder, builder.gep(row_at, [line]))
         return context.get_dummy_value()
 
-    return types.void(points, row, lines, b), generate
+    return types.void(points, row, lines, b, types.int64), generate
 
 
 _fetch: Any = intrinsic(_fetcher)
@@ -162,19 +163,25 @@ def _leave(
 ) -> int:
     # Move the rows that may be hits to the front of `left` (n,); return how many there are.
     totals[:count] = 0
-    for group in range(lines.shape[1] // GROUP):
+    groups = lines.shape[1] // GROUP
+    for group in range(groups):
         kept = 0
         for at in range(count):
             row = left[at]
             if group == 0:
-                _fetch(points, row + _AHEAD, lines, b)
+                _fetch(points, row + _AHEAD, lines, b, 0)
             if form == 0:
                 total = totals[at] + _above(points, row, queries, b, lines, group)
             else:
                 total = totals[at] + _below(points, row, queries, b, lines, group)
             left[kept] = row
             totals[kept] = total
-            kept += total <= above
+            possible = total <= above
+            if group + 1 < groups:
+                # A row that is left needs no more lines: name one that is in the cache already,
+                # since nobody foresees a branch.
+                _fetch(points, left[kept - (not possible and kept > 0)], lines, b, group + 1)
+            kept += possible
         count = kept
         if count == 0:
             break

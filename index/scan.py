@@ -86,10 +86,7 @@ def scan(
     beyond them are no hits.
     """
     queries = read_only(queries)
-    # One query alone reads a row sooner from end to end than here and there, unless it leaves
-    # nearly all of it; many together have the row in the cache.
-    early = form is Form.QUERY_ABOVE or (form is Form.STORED_ABOVE and len(queries) > 1)
-    order = heaviest_lines(points, queries, form) if early else None
+    order = None if form is Form.COSINE else heaviest_lines(points, queries, form)
     slack = slack_of(points.shape[1])
 
     def part(edges: tuple[int, int]) -> list[Hits]:

@@ -27,10 +27,11 @@ from index.terms import Ids, Mode, Points
 if TYPE_CHECKING:
     from index.accelerator import Accelerator, Resident
 
-# Candidates are chosen by the coordinates that are expected to add this share of the violation. A
-# proof needs a k-th violation that is good to a per cent; `fast` lives by its candidates alone.
-_SHARE: dict[Mode, float] = {"certified": 0.6, "fast": 0.75}
-_CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 400}
+# Without a prefilter, candidates are chosen by the coordinates that are expected to add this share
+# of the violation. A proof needs a k-th violation that is good to a per cent; `fast` lives by its
+# candidates alone.
+_SHARE: dict[Mode, float] = {"certified": 0.6, "fast": 0.7}
+_CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 1600}
 _CANDIDATES_PER_HIT = 4
 # Where so small a share of a segment is alive (the rest deleted, or not selected), scoring all of
 # it reads fewer bytes than a scan of the codes.
