@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WORKSPACE = "compaction"
 LOCK = "compaction.lock"
 
-# A segment of this many rows of 1,024 coordinates is 4 GB of points and 1 GB of codes: large
+# A segment of this many rows of 1,024 coordinates is 4 GB of points and 1.5 GB of codes: large
 # enough that a million rows are one scan, small enough that a file stays easy to move and check.
 ROWS_PER_SEGMENT = 1 << 20
 

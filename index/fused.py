@@ -35,16 +35,19 @@ _PAIRS = 1 << 16  # tiles scored again at one time: 16 MB of violations
 def _violations(
     points: Any,
     queries: Any,
+    dead: Any,
     rows: Any,
     asked: Any,
     row_count: Any,
     query_count: Any,
     dimension: Any,
     form: tl.constexpr,
+    masked: tl.constexpr,
     tile_rows: tl.constexpr,
     together: tl.constexpr,
     step: tl.constexpr,
 ) -> Any:
+    # Rows that are dead, or beyond the last one, are infinitely bad.
     total = tl.zeros((together, tile_rows), tl.float32)
     stored_at = rows.to(tl.int64)[:, None] * dimension
     asked_at = asked.to(tl.int64)[:, None] * dimension
@@ -70,7 +73,10 @@ def _violations(
         total += tl.sum(term, axis=2)
     if form == 2:
         total = 1.0 - total
-    return total
+    alive = rows < row_count
+    if masked:
+        alive = alive & (tl.load(dead + rows, mask=alive, other=1) == 0)
+    return tl.where(alive[None, :], total, float("inf"))
 
 
 @jit
@@ -95,20 +101,18 @@ def _smallest(
     values = _violations(
         points,
         queries,
+        dead,
         rows,
         asked,
         row_count,
         query_count,
         dimension,
         form,
+        masked,
         tile_rows,
         together,
         step,
     )
-    alive = rows < row_count
-    if masked:
-        alive = alive & (tl.load(dead + rows, mask=alive, other=1) == 0)
-    values = tl.where(alive[None, :], values, float("inf"))
     place = asked.to(tl.int64) * tl.num_programs(1) + tile
     tl.store(out + place, tl.min(values, axis=1), mask=asked < query_count)
 
@@ -135,20 +139,18 @@ def _tiles(
     values = _violations(
         points,
         queries,
+        dead,
         rows,
         asked,
         row_count,
         query_count,
         dimension,
         form,
+        masked,
         tile_rows,
         1,
         step,
     )
-    alive = rows < row_count
-    if masked:
-        alive = alive & (tl.load(dead + rows, mask=alive, other=1) == 0)
-    values = tl.where(alive[None, :], values, float("inf"))
     place = pair.to(tl.int64) * tile_rows + tl.arange(0, tile_rows)
     tl.store(out + place[None, :], values)
 

@@ -22,8 +22,8 @@ from index.terms import Kind
 
 faiss: Any = _faiss
 
-# Bytes on the disk for each coordinate: the point, its code, and what the prefilter adds.
-_DISK_BYTES = 5.6
+# Bytes on the disk for each coordinate: the point, its codes, and what the prefilter adds.
+_DISK_BYTES = 5.7
 
 
 def run(options: argparse.Namespace, command: str) -> int:
