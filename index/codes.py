@@ -34,7 +34,7 @@ cgutils: Any = _cgutils
 types: Any = _types
 
 _STRIP = 64  # codes that one vector of bytes holds
-_AHEAD = 8  # rows between the one that is bounded and the one that is fetched
+_AHEAD = 16  # rows between the one that is bounded and the one that is fetched
 _INT = ir.IntType(64)
 _BYTES = ir.VectorType(ir.IntType(8), _STRIP)
 _SHORTS = ir.VectorType(ir.IntType(16), _STRIP // 2)

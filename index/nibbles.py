@@ -40,7 +40,8 @@ _SHIFTS = 6  # units of a group: 1, 2, ..., 32 of the query's
 _LOOK = 4  # groups between two looks at how many rows are left
 # A block is left when so small a share of its rows is possible: looking at their bytes, here and
 # there, then takes less than ruling out some more of them.
-_PATIENCE = 20
+_PATIENCE = 24
+_ENOUGH = 0.97  # of the expected violation: further coordinates are left to the next step
 # The unit makes half the expected violation this many, so that twice that still counts.
 _FINE = 1 << 14
 
@@ -81,7 +82,7 @@ class Tables:
         entries: (B, G, GROUP, LEVELS) uint8.
         shifts: (B, G): entries of a group count 2^shift units.
         units: (B,): of the query, in violation.
-        heavy: (B, G): share of the expected violation that the groups up to each one add.
+        heavy: (B, all groups): share of the expected violation that those up to each one add.
     """
 
     order: NDArray[np.int32]
@@ -107,16 +108,20 @@ def tables_of(
     groups = -(-dimension // GROUP)
     weights = np.zeros((count, groups * GROUP))
     _weigh(queries, levels, shares, int(form), weights)
-    order = np.zeros((count, groups + 1, GROUP), np.int32)
-    flat = order.reshape(count, -1)
-    flat[:, :dimension] = np.argsort(-weights[:, :dimension], axis=1)
+    flat = np.zeros((count, (groups + 1) * GROUP), np.int32)
+    flat[:, : groups * GROUP] = np.argsort(-weights, axis=1)
+    # What fills up the last group weighs nothing and is read as coordinate 0.
+    ordered = np.take_along_axis(weights, flat[:, : groups * GROUP], axis=1)
     totals = np.maximum(weights.sum(1), 1e-200)
+    heavy = ordered.reshape(count, groups, GROUP).sum(2).cumsum(1) / totals[:, None]
+    used = 1 + int((heavy[:, :-1] < _ENOUGH).sum(1).max(initial=0))
     units = totals / (2 * _FINE)
-    entries = np.zeros((count, groups, GROUP, LEVELS), np.uint8)
-    shifts = np.zeros((count, groups), np.int64)
+    entries = np.zeros((count, used, GROUP, LEVELS), np.uint8)
+    shifts = np.zeros((count, used), np.int64)
     _tabulate(queries, levels, shares, flat, units, int(form), entries, shifts)
-    added = -np.sort(-weights, axis=1).reshape(count, groups, GROUP).sum(2)
-    return Tables(order, entries, shifts, units, np.cumsum(added, axis=1) / totals[:, None])
+    order = flat[:, : (used + 1) * GROUP].reshape(count, used + 1, GROUP)
+    order[order >= dimension] = 0
+    return Tables(np.ascontiguousarray(order), entries, shifts, units, heavy)
 
 
 @kernel
@@ -160,8 +165,11 @@ def _tabulate(
         for group in range(shifts.shape[1]):
             share[:] = 0
             top = 0.0
-            for g in range(min(GROUP, dimension - group * GROUP)):
+            exact[:] = 0
+            for g in range(GROUP):
                 j = order[b, group * GROUP + g]
+                if j >= dimension:
+                    continue
                 asked = np.float64(queries[b, j])
                 for at in range(LEVELS):
                     exact[g, at] = _gap(asked, np.float64(levels[j, at]), form) ** 2 * scale
@@ -179,7 +187,7 @@ def _tabulate(
                 if top <= 255 * size:
                     break
             size = 2.0 ** shifts[b, group]
-            for g in range(min(GROUP, dimension - group * GROUP)):
+            for g in range(GROUP):
                 for at in range(LEVELS):
                     entries[b, group, g, at] = np.uint8(min(np.floor(exact[g, at] / size), 255.0))
 
