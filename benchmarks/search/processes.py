@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from benchmarks.search.clock import CLOCKS, ClockName
 from benchmarks.search.growth import Growth
+from index.bounds import CODES, COLUMNS
 from index.build import build as build_index
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity, Points
@@ -37,11 +38,15 @@ class Serving:
     """What a fresh process needs to answer certified searches.
 
     `start_bytes` are resident before the index is opened: the interpreter and the libraries.
-    `resident_bytes` are resident after the searches, mapped files included.
+    `resident_bytes` are resident after the searches, mapped files included, and `rested_bytes`
+    when the points that were read are given back, as a service does every few seconds.
+    `code_bytes` is the size of all lower bounds.
     """
 
     start_bytes: int
     resident_bytes: int
+    rested_bytes: int
+    code_bytes: int
     anonymous_bytes: int
     open_seconds: float
 
@@ -109,7 +114,11 @@ def serve(folder: Path, queries: Points, kind: Kind, k: int, threads: int | None
         opened = time.perf_counter() - began
         for query in queries:
             index.search(kind, query, k)
-        return Serving(start, _memory("VmRSS"), _memory("RssAnon"), opened)
+        searched = _memory("VmRSS")
+        index.let_go()
+        files = [live.segment.record.files for live in index.snapshot.of(kind)]
+        codes = sum(some[name].bytes for some in files for name in (COLUMNS, CODES) if name in some)
+        return Serving(start, searched, _memory("VmRSS"), codes, _memory("RssAnon"), opened)
 
 
 class _Peak:

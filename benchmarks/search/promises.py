@@ -93,10 +93,10 @@ def _promises(trial: Trial, rows: dict[str, Row], flat: Row | None) -> Iterator[
             at_least=False,
             unit="%",
         )
-    yield Promise(
-        "serving, resident memory over one byte for each coordinate",
-        trial.serving.resident_bytes / (trial.rows * trial.dimension),
-        1.5,
-        at_least=False,
-        unit="x",
-    )
+        yield Promise(
+            "serving, resident memory when points are given back, over the codes",
+            trial.serving.rested_bytes / trial.serving.code_bytes,
+            1.5,
+            at_least=False,
+            unit="x",
+        )

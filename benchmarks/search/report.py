@@ -121,10 +121,10 @@ def _trial(trial: Trial, settings: Settings) -> str:
         f"Memory reads at {trial.bandwidth / 1e9:.1f} GB/s. Plans: "
         + "; ".join(f"{mode}: {plan}" for mode, plan in trial.plans.items())
         + f". Built at {building.rows_per_second:,.0f} rows/s in {building.peak_bytes / 1e6:,.0f} "
-        f"MB. Served from {serving.resident_bytes / 1e6:,.0f} MB of resident memory: "
-        f"{serving.anonymous_bytes / 1e6:,.0f} MB of its own, the rest mapped files, which the "
-        f"system takes back when it needs to; {serving.start_bytes / 1e6:,.0f} MB are there "
-        "before the index is opened.",
+        f"MB. Served from {serving.resident_bytes / 1e6:,.0f} MB of resident memory, "
+        f"{serving.rested_bytes / 1e6:,.0f} MB when the points that were read are given back: "
+        f"{serving.code_bytes / 1e6:,.0f} MB are codes, {serving.anonymous_bytes / 1e6:,.0f} MB no "
+        f"files, and {serving.start_bytes / 1e6:,.0f} MB there before the index is opened.",
         *(f"{name}: {reason}." for name, reason in trial.absent.items()),
     ]
     if kept := promises(trial):
