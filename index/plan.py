@@ -35,11 +35,11 @@ class Costs:
 
 
 COSTS = Costs(
-    alone=(0.10, 0.15, 0.15),
-    together=(0.033, 0.057, 0.085),
-    codes=(0.011, 0.028, np.inf),
-    search=900.0,
-    row=0.8,
+    alone=(0.077, 0.10, 0.15),
+    together=(0.029, 0.043, 0.085),
+    codes=(0.0045, 0.011, np.inf),
+    search=500.0,
+    row=0.5,
 )
 
 
