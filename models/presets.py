@@ -29,15 +29,17 @@ PRESETS: Mapping[str, Preset] = {
     "order": Preset(TrainingConfig()),
     "order-reversed": Preset(TrainingConfig(model=ModelConfig(score="order-reversed"))),
     "cosine": Preset(TrainingConfig(model=ModelConfig(score="cosine"), margin=0.2)),
-    # Better at the same features (README, "Training"): the join of all states of a caption
-    # instead of the last, all captions of an image in a step, and a rate that falls to zero.
+    # Better at the same network (README, "Training"): the join of all states of a caption instead
+    # of the last, a loss that asks most of the nearest, a rate that falls to zero, and features of
+    # random cuts to read in training, where there are some.
     "hasse": Preset(
         TrainingConfig(
             model=ModelConfig(reading="join"),
-            epochs=16,
-            captions_per_image=5,
+            epochs=32,
+            loss="contrastive",
             schedule="cosine",
-            patience=16,
+            patience=32,
+            views=True,
             unknown_rate=0.05,
             precision="bfloat16",
         )

@@ -67,6 +67,7 @@ class TrainingConfig:
         clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
         patience: epochs without a better validation before stopping early.
         min_word_count: rarer words of the training captions are unknown.
+        views: read the features of random cuts too, where features have them.
         unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
         precision: "bfloat16" multiplies the GRU's matrices in that type, and runs a backbone
             that learns in mixed precision; weights and states stay float32.
@@ -90,6 +91,7 @@ class TrainingConfig:
     clip_norm: float = 2.0
     patience: int = 5
     min_word_count: int = 1
+    views: bool = False
     unknown_rate: float = 0.0
     precision: Literal["float32", "bfloat16"] = "float32"
     saved_dtype: Literal["float32", "float16"] = "float32"

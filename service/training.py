@@ -134,7 +134,8 @@ def from_features(config: TrainingConfig, folder: Path, weights: Path | None) ->
             f"{weights or 'those given'}: name them with --weights, since the checkpoint holds "
             f"them, to encode new pictures with"
         )
-    rows = FeatureInput(store.image_ids, store.features, store.views)
+    views = store.views if config.views else None
+    rows = FeatureInput(store.image_ids, store.features, views)
     return Material(config, (rows, rows), dict(backbone.state_dict()))
 
 

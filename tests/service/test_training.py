@@ -1,0 +1,36 @@
+"""What a training reads is what its configuration says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image as Pillow
+from safetensors.torch import save_file
+
+from models.backbone import build_backbone
+from models.datasets import Dataset, Image
+from models.features import extract
+from models.inputs import FeatureInput
+from models.pictures import Preprocessing
+from models.trainer import TrainingConfig
+from service.training import from_features
+
+
+def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    weights = tmp_path / "network.safetensors"
+    network = build_backbone("shufflenet_v2_x0_5")
+    save_file(dict(network.network.state_dict()), weights)
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    Pillow.fromarray(pixels).save(tmp_path / "a.png")
+    dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
+    looks = Preprocessing(resize=36, crop=32)
+    extract(dataset, build_backbone(network.name, weights), looks, tmp_path / "f", views=2)
+    for config, views in ((TrainingConfig(), None), (TrainingConfig(views=True), (1, 3, 1024))):
+        material = from_features(config, tmp_path / "f", weights)
+        for images in material.inputs:
+            assert isinstance(images, FeatureInput)
+            assert images.features.shape == (1, 1024)
+            assert (None if images.views is None else images.views.shape) == views
