@@ -57,7 +57,10 @@ format: $(READY_DEV) ## Rewrite the code in the house format
 
 train-scenes: $(READY) ## Train the built-in model again, as it was made (ARGS="--device cuda")
 	@$(RUN) -m service.cli data import scenes --out data/scenes
-	@$(RUN) -m service.cli train data/scenes --preset scenes --out data/models/scenes $(ARGS)
+	@$(RUN) -m service.cli train data/scenes --preset scenes --out data/models/first/scenes $(ARGS)
+	@$(RUN) -m service.cli train data/scenes --preset scenes --start data/models/first/scenes \
+		--epochs 5 --learning-rate 1e-3 --seed 1 --set warm_up=100 --set entailment=0.5 \
+		--out data/models/scenes $(ARGS)
 
 # What the service promises under load, faults and time: docs/reliability.md has the results.
 load: $(READY_DEV) ## Measure throughput with and without batches, then overload (ARGS="--seconds 10")

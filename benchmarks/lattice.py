@@ -205,7 +205,7 @@ WAYS: dict[str, Compose] = {
     "like + 2 clipped (plus - minus)": lambda x, p, m: x + 2 * (p - m).clamp(min=0),
     "minus to plus, else join": lambda x, p, m: torch.where(m > p, p, join(x, p)),
     "join(like, plus)": lambda x, p, m: join(x, p),
-    "join(0.7 (like - minus), plus)": lambda x, p, m: join(0.7 * (x - m).clamp(min=0), p),
+    "join(like - minus, plus)": lambda x, p, m: join((x - m).clamp(min=0), p),
     "plus alone": lambda x, p, m: p,
     "like alone": lambda x, p, m: x,
 }

@@ -17,12 +17,16 @@ from torch.nn.functional import normalize
 from models.order import join
 from models.score import Score
 
+# How much of the rest stays where something was taken out, for what comes in to count: measured.
+STAYS = 0.7
+
 
 def exchanged(score: Score, like: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
     """Return `like` with `plus` in the place of `minus`: (N,), (P, N), (M, N) -> (N,).
 
-    What the join of `minus` has is taken off, down to 0 at most, and the join of `plus` is joined
-    on: so all of `plus` is there, and with nothing taken out this is the join. Reversed order
+    What the join of `minus` has is taken off, down to 0 at most, of the rest `STAYS` stays, and the
+    join of `plus` is joined on: so all of `plus` is there, and with nothing taken out this is the
+    join. Reversed order
     mirrors it, and cosine adds and subtracts. At least one `plus`.
     """
     if score == "cosine":
@@ -30,5 +34,5 @@ def exchanged(score: Score, like: Tensor, plus: Tensor, minus: Tensor) -> Tensor
     if score == "order-reversed":
         top = max(float(points.max()) for points in (like, plus, minus) if len(points))
         return top - exchanged("order", top - like, top - plus, top - minus)
-    rest = (like - minus.amax(0)).clamp(min=0) if len(minus) else like
+    rest = STAYS * (like - minus.amax(0)).clamp(min=0) if len(minus) else like
     return join(rest, plus.amax(0))

@@ -45,8 +45,9 @@ PRESETS: Mapping[str, Preset] = {
         )
     ),
     # The built-in model: a small network learns from scratch, with the caption encoder. Small
-    # things decide what is true of a scene, hence the join of its parts; images are the costly
-    # part of a step, hence four captions to each.
+    # things decide what is true of a scene and of a caption, hence the join of their parts; images
+    # are the costly part of a step, hence four captions to each. Which captions follow from which
+    # is known, so they learn from each other too.
     "scenes": Preset(
         TrainingConfig(
             model=ModelConfig(
@@ -56,18 +57,21 @@ PRESETS: Mapping[str, Preset] = {
                 word_dimension=128,
                 max_words=64,
                 word_range=1.0,
+                reading="join",
+                length="learned",
             ),
             preprocessing=Preprocessing(
                 resize=140, crop=128, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25)
             ),
-            epochs=20,
+            epochs=14,
             batch_size=64,
             captions_per_image=4,
             learning_rate=2e-3,
+            entailment=2.0,
             schedule="cosine",
             warm_up=200,
             weight_decay=1e-4,
-            patience=20,
+            patience=14,
             unknown_rate=0.005,
             precision="bfloat16",
             saved_dtype="float16",

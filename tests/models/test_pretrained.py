@@ -84,6 +84,22 @@ def test_the_first_caption_of_a_picture_is_true(gallery: Gallery) -> None:
     assert np.mean(best_ranks(penalty.T[asking], true.T[asking])[0] <= 1) > 0.95
 
 
+def test_it_tells_which_caption_follows_from_which(gallery: Gallery) -> None:
+    said = list({statement.text: statement for statement in gallery.own}.values())
+    premises = SceneTable(said)
+    true = np.stack([premises.holds(statement) for statement in said], axis=1)
+    texts = [statement.text for statement in said]
+    points = torch.from_numpy(gallery.checkpoint.model.encode_captions(texts))
+    penalty = penalties("order", points, points).numpy()
+    others = ~np.eye(len(said), dtype=np.bool_)
+    assert average_precisions(penalty[others][None], true[others][None])[0] > 0.95
+    calibration = gallery.checkpoint.calibration.caption
+    assert calibration is not None
+    called = penalty[others] < calibration.threshold
+    assert true[others][called].mean() > 0.9
+    assert called[true[others]].mean() > 0.9
+
+
 def test_it_knows_every_word_of_the_captions(gallery: Gallery) -> None:
     unknown = {
         word for s in gallery.own for word in gallery.checkpoint.model.vocabulary.unknown(s.text)
