@@ -35,7 +35,12 @@ app = Commands(
       hasse demo
 
     \b
-    [bold]Your own captioned pictures[/bold]
+    [bold]Your own pictures[/bold]
+      hasse index add data/mine-index ~/Pictures
+      hasse search "a dog on a beach" --index data/mine-index
+
+    \b
+    [bold]A model of your own, from captioned pictures[/bold]
       hasse data import folder ~/Pictures --out data/mine
       hasse features data/mine --download-weights --out data/mine-features
       hasse train data/mine --features data/mine-features --out data/mine-model

@@ -40,9 +40,10 @@ def distill(
     start: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR",
+            metavar="PATH",
             show_default="random weights",
-            help="A checkpoint whose network the student begins with, or a built-in one's name.",
+            help="What the student begins with: a file of weights, or a checkpoint's network (a "
+            "folder, or a built-in one's name).",
         ),
     ] = None,
     split: Annotated[
@@ -87,7 +88,9 @@ def distill(
     network = build_backbone(teacher, weights).keep_grid()
     network.require_side(teacher_side)
     begun = None
-    if start is not None:
+    if start is not None and start.is_file():
+        begun = build_backbone(student, start)
+    elif start is not None:
         begun = checkpoint.load(checkpoint.find(start, collection)).model.images.backbone
         if begun.name != student:
             raise Mistake(

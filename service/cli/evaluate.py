@@ -98,7 +98,7 @@ def evaluate(
         require_matplotlib()
     collection = load(dataset).split(split)
     source = ImageSource(features, batch_size, workers, tell)
-    measured = _measure(model or checkpoint.pretrained(), collection, source, folds, device)
+    measured = _measure(checkpoint.find(model, collection), collection, source, folds, device)
     result = {
         "dataset": measured.encoded.dataset.name,
         "split": split,

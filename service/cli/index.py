@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from index.store import Index
     from models.checkpoint import Checkpoint
     from models.datasets import Dataset
+    from service.encoded import ImageSource
 
 index = Commands(
     no_args_is_help=True,
@@ -75,18 +76,14 @@ def build(
           --out data/coco-index
     """
     from models.datasets import load
-    from service import indexing
     from service.encoded import ImageSource
 
     collection = load(dataset)
     if split is not None:
         collection = collection.split(split)
-    checkpoint = _checkpoint(model, device)
+    checkpoint = _checkpoint(model, device, collection)
     source = ImageSource(features, batch_size, workers, tell)
-    kept = f"what is encoded is kept in {out}; the same command goes on from there"
-    with progress("indexing") as report, keeping(lambda: kept):
-        built = indexing.build(collection, checkpoint, out, source, report)
-    with built:
+    with _built(collection, checkpoint, out, source) as built:
         _say_size(built, out)
     typer.echo(f'next: hasse search "..." --index {out}, or hasse serve --index {out}', err=True)
 
@@ -105,7 +102,11 @@ def add(
     model: Annotated[
         Path | None,
         typer.Option(
-            "--model", "-m", metavar="DIR", help="If it is not where the index remembers it."
+            "--model",
+            "-m",
+            metavar="DIR",
+            show_default="the index's own, or photographs for a new one",
+            help="The checkpoint: a folder, or the name of a built-in one.",
         ),
     ] = None,
     batch_size: BatchSize = 32,
@@ -114,11 +115,13 @@ def add(
 ) -> None:
     """Add pictures to an index, with the captions in beach.txt beside beach.jpg, if any.
 
-    New pictures get ids after the largest there is. One that is in the index already is passed
-    over, so the same command can be repeated.
+    Where there is no index yet, it is made, by the built-in model for photographs if no other
+    is named. New pictures get ids after the largest there is. One that is in the index already
+    is passed over, so the same command can be repeated.
 
     \b
     [bold]Examples[/bold]
+      hasse index add data/mine-index ~/Pictures
       hasse index add data/mine-index photo.jpg another.png
       hasse index add data/mine-index new-pictures/ --captions captions.csv
     """
@@ -127,11 +130,16 @@ def add(
     from service.encoded import ImageSource
 
     collections = [_collection(path, captions) for path in pictures]
-    checkpoint = _checkpoint(model or _remembered(folder), device)
+    exists = _exists(folder)
+    named = model or (_remembered(folder) if exists else None)
+    checkpoint = _checkpoint(named, device, collections[0])
+    source = ImageSource(None, batch_size, workers, tell)
+    added = 0
+    if not exists:
+        with _built(collections[0], checkpoint, folder, source) as built:
+            added = built.info().images
     with Index.open(folder, checkpoint.fingerprint) as opened:
-        source = ImageSource(None, batch_size, workers, tell)
         kept = "pictures added so far are searchable; the same command goes on with the rest"
-        added = 0
         with progress("adding") as report, keeping(lambda: kept):
             for collection in collections:
                 added += indexing.add(opened, collection, checkpoint, source, report)
@@ -258,11 +266,31 @@ def info(*, folder: IndexFolder, as_json: Json = False) -> None:
     )
 
 
-def _checkpoint(folder: Path | None, device: str) -> Checkpoint:
+def _built(collection: Dataset, checkpoint: Checkpoint, out: Path, source: ImageSource) -> Index:
+    from service import indexing
+
+    kept = f"what is encoded is kept in {out}; the same command goes on from there"
+    with progress("indexing") as report, keeping(lambda: kept):
+        return indexing.build(collection, checkpoint, out, source, report)
+
+
+def _checkpoint(named: Path | None, device: str, collection: Dataset) -> Checkpoint:
     from models import checkpoint
     from service.device import pick_device
 
-    return checkpoint.load(folder or checkpoint.pretrained(), pick_device(device))
+    return checkpoint.load(checkpoint.find(named, collection), pick_device(device))
+
+
+def _exists(folder: Path) -> bool:
+    """Tell whether there is an index, built to the end."""
+    from index.errors import MissingIndexError
+    from index.store import Index
+
+    try:
+        with Index.open(folder, verify="sizes") as opened:
+            return opened.info().generation > 0
+    except MissingIndexError:
+        return False
 
 
 def _remembered(folder: Path) -> Path:

@@ -20,8 +20,8 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="DIR",
-        show_default="the built-in one, for scenes",
-        help="The checkpoint.",
+        show_default="scenes for drawn scenes, photographs for all else",
+        help="The checkpoint: a folder, or the name of a built-in one.",
     ),
 ]
 Features = Annotated[

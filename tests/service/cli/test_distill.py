@@ -54,6 +54,9 @@ def test_what_a_student_learned_makes_features_and_a_model(home: Path, tmp_path:
     assert str(weights) in outcome.out
     again = distill(home, tmp_path / "student")
     assert again.status == 0, "a finished one is left as it is"
+    more = distill(home, tmp_path / "more", "--start", weights)
+    assert more.status == 0, more.err
+    assert (tmp_path / "more" / "student.safetensors").read_bytes() != weights.read_bytes()
     looks = ("--resize", 64, "--crop", 64, "--framing", "whole")
     for command in (
         ("features", home / "data", "--backbone", "mobilenet_v2", "--weights", weights, *looks,

@@ -1,0 +1,75 @@
+"""A folder of ordinary photographs on a machine that has nothing but the clone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.service.cli.shell import Outcome, hasse
+
+SIZES = ((640, 480), (480, 640), (1200, 300), (90, 90))
+
+
+def done(outcome: Outcome) -> Outcome:
+    assert outcome.status == 0, outcome.err
+    return outcome
+
+
+def photograph(path: Path, size: tuple[int, int], seed: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    colours = np.random.default_rng(seed).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    Image.fromarray(colours).resize(size).save(path)
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "Pictures"
+    for at, size in enumerate(SIZES):
+        photograph(folder / "2024" / f"IMG_{at}.jpg", size, at)
+    return folder
+
+
+def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
+    pictures: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "index"
+    added = done(hasse("index", "add", index, pictures))
+    assert f"{len(SIZES)} pictures added" in added.out
+    about = json.loads(done(hasse("index", "info", index, "--json")).out)
+    assert (about["images"], about["model"]["name"]) == (len(SIZES), "photographs")
+    found = done(hasse("search", "a dog runs on the beach", "--index", index, "--json"))
+    answer = json.loads(found.out)
+    assert answer["model"] == "photographs"
+    assert len(answer["hits"]) == len(SIZES)
+    assert answer["unknown_words"] == []
+    assert all(0 <= hit["probability"] <= 1 for hit in answer["hits"])
+
+    photograph(pictures / "new.jpg", (300, 200), 9)
+    photograph(tmp_path / "other" / "one.jpg", (300, 200), 10)
+    again = done(hasse("index", "add", index, pictures, tmp_path / "other"))
+    assert "2 pictures added" in again.out
+
+
+def test_several_folders_make_one_index(pictures: Path, tmp_path: Path) -> None:
+    photograph(tmp_path / "other" / "one.jpg", (300, 200), 10)
+    done(hasse("index", "add", tmp_path / "index", pictures, tmp_path / "other"))
+    about = json.loads(done(hasse("index", "info", tmp_path / "index", "--json")).out)
+    assert about["images"] == len(SIZES) + 1
+
+
+def test_a_built_in_model_is_chosen_by_name(pictures: Path, tmp_path: Path) -> None:
+    done(hasse("index", "add", tmp_path / "index", pictures, "--model", "scenes"))
+    about = json.loads(done(hasse("index", "info", tmp_path / "index", "--json")).out)
+    assert about["model"]["name"] == "scenes"
+
+
+def test_a_folder_without_pictures_makes_no_index(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    outcome = hasse("index", "add", tmp_path / "index", tmp_path / "empty")
+    assert outcome.status == 1
+    assert "picture" in outcome.error
+    assert not (tmp_path / "index").exists()
