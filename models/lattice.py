@@ -26,8 +26,7 @@ def exchanged(score: Score, like: Tensor, plus: Tensor, minus: Tensor) -> Tensor
 
     What the join of `minus` has is taken off, down to 0 at most, of the rest `STAYS` stays, and the
     join of `plus` is joined on: so all of `plus` is there, and with nothing taken out this is the
-    join. Reversed order
-    mirrors it, and cosine adds and subtracts. At least one `plus`.
+    join. Reversed order mirrors it, and cosine adds and subtracts. At least one `plus`.
     """
     if score == "cosine":
         return normalize(like + plus.sum(0) - minus.sum(0), dim=0)

@@ -282,10 +282,10 @@ class _Run:
         if found is None:
             return
         for key in ("config", "dataset", "start"):
-            if found[key] != _as_json(self.notes[key]):
+            if found.get(key) != _as_json(self.notes[key]):
                 raise TrainingError(
                     f"{self.folder} holds a training with another {key} "
-                    f"({_difference(found[key], _as_json(self.notes[key]))}): "
+                    f"({_difference(found.get(key), _as_json(self.notes[key]))}): "
                     f"choose another folder, or delete it to start again"
                 )
         load_state(self.folder, self.model, self.optimizer)
