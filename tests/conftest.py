@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import os
+import signal
 
 # Before torch is imported: models in tests are tiny, and the threads of one operation would
 # mostly wait for each other, which on a busy machine takes ten times as long.
@@ -12,3 +13,7 @@ if not torch.cuda.is_available():
     # Before Triton is imported, by whatever test comes first: without a GPU, its kernels run on
     # the CPU without being compiled.
     os.environ["TRITON_INTERPRET"] = "1"
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and Python keeps it so;
+# the tests that send it to themselves need it heard.
+signal.signal(signal.SIGINT, signal.default_int_handler)
