@@ -8,7 +8,6 @@ consistent", of which the cuts that both look at are taken.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -23,7 +22,8 @@ from torch import Tensor, nn
 from models.backbone import Backbone, build_backbone
 from models.cuts import Cuts, standardised, whole_and_parts
 from models.files import write_weights
-from models.training_state import load_state, read_notes, save_state
+from models.schedule import learning_rate
+from models.training_state import difference, load_state, read_notes, save_state
 
 STUDENT = "student.safetensors"
 SECONDS_BETWEEN_STATES = 120.0
@@ -196,10 +196,10 @@ class _Run:
         if found is None:
             return
         for key in ("config", "start", "cuts"):
-            if found[key] != self.notes[key]:
+            if other := difference(found[key], self.notes[key]):
                 raise DistillationError(
-                    f"{self.folder} holds another distillation ({key}: {found[key]}, now "
-                    f"{self.notes[key]}): choose another folder, or delete it to start again"
+                    f"{self.folder} holds another distillation ({key}: {other}): "
+                    f"choose another folder, or delete it to start again"
                 )
         load_state(self.folder, self.student, self.optimizer)
         self.notes = found
@@ -279,7 +279,13 @@ class _Run:
         config = self.config
         draw = np.random.default_rng([config.seed, epoch, step])
         for group in self.optimizer.param_groups:
-            group["lr"] = self._learning_rate(epoch * self.steps + step)
+            group["lr"] = learning_rate(
+                config.learning_rate,
+                "cosine",
+                epoch * self.steps + step,
+                config.epochs * self.steps,
+                config.warm_up,
+            )
         pixels = standardised(self.cuts.look(chosen, config.side))
         pixels, targets = _mixed(
             _coloured(pixels, config.colour, draw), self._targets(chosen), config.mixed, draw
@@ -302,11 +308,6 @@ class _Run:
 
     def _targets(self, chosen: NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(self.cuts.targets[chosen].astype(np.float32))
-
-    def _learning_rate(self, step: int) -> float:
-        config = self.config
-        falling = 0.5 * (1 + math.cos(math.pi * step / (config.epochs * self.steps)))
-        return config.learning_rate * falling * min(1.0, (step + 1) / config.warm_up)
 
 
 def _coloured(pixels: Tensor, strength: float, draw: np.random.Generator) -> Tensor:

@@ -27,8 +27,9 @@ from models.inputs import ImageInput
 from models.loss import contrastive_loss, ranking_loss
 from models.model import ModelConfig, OrderEmbedding, Points
 from models.pictures import Preprocessing
+from models.schedule import Schedule, learning_rate
 from models.score import penalties
-from models.training_state import load_state, read_notes, save_state
+from models.training_state import difference, load_state, read_notes, save_state
 from models.truth import known_truth
 from models.vocabulary import END, PADDING, UNKNOWN, Vocabulary
 
@@ -81,7 +82,7 @@ class TrainingConfig:
     batch_size: int = 128
     captions_per_image: int = 1
     learning_rate: float = 1e-3
-    schedule: Literal["constant", "cosine"] = "constant"
+    schedule: Schedule = "constant"
     warm_up: int = 0
     weight_decay: float = 0.0
     loss: Literal["ranking", "contrastive"] = "ranking"
@@ -282,10 +283,9 @@ class _Run:
         if found is None:
             return
         for key in ("config", "dataset", "start"):
-            if found.get(key) != _as_json(self.notes[key]):
+            if other := difference(found.get(key), self.notes[key]):
                 raise TrainingError(
-                    f"{self.folder} holds a training with another {key} "
-                    f"({_difference(found.get(key), _as_json(self.notes[key]))}): "
+                    f"{self.folder} holds a training with another {key} ({other}): "
                     f"choose another folder, or delete it to start again"
                 )
         load_state(self.folder, self.model, self.optimizer)
@@ -374,7 +374,13 @@ class _Run:
     def _step(self, epoch: int, step: int, rows: Rows, captions: Rows, owners: Rows) -> float:
         config, draw = self.config, np.random.default_rng([self.config.seed, epoch, step])
         for group in self.optimizer.param_groups:
-            group["lr"] = _learning_rate(config, epoch * self.steps + step, self.steps)
+            group["lr"] = learning_rate(
+                config.learning_rate,
+                config.schedule,
+                epoch * self.steps + step,
+                config.epochs * self.steps,
+                config.warm_up,
+            )
         tokens, lengths = self._tokens(captions, draw)
         image_points = self.images.points(self.model, self.rows[rows], draw)
         caption_points = self.model.caption_points(tokens, lengths)
@@ -432,13 +438,6 @@ def _rows_of(dataset: Dataset, images: ImageInput) -> Rows:
     return np.array([row[image.id] for image in dataset.images])
 
 
-def _learning_rate(config: TrainingConfig, step: int, steps: int) -> float:
-    rate = config.learning_rate
-    if config.schedule == "cosine":
-        rate *= 0.5 * (1 + math.cos(math.pi * step / (config.epochs * steps)))
-    return rate * min(1.0, (step + 1) / config.warm_up) if config.warm_up else rate
-
-
 def _quality(measured: Evaluation) -> float:
     """Choose what a better epoch is: where all truth is known, all of it is to be retrieved."""
     if measured.truth == "meaning":
@@ -447,17 +446,3 @@ def _quality(measured: Evaluation) -> float:
             + measured.caption_retrieval.mean_average_precision
         )
     return measured.rsum
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _as_json(part) for key, part in value.items()}
-    return [_as_json(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-def _difference(found: Any, wanted: Any) -> str:
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in found.keys() | wanted.keys():
-            if found.get(key) != wanted.get(key):
-                return f"{key}: {_difference(found.get(key), wanted.get(key))}"
-    return f"{found} there, {wanted} now"

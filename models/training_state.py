@@ -55,3 +55,21 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer)
     model.load_state_dict(weights)
     state = optimizer.state_dict()
     optimizer.load_state_dict({"state": moments, "param_groups": state["param_groups"]})
+
+
+def difference(found: Any, wanted: Any) -> str:
+    """Say where a note that was read differs from one as it would be written; "" if nowhere."""
+    wanted = _as_json(wanted)
+    if found == wanted:
+        return ""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in found.keys() | wanted.keys():
+            if found.get(key) != wanted.get(key):
+                return f"{key}: {difference(found.get(key), wanted.get(key))}"
+    return f"{found} there, {wanted} now"
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _as_json(part) for key, part in value.items()}
+    return [_as_json(part) for part in value] if isinstance(value, list | tuple) else value
