@@ -29,14 +29,13 @@ from torch.nn.functional import adaptive_avg_pool2d, normalize
 
 from models.backbone import Backbone
 from models.files import write_weights, write_whole
-from models.pictures import IMAGENET_MEAN, IMAGENET_STD
+from models.pictures import Cut, cut_out, random_cut, standardised
 
 AXES, TARGETS, MANIFEST = "axes.safetensors", "targets.f16", "targets.json"
 AXES_FROM = 3000  # cuts from which the main axes are found
 LOOK = 8  # cuts the teacher looks at together
 CHUNK = 1024  # cuts between two notes of how far it got
 
-Box = tuple[float, float, float, float]
 Pixels = NDArray[np.uint8]
 
 
@@ -87,10 +86,14 @@ class Cuts:
         n = len(self.pixels)
         return np.stack(
             [
-                _cut(self.pixels[cut % n], *_drawn(self.config, int(cut)), side)
+                cut_out(Image.fromarray(self.pixels[cut % n]), self._drawn(cut), side)
                 for cut in cuts.tolist()
             ]
         )
+
+    def _drawn(self, cut: int) -> Cut:
+        draw = np.random.default_rng([self.config.seed, cut])
+        return random_cut(draw, self.config.smallest, self.config.longest)
 
 
 def whole_and_parts(grid: Tensor, parts: int) -> Tensor:
@@ -99,13 +102,6 @@ def whole_and_parts(grid: Tensor, parts: int) -> Tensor:
     square = grid.transpose(1, 2).reshape(len(grid), -1, side, side)
     cells = adaptive_avg_pool2d(square, parts).flatten(2).transpose(1, 2)
     return torch.cat([grid.mean(1, keepdim=True), cells], 1)
-
-
-def standardised(pixels: Pixels) -> Tensor:
-    """Return pictures as networks trained on ImageNet read them: (B, S, S, 3) -> (B, 3, S, S)."""
-    batch = torch.from_numpy(pixels).permute(0, 3, 1, 2).float()
-    mean, std = (torch.tensor(v).view(3, 1, 1) for v in (IMAGENET_MEAN, IMAGENET_STD))
-    return batch.div_(255).sub_(mean).div_(std)
 
 
 def teach(
@@ -194,28 +190,7 @@ def _save_axes(path: Path, network: Backbone, cuts: Cuts) -> None:
 def _seen(network: Backbone, cuts: Cuts, chosen: NDArray[np.int64]) -> Tensor:
     """Return what the teacher sees in cuts: (B,) -> (B, 1 + parts^2, F)."""
     config = cuts.config
-    pixels = standardised(cuts.look(chosen, config.side))
+    pixels = standardised(torch.from_numpy(cuts.look(chosen, config.side)))
     with torch.autocast("cpu", torch.bfloat16, enabled=config.bfloat16):
         grid = network(pixels)
     return whole_and_parts(grid.float(), config.parts)
-
-
-def _drawn(config: CutsConfig, cut: int) -> tuple[Box, bool]:
-    """Draw where a cut lies, as shares of the picture's side, and whether it is mirrored."""
-    draw = np.random.default_rng([config.seed, cut])
-    area, ratio, across, down, mirror = draw.random(5)
-    area = config.smallest + (1 - config.smallest) * area
-    ratio = math.exp((2 * ratio - 1) * math.log(config.longest))
-    width, height = (min(1.0, math.sqrt(area * r)) for r in (ratio, 1 / ratio))
-    left, top = across * (1 - width), down * (1 - height)
-    return (left, top, left + width, top + height), bool(mirror < 0.5)
-
-
-def _cut(picture: Pixels, box: Box, mirrored: bool, side: int) -> Pixels:
-    size = len(picture)
-    left, top, right, bottom = (min(edge * size, size) for edge in box)
-    cut = Image.fromarray(picture).resize(
-        (side, side), Image.Resampling.BILINEAR, box=(left, top, right, bottom)
-    )
-    seen: Pixels = np.asarray(cut)
-    return seen[:, ::-1] if mirrored else seen

@@ -35,9 +35,10 @@ def decoded(
     """
 
     def decode(image: Image) -> Tensor:
+        if not views:
+            return preprocessing.apply(open_picture(image.path, at_least=preprocessing.resize))
         # A cut has 0.6 of a side or a little less.
-        side = 2 * preprocessing.resize if views else preprocessing.resize
-        picture = open_picture(image.path, at_least=side)
+        picture = open_picture(image.path, at_least=2 * preprocessing.resize)
         crops = preprocessing.apply(picture)
         draw = np.random.default_rng(image.id % 2**63)
         cuts = [preprocessing.vary(picture, draw)[None] for _ in range(views)]

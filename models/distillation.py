@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from models.backbone import Backbone, build_backbone
-from models.cuts import Cuts, standardised, whole_and_parts
+from models.cuts import Cuts, whole_and_parts
 from models.files import write_weights
+from models.pictures import standardised
 from models.schedule import learning_rate
 from models.training_state import difference, load_state, read_notes, save_state
 
@@ -240,7 +241,7 @@ class _Run:
             chosen = self.held_out[start : start + self.config.batch_size]
             wanted = self._targets(chosen)
             with torch.inference_mode():
-                pixels = standardised(self.cuts.look(chosen, self.config.side))
+                pixels = standardised(torch.from_numpy(self.cuts.look(chosen, self.config.side)))
                 found = self.student(pixels, self.cuts.config.parts)
             off += float((found - wanted)[:, 0].square().sum())
             spread += float(wanted[:, 0].square().sum())
@@ -286,7 +287,7 @@ class _Run:
                 config.epochs * self.steps,
                 config.warm_up,
             )
-        pixels = standardised(self.cuts.look(chosen, config.side))
+        pixels = standardised(torch.from_numpy(self.cuts.look(chosen, config.side)))
         pixels, targets = _mixed(
             _coloured(pixels, config.colour, draw), self._targets(chosen), config.mixed, draw
         )

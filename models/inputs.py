@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.model import OrderEmbedding
+from models.pictures import standardised
 from models.pixels import PixelCache
 
 Rows = NDArray[np.int64]
@@ -88,12 +89,7 @@ class PixelInput:
         """Cut, normalise and encode pictures."""
         looks = self.cache.preprocessing
         pixels = self._cut(rows, looks.crop, augment)  # (B, crop, crop, 3) uint8
-        # Bytes arrive channels-last, which is how convolutions like them on the CPU.
-        batch = torch.from_numpy(pixels).to(model.device).permute(0, 3, 1, 2).float()
-        mean, std = (
-            torch.tensor(v, device=batch.device).view(3, 1, 1) for v in (looks.mean, looks.std)
-        )
-        batch = (batch / 255 - mean) / std
+        batch = standardised(torch.from_numpy(pixels).to(model.device), looks.mean, looks.std)
         with torch.autocast(model.device.type, torch.bfloat16, enabled=self.bfloat16):
             features = model.images.features(batch[:, None])
         return model.feature_points(features.float())

@@ -7,6 +7,7 @@ refused before anything is decoded, so that memory is bounded by the limit and n
 
 from __future__ import annotations
 
+import math
 import stat
 import struct
 import warnings
@@ -269,27 +270,9 @@ class Preprocessing:
         return torch.from_numpy(self._normalise(pixels))
 
     def vary(self, picture: Image.Image, draw: np.random.Generator) -> Tensor:
-        """Return a random cut of an RGB picture, normalised: -> (3, crop, crop) float32.
-
-        It has 40 to 100 % of the area and sides up to a quarter longer or shorter for it, lies
-        anywhere, and is mirrored half the time.
-        """
-        area, stretch = draw.uniform(0.4, 1.0), np.exp(draw.uniform(-0.25, 0.25))
-        width, height = (
-            min(side, max(1.0, side * np.sqrt(share)))
-            for side, share in zip(picture.size, (area * stretch, area / stretch), strict=True)
-        )
-        left, top = draw.uniform(0, picture.width - width), draw.uniform(0, picture.height - height)
-        cut = picture.resize(
-            (self.crop, self.crop),
-            Image.Resampling.BILINEAR,
-            # Clipped, since sums of floats may leave the picture by a hair.
-            box=(left, top, min(left + width, picture.width), min(top + height, picture.height)),
-        )
-        pixels = np.asarray(cut).transpose(2, 0, 1)[None]
-        if draw.random() < 0.5:
-            pixels = pixels[..., ::-1]
-        return torch.from_numpy(self._normalise(pixels)[0])
+        """Return a random cut of an RGB picture, normalised: -> (3, crop, crop) float32."""
+        pixels = cut_out(picture, random_cut(draw, smallest=0.4, longest=math.exp(0.25)), self.crop)
+        return torch.from_numpy(self._normalise(pixels.transpose(2, 0, 1)[None])[0])
 
     def _normalise(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         # In numpy, since torch would start its own threads inside each decoding thread.
@@ -298,6 +281,58 @@ class Preprocessing:
         values: NDArray[np.float32] = pixels * scale[:, None, None]  # (crops, 3, crop, crop)
         values -= shift[:, None, None]
         return values
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A part of a picture: its edges, in shares of the sides, and whether it is mirrored."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    mirrored: bool
+
+
+def random_cut(draw: np.random.Generator, smallest: float, longest: float) -> Cut:
+    """Draw a cut of at least `smallest` of the area that lies anywhere, mirrored half the time.
+
+    Its sides have a ratio between 1 / `longest` and `longest` times the picture's.
+    """
+    area, ratio, across, down, mirror = draw.random(5)
+    area = smallest + (1 - smallest) * area
+    ratio = math.exp((2 * ratio - 1) * math.log(longest))
+    width, height = (min(1.0, math.sqrt(area * r)) for r in (ratio, 1 / ratio))
+    left, top = across * (1 - width), down * (1 - height)
+    return Cut(left, top, left + width, top + height, bool(mirror < 0.5))
+
+
+def cut_out(picture: Image.Image, cut: Cut, side: int) -> NDArray[np.uint8]:
+    """Scale a cut of a picture to a square: -> (side, side, 3)."""
+    across, down = picture.size
+    # Clipped, since sums of floats may leave the picture by a hair.
+    box = (
+        cut.left * across,
+        cut.top * down,
+        min(cut.right * across, across),
+        min(cut.bottom * down, down),
+    )
+    square = np.asarray(picture.resize((side, side), Image.Resampling.BILINEAR, box=box))
+    return square[:, ::-1] if cut.mirrored else square
+
+
+def standardised(
+    pixels: Tensor,
+    mean: tuple[float, float, float] = IMAGENET_MEAN,
+    std: tuple[float, float, float] = IMAGENET_STD,
+) -> Tensor:
+    """Return 8-bit pictures as a network reads them: (B, H, W, 3) -> (B, 3, H, W) float32.
+
+    They stay channels-last in memory, which is how convolutions like them on the CPU.
+    """
+    batch = pixels.permute(0, 3, 1, 2).float()
+    shift, scale = (batch.new_tensor(v).view(3, 1, 1) for v in (mean, std))
+    return batch.div_(255).sub_(shift).div_(scale)
 
 
 def _half(pixels: int) -> int:

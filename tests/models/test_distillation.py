@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from models import cuts as cutting
 from models import distillation
 from models.backbone import Backbone, BackboneError, build_backbone
-from models.cuts import Cuts, CutsConfig, CutsStopped, standardised, teach, whole_and_parts
+from models.cuts import Cuts, CutsConfig, CutsStopped, teach, whole_and_parts
 from models.distillation import (
     DistillationConfig,
     DistillationError,
@@ -21,6 +21,7 @@ from models.distillation import (
     DistillationStopped,
     distil,
 )
+from models.pictures import standardised
 
 HOW = CutsConfig(rounds=3, side=64, axes=8, parts=2, bfloat16=False)
 LEARNS = DistillationConfig(
@@ -75,7 +76,7 @@ def test_targets_are_what_the_teacher_sees_on_axes_of_unit_variance(
     assert first.var(0, ddof=1).sum() == pytest.approx(1, rel=0.01)
     # Distances along the axes follow those of what the teacher sees.
     with torch.inference_mode():
-        seen = teacher(standardised(cuts.look(np.arange(48), 64))).mean(1)
+        seen = teacher(standardised(torch.from_numpy(cuts.look(np.arange(48), 64)))).mean(1)
     seen = torch.nn.functional.normalize(seen, dim=-1)
     near = torch.cdist(seen, seen).flatten().numpy()
     kept = torch.cdist(torch.from_numpy(first), torch.from_numpy(first)).flatten().numpy()
