@@ -28,6 +28,7 @@ from models import trainer
 from models.checkpoint import load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
+from models.distributed import World
 from models.evaluation import Retrieval, retrieve
 from models.inputs import ImageInput
 from models.presets import PRESETS
@@ -89,7 +90,7 @@ def trained(
         (learned, material.inputs[0]),
         (held_out, material.inputs[1]),
         backbone_weights=material.backbone_weights,
-        device=options.device,
+        world=World(options.device),
         report=lambda progress: _report(folder.name, progress),
     )
     held_out = trainer.available(held_out, material.inputs[1])

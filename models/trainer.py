@@ -22,6 +22,7 @@ from torch import Tensor
 from models import checkpoint
 from models.calibration import Calibrations, calibrations
 from models.datasets import Dataset, DatasetError
+from models.distributed import ALONE, World
 from models.evaluation import Evaluation, evaluate
 from models.inputs import ImageInput
 from models.loss import contrastive_loss, ranking_loss
@@ -161,7 +162,7 @@ def train(
     *,
     backbone_weights: dict[str, Tensor] | None = None,
     start: checkpoint.Checkpoint | None = None,
-    device: str = "cpu",
+    world: World = ALONE,
     report: Report | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> checkpoint.Checkpoint:
@@ -177,7 +178,7 @@ def train(
         validation: likewise, for early stopping.
         backbone_weights: where the backbone starts, or stays when it does not learn.
         start: where all weights start, instead: a model of the same shape and words.
-        device: what torch calls it.
+        world: where the model learns: a device, or one of several processes that each call this.
         report: told of every step and every epoch.
         stop: asked before every step; when true, the state is written and training stops.
 
@@ -195,13 +196,13 @@ def train(
         (available(*training), training[1]),
         backbone_weights=backbone_weights,
         start=start,
-        device=device,
+        world=world,
     )
     run.restore()
     while not run.finished:
         run.epoch_steps(report, stop)
         run.validate(held_out, report)
-    return checkpoint.load(folder, device)
+    return checkpoint.load(folder, world.device)
 
 
 class _Run:
@@ -216,12 +217,12 @@ class _Run:
         *,
         backbone_weights: dict[str, Tensor] | None,
         start: checkpoint.Checkpoint | None,
-        device: str,
+        world: World,
     ) -> None:
         dataset, images = training
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
-        self.config, self.name, self.folder = config, name, folder
+        self.config, self.name, self.folder, self.world = config, name, folder, world
         self.dataset, self.images = dataset, images
         self.rows = _rows_of(dataset, images)
         self.truth = known_truth(dataset)
@@ -248,7 +249,7 @@ class _Run:
             self.model.load_state_dict(start.model.state_dict())
         if not images.learns_backbone:
             self.model.images.backbone.freeze()
-        self.model.to(memory_format=torch.channels_last).to(device)
+        self.model.to(memory_format=torch.channels_last).to(world.device)
         self.product = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         self.weights = [w for w in self.model.parameters() if w.requires_grad]
         self.optimizer = torch.optim.AdamW(
@@ -293,6 +294,8 @@ class _Run:
         self.started = time.monotonic() - found["seconds"]
 
     def keep(self) -> None:
+        if not self.world.leads:
+            return
         self.notes["seconds"] = time.monotonic() - self.started
         save_state(self.folder, self.model, self.optimizer, self.notes)
 
@@ -303,7 +306,7 @@ class _Run:
         self.model.train()
         self.model.captions.product = self.product
         for step, *batch in self._batches(epoch, self.notes["step"]):
-            if stop is not None and stop():
+            if self.world.any(stop is not None and stop()):
                 self.keep()
                 raise TrainingStopped(
                     f"stopped in epoch {epoch + 1} of {self.config.epochs}; the same command "
@@ -319,24 +322,30 @@ class _Run:
 
     def validate(self, held_out: tuple[Dataset, ImageInput], report: Report | None) -> None:
         """Measure the model, keep it if it is the best so far, and close the epoch."""
-        dataset, images = held_out
+        epoch, loss = self.notes["epoch"], self.notes["loss"] / self.steps
+        self.notes |= {"epoch": epoch + 1, "step": 0, "loss": 0.0}
+        measured = self._measure(*held_out, loss) if self.world.leads else None
+        best = self.world.any(self.notes["best_epoch"] == epoch)
+        if best:
+            self.notes["best_epoch"] = epoch
+        self.keep()
+        if report is not None:
+            report(Progress(epoch, self.steps, self.steps, loss, measured, best))
+
+    def _measure(self, dataset: Dataset, images: ImageInput, loss: float) -> Evaluation:
+        """Validate the model, and save it if it is the best so far."""
         self.model.eval()
         self.model.captions.product = torch.float32
         points = encode_dataset(self.model, dataset, images)
         measured = evaluate(dataset, *points, self.config.model.score)
-        quality = _quality(measured)
-        epoch, loss = self.notes["epoch"], self.notes["loss"] / self.steps
-        best = quality > self.notes["best"]
+        quality, epoch = _quality(measured), self.notes["epoch"]
         self.notes["history"].append(
-            {"epoch": epoch + 1, "loss": loss, "validation": measured.to_json()}
+            {"epoch": epoch, "loss": loss, "validation": measured.to_json()}
         )
-        self.notes |= {"epoch": epoch + 1, "step": 0, "loss": 0.0}
-        if best:
-            self.notes |= {"best": quality, "best_epoch": epoch}
+        if quality > self.notes["best"]:
+            self.notes |= {"best": quality, "best_epoch": epoch - 1}
             self._save(calibrations(dataset, *points, self.config.model.score))
-        self.keep()
-        if report is not None:
-            report(Progress(epoch, self.steps, self.steps, loss, measured, best))
+        return measured
 
     def _save(self, calibration: Calibrations) -> None:
         metrics = {
@@ -382,8 +391,7 @@ class _Run:
                 config.warm_up,
             )
         tokens, lengths = self._tokens(captions, draw)
-        image_points = self.images.points(self.model, self.rows[rows], draw)
-        caption_points = self.model.caption_points(tokens, lengths)
+        image_points, caption_points = self._points(rows, tokens, lengths, draw)
         penalty = penalties(config.model.score, image_points, caption_points)
         true = torch.from_numpy(self.truth.holds(rows, captions)).to(penalty.device)
         own = torch.from_numpy(owners).to(penalty.device)
@@ -397,10 +405,26 @@ class _Run:
             )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
+        self.world.sum_gradients(self.weights)
         for weight in self.weights:
             torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
         self.optimizer.step()
         return float(loss.detach()) / len(captions)
+
+    def _points(
+        self, rows: Rows, tokens: Tensor, lengths: Tensor, draw: np.random.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Encode a batch, each process its part of it: -> (B, N), (C, N)."""
+        images, captions = self.world.part(len(rows)), self.world.part(len(tokens))
+        # Parts of one batch are varied differently.
+        draw = np.random.Generator(draw.bit_generator.jumped(self.world.rank))  # type: ignore[attr-defined]
+        points = self.images.points(self.model, self.rows[rows[images]], draw)
+        return (
+            self.world.gather(points, len(rows)),
+            self.world.gather(
+                self.model.caption_points(tokens[captions], lengths[captions]), len(tokens)
+            ),
+        )
 
     def _loss(self, penalty: Tensor, owners: Tensor, true: Tensor) -> Tensor:
         if self.config.loss == "contrastive":

@@ -11,19 +11,22 @@ import typer
 
 
 @contextmanager
-def stop_request() -> Iterator[Callable[[], bool]]:
+def stop_request(*, silent: bool = False, patient: bool = False) -> Iterator[Callable[[], bool]]:
     """Yield a function that tells whether Ctrl-C (or a polite kill) has come.
 
     The first one only makes it true. The second interrupts at once, as usual: what was written
-    before is still there.
+    before is still there. One who is `patient` takes no second one (torchrun passes each on
+    twice, and kills who does not end in time).
     """
     came: list[int] = []
 
     def notice(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        if len(came) > 1:
+        if len(came) > 1 and not patient:
             raise KeyboardInterrupt
-        typer.echo("stopping after this step; once more stops at once", err=True)
+        if len(came) == 1 and not silent:
+            once_more = "" if patient else "; once more stops at once"
+            typer.echo(f"stopping after this step{once_more}", err=True)
 
     before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

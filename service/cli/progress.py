@@ -19,11 +19,14 @@ class Report(Protocol):
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Report]:
-    """Yield a callback that shows progress on standard error.
+def progress(label: str, *, silent: bool = False) -> Iterator[Report]:
+    """Yield a callback that shows progress on standard error, or nothing if `silent`.
 
     Standard output stays free for results, so that it can be piped at any time.
     """
+    if silent:
+        yield lambda done, total, remark="": None
+        return
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -139,9 +139,12 @@ def train(
       hasse train data/coco --features data/coco-features --out data/coco-model
       hasse train data/coco --features data/coco-features --out data/cosine --preset cosine
       hasse train data/scenes --preset scenes --out data/my-scenes-model
+      torchrun --nproc-per-node 4 -m service.cli train data/coco --features data/coco-features \
+          --out data/coco-model [dim]# four GPUs, one training[/dim]
     """
     from models import checkpoint, trainer
     from models.datasets import load
+    from models.distributed import world
     from models.presets import PRESETS
     from service import training
     from service.device import pick_device
@@ -163,15 +166,15 @@ def train(
     choices |= dict(pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
     config = training.with_choices(begin.config, choices)
-    place = pick_device(device)
     begun = None if start is None else checkpoint.load(start)
     collections = training.split_for_training(load(dataset), train_split, val_split)
     kept = f"the same command goes on from there; {out} holds the best epoch so far"
-    with keeping(lambda: kept):
+    with world(pick_device(device)) as processes, keeping(lambda: kept):
+        silent, together = not processes.leads, processes.size > 1
         if features:
             material = training.from_features(config, features, weights)
         else:
-            with progress("reading pictures") as report:
+            with processes.in_turn(), progress("reading pictures", silent=silent) as report:
                 material = training.from_pictures(
                     config,
                     weights,
@@ -180,9 +183,12 @@ def train(
                     mirror=begin.mirror,
                     workers=workers,
                     progress=report,
-                    skipped=tell,
+                    skipped=None if silent else tell,
                 )
-        with progress("training") as report, stop_request() as stop:
+        with (
+            progress("training", silent=silent) as report,
+            stop_request(silent=silent, patient=together) as stop,
+        ):
             try:
                 trained = trainer.train(
                     material.config,
@@ -192,14 +198,15 @@ def train(
                     (collections[1], material.inputs[1]),
                     backbone_weights=material.backbone_weights,
                     start=begun,
-                    device=place,
-                    report=partial(_tell, report, material.config.epochs),
+                    world=processes,
+                    report=None if silent else partial(_tell, report, material.config.epochs),
                     stop=stop,
                 )
             except trainer.TrainingStopped as stopped:
                 raise Stopped(str(stopped)) from None
-    typer.echo(f"{out}: the model {trained.name}, best of its epochs")
-    typer.echo(f"next: hasse evaluate {dataset} --model {out}", err=True)
+    if not silent:
+        typer.echo(f"{out}: the model {trained.name}, best of its epochs")
+        typer.echo(f"next: hasse evaluate {dataset} --model {out}", err=True)
 
 
 def _tell(report: Report, epochs: int, now: Progress) -> None:

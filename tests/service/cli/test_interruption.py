@@ -49,7 +49,7 @@ def ctrl_c_at(count: int, command: Any, monkeypatch: pytest.MonkeyPatch) -> None
     """Send this process SIGINT when the command reports progress for the count-th time."""
 
     @contextmanager
-    def progress(label: str) -> Iterator[Callable[..., None]]:
+    def progress(label: str, *, silent: bool = False) -> Iterator[Callable[..., None]]:
         calls = 0
 
         def report(done: int, total: int, remark: str = "") -> None:

@@ -1,0 +1,114 @@
+"""One training in several processes, one for each device, as `torchrun` starts them.
+
+Every process draws the same batch and encodes its part of it; the points are exchanged, so that
+each compares all images with all captions, as one process would. The gradients are summed, and
+all processes take the same step from the same weights.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, distributed
+
+LONGEST_WAIT = timedelta(hours=6)  # while the first process reads pictures or validates
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The processes of a training.
+
+    Attributes:
+        rank: of this process among them, from 0. The first one alone validates, writes and speaks.
+        size: how many there are.
+        device: what torch calls this process's device.
+    """
+
+    device: str = "cpu"
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the first."""
+        return self.rank == 0
+
+    def part(self, count: int) -> NDArray[np.int64]:
+        """Return this process's rows of `count`: as many as the others', and at least two.
+
+        The last processes may repeat the last row, which `gather` drops. One image alone has no
+        batch statistics.
+        """
+        if self.size == 1:
+            return np.arange(count)
+        share = max(2, -(-count // self.size))
+        rows = np.arange(self.rank * share, (self.rank + 1) * share)
+        return np.minimum(rows, count - 1)
+
+    def gather(self, points: Tensor, count: int) -> Tensor:
+        """Return the points of all processes' parts of `count` rows: (share, N) -> (count, N).
+
+        Gradients flow to this process's own points.
+        """
+        if self.size == 1:
+            return points
+        parts = [torch.empty_like(points) for _ in range(self.size)]
+        distributed.all_gather(parts, points.detach().contiguous())
+        parts[self.rank] = points
+        return torch.cat(parts)[:count]
+
+    def sum_gradients(self, weights: Iterable[Tensor]) -> None:
+        """Give each weight the sum of its gradients in all processes, in one exchange."""
+        if self.size == 1:
+            return
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        together = torch.cat([gradient.flatten() for gradient in gradients])
+        distributed.all_reduce(together)
+        pieces = torch.split(together, [gradient.numel() for gradient in gradients])
+        for gradient, piece in zip(gradients, pieces, strict=True):
+            gradient.copy_(piece.view_as(gradient))
+
+    def any(self, flag: bool) -> bool:
+        """Return whether the flag is true in one of the processes."""
+        if self.size == 1:
+            return flag
+        found = torch.tensor(int(flag), device=self.device)
+        distributed.all_reduce(found, distributed.ReduceOp.MAX)
+        return bool(found)
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Let the first process work before the others, which then find what it made."""
+        if self.size > 1 and not self.leads:
+            distributed.barrier()
+        yield
+        if self.size > 1 and self.leads:
+            distributed.barrier()
+
+
+ALONE = World()
+
+
+@contextmanager
+def world(device: str) -> Iterator[World]:
+    """Join the processes that `torchrun` started; without it, this one is alone on `device`."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World(device)
+        return
+    cuda = torch.device(device).type == "cuda"
+    if cuda:
+        device = f"cuda:{os.environ['LOCAL_RANK']}"
+        torch.cuda.set_device(device)
+    distributed.init_process_group("nccl" if cuda else "gloo", timeout=LONGEST_WAIT)
+    try:
+        yield World(device, distributed.get_rank(), size)
+    finally:
+        distributed.destroy_process_group()
