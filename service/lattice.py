@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from index.conjunction import JointAnswer
 from models.calibration import Calibration
-from models.lattice import exchanged
+from models.lattice import exchanged, is_bare, reworded
 from models.model import Points
 from models.score import penalties
 from service.answers import caption_hits, facts, image_hits, plain
@@ -93,7 +94,8 @@ async def like(
 ) -> ImageAnswer:
     """Return the images most like `start` with `plus` in the place of `minus`.
 
-    A stored image that is started from is left out of the hits.
+    Single words are exchanged in the captions that are true of `start`. A stored image that is
+    started from is left out of the hits.
     """
     engine.check_options(options)
     for name, parts in (("like", [start]), ("plus", plus), ("minus", minus)):
@@ -101,8 +103,10 @@ async def like(
     # One more than is wanted, because one may be left out.
     deeper = {"offset": 0, "k": min(options.depth + 1, K_MAXIMUM)}
     async with engine.admission.enter(stages):
-        points = await _points(engine, [start, *plus, *minus], stages)
-        point = _exchanged(engine, points, len(plus))
+        (begun,) = await _points(engine, [start], stages)
+        put, taken = await _in_captions(engine, start, begun, plus, minus, stages)
+        terms = await _points(engine, [*put, *taken], stages)
+        point = _exchanged(engine, begun, terms[: len(put)], terms[len(put) :])
         found = await engine.searcher.search(
             "image", point, options.model_copy(update=deeper), stages
         )
@@ -196,10 +200,50 @@ def _unknown(engine: Engine, parts: Sequence[Part]) -> list[str]:
     return list(dict.fromkeys(words))
 
 
-def _exchanged(engine: Engine, points: Points, plus: int) -> Point:
-    tensors = torch.from_numpy(points)
+async def _in_captions(
+    engine: Engine,
+    start: Part,
+    point: Point,
+    plus: Sequence[Part],
+    minus: Sequence[Part],
+    stages: Stages,
+) -> tuple[list[Part], list[Part]]:
+    """Return what is put in and taken out, single words as the captions true of `start` say them.
+
+    A word that none of them says stays alone, and so does every word where the model was not
+    calibrated: nobody measured what is true.
+    """
+    known = engine.checkpoint.calibration
+    calibration = known.caption if isinstance(start, str) else known.image
+    put, taken = _bare(plus), _bare(minus)
+    if calibration is None or not (put and taken):
+        return list(plus), list(minus)
+    options = SearchOptions(k=K_MAXIMUM, max_violation=calibration.threshold)
+    found = await engine.searcher.search("caption", point, options, stages)
+    true = [found.captions[int(hit)].text for hit in found.answer.ids if int(hit) in found.captions]
+    for new, old in product(put, taken):
+        pairs = reworded(true, old, new)
+        put[new] |= dict.fromkeys(pairs.values())
+        taken[old] |= dict.fromkeys(pairs)
+    return _said(plus, put), _said(minus, taken)
+
+
+def _bare(parts: Sequence[Part]) -> dict[str, dict[str, None]]:
+    return {part: {} for part in parts if isinstance(part, str) and is_bare(part)}
+
+
+def _said(parts: Sequence[Part], captions: Mapping[str, Iterable[str]]) -> list[Part]:
+    found: list[Part] = []
+    for part in parts:
+        said = captions.get(part) if isinstance(part, str) else None
+        found.extend(said or [part])
+    return found
+
+
+def _exchanged(engine: Engine, like: Point, plus: Points, minus: Points) -> Point:
     score = engine.checkpoint.model.config.score
-    point: Point = exchanged(score, tensors[0], tensors[1 : 1 + plus], tensors[1 + plus :]).numpy()
+    start, put, taken = (torch.from_numpy(points) for points in (like, plus, minus))
+    point: Point = exchanged(score, start, put, taken).numpy()
     return point
 
 

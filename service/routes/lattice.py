@@ -117,7 +117,9 @@ async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere
 async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Rank images by how far each falls short of `like` with `plus` in the place of `minus`.
 
-    Send a form to start from a picture of your own.
+    A single word is exchanged in the shortest captions of the collection that say it and that are
+    true of `like`: "red" for "blue" is "a red ball" for "a blue ball", where there is one. Send a
+    form to start from a picture of your own.
     """
     stages = Stages()
     start: lattice.Part

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
-from models.lattice import exchanged
+from models.lattice import REWORDED, exchanged, is_bare, reworded
 from models.order import join, precedes
 from models.score import SCORES, Score
 
@@ -51,3 +51,24 @@ def test_a_thing_exchanged_for_itself_changes_nothing(score: Score) -> None:
     like = points(3, 1)[0]
     composed = exchanged(score, like, like[None], like[None])
     assert torch.allclose(composed, like, atol=1e-6)
+
+
+def test_a_word_is_exchanged_in_the_shortest_captions_that_say_it() -> None:
+    captions = [
+        "A blue ball, on a beach.",
+        "a blue ball",
+        "there is a blueberry",
+        "A blue toy",
+        "a Blue ball!",
+    ]
+    assert reworded(captions, "blue", "Red") == {
+        "a blue ball": "a red ball",
+        "a blue toy": "a red toy",
+    }
+    assert reworded(captions, "green", "red") == {}
+    assert len(reworded([f"blue {at}" for at in range(99)], "blue", "red")) == REWORDED
+
+
+@pytest.mark.parametrize(("text", "bare"), [("Red!", True), ("a ball", False), ("?", False)])
+def test_one_word_is_less_than_a_caption(text: str, bare: bool) -> None:
+    assert is_bare(text) is bare

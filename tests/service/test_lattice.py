@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from models import checkpoint
 from models.calibration import Calibration, Calibrations
+from models.lattice import exchanged
 from models.model import OrderEmbedding, Points
 from service.app import create_app
 from service.questions import (
@@ -164,6 +166,20 @@ def test_like_with_nothing_taken_out_is_the_join(
     assert [hit["image_id"] for hit in answer["hits"]] == [
         1000 + at for at in np.argsort(expected)[:3]
     ]
+
+
+@pytest.mark.parametrize(("minus", "old"), [("dog", "a dog runs"), ("qux", "qux")])
+def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
+    calibrated: Client, model: OrderEmbedding, images: Points, minus: str, old: str
+) -> None:
+    body = {"like": "a person", "plus": ["cat"], "minus": [minus], "k": 4}
+    answer = ImageAnswer.model_validate_json(calibrated.post("/search/like", json=body).content)
+    captions = ["a person", old.replace(minus, "cat"), old]
+    like, new, gone = torch.from_numpy(model.encode_captions(captions))
+    point = exchanged("order", like, new[None], gone[None]).numpy()
+    expected = np.sort(pairwise_violation(images, point[None])[:, 0])[:4]
+    assert [hit.violation for hit in answer.hits] == pytest.approx(expected, abs=1e-5)
+    assert answer.certified
 
 
 @pytest.mark.parametrize(
