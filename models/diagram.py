@@ -12,6 +12,26 @@ from numpy.typing import NDArray
 
 Relation = NDArray[np.bool_]
 
+# Transitivity repeats each mistake: a violation must be clearly within the threshold of entailment.
+# With this share of it precision and recall are alike, on the validation split of the scenes.
+CERTAIN = 0.75
+MISSED = 0.12  # share of its pictures that a caption may lose to one above it
+
+
+def by_violation(violations: NDArray[np.float32], threshold: float) -> Relation:
+    """Return which caption is below which, by the violations between them: (C, C) -> (C, C)."""
+    return np.asarray(violations <= CERTAIN * threshold)
+
+
+def through_pictures(true: NDArray[np.float64]) -> Relation:
+    """Return which caption is below which, by how likely each is true of images: (I, C) -> (C, C).
+
+    One is below another when nearly every image that it is likely true of is one that the other
+    is likely true of.
+    """
+    missed = true.T @ (1 - true)
+    return np.asarray(missed <= MISSED * np.maximum(true.sum(0), 1e-6)[:, None])
+
 
 def closure(relation: Relation) -> Relation:
     """Return the smallest reflexive and transitive relation that holds this one: (n, n)."""

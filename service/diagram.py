@@ -1,8 +1,9 @@
 """The Hasse diagram of a caption or an image: what lies right above it and right below.
 
-Captions are compared through pictures: one is below another when nearly every picture that it is
-likely true of is one that the other is likely true of. That says more than the violation between
-two captions, because what models learn is which captions are true of which pictures.
+Where a model has learned which caption follows from which, and its calibration says what violations
+between captions mean, captions are compared directly. Other models only know which captions are
+true of which pictures, so there captions are compared through pictures. On scenes, whose truth is
+known, the first is much the better (`benchmarks/lattice.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ import torch
 from numpy.typing import NDArray
 
 from index.terms import CaptionRow
-from models.diagram import Relation, classes, closure, covering, depths
+from models.diagram import (
+    Relation,
+    by_violation,
+    classes,
+    closure,
+    covering,
+    depths,
+    through_pictures,
+)
 from models.model import Points
 from models.score import penalties
 from service.encoding import check_caption
@@ -26,7 +35,6 @@ NODES = 14
 _ACROSS = (5, 2)  # most that are shown right above or below the first, and any other
 _PICTURES = 250  # the best for the caption, and as many of the collection: what captions say
 _CAPTIONS = 160
-_MISSED = 0.12  # share of its pictures that a caption may lose to one above it
 # Without calibration, true is what violates less than the best quarter of all pairs.
 _LIKELY = 0.25
 
@@ -86,52 +94,57 @@ async def _drawn(
         if row.text != focus:
             texts.setdefault(row.text, row)
     chosen = list(texts.values())[:_CAPTIONS]
-    # The origin is true of everything: the first images of the collection, whatever they show.
-    some = await engine.searcher.search(
-        "image", np.zeros_like(point), SearchOptions(k=_PICTURES), stages
+    stored = await engine.in_catalog(
+        lambda: engine.index.points("caption", [row.id for row in chosen])
     )
-    everywhere = list(dict.fromkeys([*image_ids, *map(int, some.answer.ids)]))
-    images, captions = await engine.in_catalog(
-        lambda: (
-            engine.index.points("image", everywhere),
-            engine.index.points("caption", [row.id for row in chosen]),
-        )
-    )
-    chosen = [row for row in chosen if row.id in captions]
-    points = [captions[row.id] for row in chosen]
+    chosen = [row for row in chosen if row.id in stored]
+    found = [stored[row.id] for row in chosen]
     names = [row.text for row in chosen]
     if isinstance(focus, str):
-        points, names = [point, *points], [focus, *names]
-    if not points:
+        found, names = [point, *found], [focus, *names]
+    if not found:
         return Diagram(nodes=[], edges=[], model=engine.checkpoint.name)
-    true = _likely(engine, np.stack(list(images.values())), np.stack(points))  # (I, C)
-    if isinstance(focus, int):
-        kept = np.flatnonzero(true[list(images).index(focus)] >= 0.5)
-        below = _below(true[:, kept])
-        # The image is the bottom: it precedes all that is true of it.
-        size = len(kept) + 1
-        relation = np.zeros((size, size), np.bool_)
-        relation[0] = True
-        relation[1:, 1:] = below
-        names = ["", *(names[at] for at in kept)]
+    captions = np.stack(found)
+    if isinstance(focus, str):
+        relation = await _below(engine, captions, image_ids, stages)
     else:
-        relation = _below(true)
+        kept = np.flatnonzero(_likely(engine, point[None], captions)[0] >= 0.5)
+        # The image is the bottom: it precedes all that is true of it.
+        relation = np.zeros((len(kept) + 1, len(kept) + 1), np.bool_)
+        relation[0] = True
+        relation[1:, 1:] = await _below(engine, captions[kept], image_ids, stages)
+        names = ["", *(names[at] for at in kept)]
     return _laid_out(engine, relation, names, focus if isinstance(focus, int) else None)
 
 
+async def _below(
+    engine: Engine, captions: Points, image_ids: list[int], stages: Stages
+) -> Relation:
+    """Return which caption is below which: (C, N) -> (C, C)."""
+    known = engine.checkpoint.calibration.caption
+    if known is not None:
+        return by_violation(_penalties(engine, captions, captions), known.threshold)
+    # The origin is true of everything: the first images of the collection, whatever they show.
+    some = await engine.searcher.search(
+        "image", np.zeros_like(captions[0]), SearchOptions(k=_PICTURES), stages
+    )
+    everywhere = list(dict.fromkeys([*image_ids, *map(int, some.answer.ids)]))
+    images = await engine.in_catalog(lambda: engine.index.points("image", everywhere))
+    return through_pictures(_likely(engine, np.stack(list(images.values())), captions))
+
+
 def _likely(engine: Engine, images: Points, captions: Points) -> NDArray[np.float64]:
-    score = engine.checkpoint.model.config.score
-    found = penalties(score, torch.from_numpy(images), torch.from_numpy(captions)).numpy()
+    found = _penalties(engine, images, captions)
     calibration = engine.checkpoint.calibration.image
     if calibration is not None:
         return calibration.probability(found)
     return np.asarray(found <= np.quantile(found, _LIKELY), np.float64)
 
 
-def _below(true: NDArray[np.float64]) -> Relation:
-    """Return which caption is below which, by the pictures (I, C) each is true of: (C, C)."""
-    missed = true.T @ (1 - true)
-    return np.asarray(missed <= _MISSED * np.maximum(true.sum(0), 1e-6)[:, None])
+def _penalties(engine: Engine, first: Points, second: Points) -> Points:
+    score = engine.checkpoint.model.config.score
+    found: Points = penalties(score, torch.from_numpy(first), torch.from_numpy(second)).numpy()
+    return found
 
 
 def _laid_out(

@@ -204,7 +204,7 @@ class Entailments(Answer):
 
 
 class DiagramNode(Answer):
-    """Captions that say the same of every picture, or the image that was asked about."""
+    """Captions that say the same, or the image that was asked about."""
 
     captions: list[str]
     image_id: int | None

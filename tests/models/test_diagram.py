@@ -4,7 +4,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.diagram import Relation, classes, closure, covering, depths
+from models.diagram import (
+    CERTAIN,
+    Relation,
+    by_violation,
+    classes,
+    closure,
+    covering,
+    depths,
+    through_pictures,
+)
 
 
 def relation(seed: int, count: int) -> Relation:
@@ -36,3 +45,15 @@ def test_a_class_is_what_precedes_each_other_both_ways(seed: int, count: int) ->
 def test_depths_are_the_longest_ways_from_the_top() -> None:
     order = closure(np.array([[0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]], np.bool_))
     assert depths(covering(order)).tolist() == [2, 1, 0, 1]
+
+
+def test_what_clearly_follows_is_above() -> None:
+    violations = np.array([[0, 0.5 * CERTAIN], [0.5, 0]], np.float32)
+    assert by_violation(violations, 0.5).tolist() == [[True, True], [False, True]]
+
+
+def test_what_is_true_of_nearly_all_that_another_is_true_of_is_above() -> None:
+    poodle, dog, cat = np.zeros((3, 40))
+    poodle[:10] = dog[1:30] = cat[30:] = 1  # one picture of ten is missed
+    relation = through_pictures(np.stack([poodle, dog, cat], axis=1))
+    assert relation.tolist() == [[True, True, False], [False, True, False], [False, False, True]]

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from models.calibration import Calibrations
 from models.diagram import closure, covering
 from service.diagram import NODES
+from service.engine import Engine
 from service.questions import Diagram
 from tests.service.client import Client
 
 
+@pytest.fixture(params=["entailment", "truth of images", "nothing"])
+def learned(request: pytest.FixtureRequest, client: Client, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the model knows the violations of: pairs of captions too, pairs with images, or none."""
+    engine: Engine = client.app.state.engine
+    known = {
+        "entailment": engine.checkpoint.calibration,
+        "truth of images": Calibrations(image=engine.checkpoint.calibration.image),
+        "nothing": Calibrations(),
+    }[request.param]
+    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("learned")
 @pytest.mark.parametrize("path", ["/diagram?caption=a+dog+runs", "/images/1003/diagram"])
 def test_a_diagram_has_its_focus_and_only_covering_pairs(client: Client, path: str) -> None:
-    import numpy as np
-
     response = client.get(path)
     assert response.status_code == 200, response.text
     found = Diagram.model_validate_json(response.content)
@@ -26,6 +43,22 @@ def test_a_diagram_has_its_focus_and_only_covering_pairs(client: Client, path: s
     assert (covering(closure(relation)) == relation).all()
     texts = [text for node in found.nodes for text in node.captions]
     assert len(texts) == len(set(texts))
+
+
+def test_captions_are_in_the_order_of_what_follows_where_that_was_learned(client: Client) -> None:
+    found = Diagram.model_validate(client.get("/images/1003/diagram").json())
+    assert len(found.edges) > 0
+    threshold = client.app.state.engine.checkpoint.calibration.caption.threshold
+    for edge in found.edges:
+        lower, upper = found.nodes[edge.lower], found.nodes[edge.upper]
+        pairs = [
+            {"premise": said, "hypothesis": caption}
+            for said in lower.captions
+            for caption in upper.captions
+        ]
+        if pairs:
+            answers = client.post("/entails/batch", json={"pairs": pairs}).json()["answers"]
+            assert min(answer["violation"] for answer in answers) <= threshold
 
 
 def test_a_caption_stands_among_those_that_say_the_same(client: Client) -> None:
