@@ -2,7 +2,7 @@
 
     python -m benchmarks.lattice data/scenes models/pretrained/scenes
 
-Scenes know their meaning, so the truth of every answer over the test split is known. Four tables:
+Scenes know their meaning, so the truth of every answer over a split is known. Five tables:
 
     all of      two captions of one concept each, neither of which entails the other: mean average
                 precision of ranking the pictures that both are true of
@@ -12,9 +12,15 @@ Scenes know their meaning, so the truth of every answer over the test split is k
                 the one started from) shows what was put in and not what was taken out, and how
                 often it does so in the same place, of the questions where there is such a picture.
                 Colours by words alone ("red"), by phrases ("a red ball"), and kinds of animals.
+                Words alone are read in the captions of the split that were written for other
+                pictures and that the model holds true of this one.
     entailment  captions of the split in pairs: does the first entail the second?
+    diagram     captions that the model holds true of a picture, in pairs: which entails which, told
+                by the violation between them, or by the pictures that each is likely true of.
+                Precision and recall of all that either says, with what follows by transitivity
 
-Intervals are 95 % bootstrap intervals over questions; the service's own way is marked.
+Intervals are 95 % bootstrap intervals over questions; the service's own way is marked. The share
+that stays of what is kept was chosen with `--split val`.
 """
 
 from __future__ import annotations
@@ -37,7 +43,8 @@ from torch.nn.functional import normalize
 from models.checkpoint import Checkpoint, load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
-from models.lattice import exchanged
+from models.diagram import by_violation, closure, through_pictures
+from models.lattice import STAYS, exchanged, is_bare, reworded
 from models.order import join, meet, pairwise_violation
 from models.pictures import open_picture
 from models.ranking import average_precisions
@@ -48,6 +55,8 @@ from models.truth import Meanings
 SAMPLES = 1000  # bootstrap resamples
 SEED = 0
 OURS = "*"
+SOME = 250  # pictures of the collection, through which captions are compared
+TRUE = 1000  # the captions truest of a picture, in which the service reads a word
 
 Values = NDArray[np.float64]
 Truth = NDArray[np.bool_]
@@ -55,7 +64,7 @@ Truth = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A model, the test split and its points."""
+    """A model, a split and its points."""
 
     checkpoint: Checkpoint
     dataset: Dataset
@@ -190,18 +199,52 @@ def exchanges(scenes: Sequence[Scene], questions: int) -> dict[str, list[Exchang
     }
 
 
+def pairs_in_captions(bench: Bench, asked: Sequence[Exchange]) -> list[dict[str, str]]:
+    """Return of each exchange what it takes out, with what takes its place, as the service does."""
+    texts = [caption.text for caption in bench.dataset.captions]
+    image_ids = np.array([caption.image_id for caption in bench.dataset.captions])
+    points = bench.captions(texts)
+    known = bench.checkpoint.calibration.image
+    found = []
+    for question in asked:
+        pairs = {question.minus: question.plus}
+        if is_bare(question.minus) and known is not None:
+            like = bench.images[question.row]
+            violations = pairwise_violation(like[None], points)[0].numpy()
+            violations[image_ids == bench.dataset.images[question.row].id] = np.inf
+            nearest = np.argsort(violations, kind="stable")[:TRUE]
+            true = [texts[row] for row in nearest if violations[row] <= known.threshold]
+            pairs = reworded(true, question.minus, question.plus) or pairs
+        found.append(pairs)
+    return found
+
+
+def exchanged_in_captions(bench: Bench, asked: Sequence[Exchange]) -> dict[str, Tensor]:
+    """Compose the points of exchanges, for shares of the rest that stay: each (Q, N)."""
+    terms = [
+        (bench.images[question.row], bench.captions([*pairs.values()]), bench.captions([*pairs]))
+        for question, pairs in zip(asked, pairs_in_captions(bench, asked), strict=True)
+    ]
+    return {
+        f"models.lattice, {stays:g} stays{f' {OURS}' if stays == STAYS else ''}": torch.stack(
+            [exchanged("order", like, plus, minus, stays) for like, plus, minus in terms]
+        )
+        for stays in (0.5, STAYS, 0.9)
+    }
+
+
 Compose = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def _ours(like: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
+def _exchanged(like: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
     rows = zip(like, plus, minus, strict=True)
     return torch.stack([exchanged("order", x, p[None], m[None]) for x, p, m in rows])
 
 
 WAYS: dict[str, Compose] = {
-    f"models.lattice.exchanged {OURS}": _ours,
+    "words alone left as they are": _exchanged,
     "like + plus - minus, clipped": lambda x, p, m: (x + p - m).clamp(min=0),
-    "the same, unit length": lambda x, p, m: normalize((x + p - m).clamp(min=0), dim=1),
+    "the sum, unit length": lambda x, p, m: normalize((x + p - m).clamp(min=0), dim=1),
     "like + 2 clipped (plus - minus)": lambda x, p, m: x + 2 * (p - m).clamp(min=0),
     "minus to plus, else join": lambda x, p, m: torch.where(m > p, p, join(x, p)),
     "join(like, plus)": lambda x, p, m: join(x, p),
@@ -213,18 +256,24 @@ WAYS: dict[str, Compose] = {
 
 def exchange(bench: Bench, questions: int) -> dict[str, list[Values]]:
     """Measure ways to put one thing in the place of another."""
-    measured: dict[str, list[Values]] = {name: [] for name in WAYS}
+    measured: dict[str, list[Values]] = {}
     for asked in exchanges(bench.scenes, questions).values():
         like = bench.images[[question.row for question in asked]]
         plus = bench.captions([question.plus for question in asked])
         minus = bench.captions([question.minus for question in asked])
-        for name, compose in WAYS.items():
-            violations = pairwise_violation(bench.images, compose(like, plus, minus))  # (I, Q)
+        ways = exchanged_in_captions(bench, asked)
+        ways |= {name: compose(like, plus, minus) for name, compose in WAYS.items()}
+        for name, points in ways.items():
+            violations = pairwise_violation(bench.images, points)  # (I, Q)
             violations[[question.row for question in asked], torch.arange(len(asked))] = torch.inf
             found = violations.argmin(0).tolist()
             pairs = list(zip(asked, found, strict=True))
-            measured[name].append(np.array([row in q.right for q, row in pairs], np.float64))
-            measured[name].append(np.array([row in q.here for q, row in pairs if q.here], float))
+            measured.setdefault(name, []).extend(
+                (
+                    np.array([row in q.right for q, row in pairs], np.float64),
+                    np.array([row in q.here for q, row in pairs if q.here], np.float64),
+                )
+            )
     return measured
 
 
@@ -245,6 +294,39 @@ def entailment(bench: Bench, questions: int) -> dict[str, list[Values]]:
         right = (violations <= calibration.threshold) == true
         measured.append(right[others].reshape(len(said), -1).mean(1))
     return {"violation": measured}
+
+
+def diagram(bench: Bench, pictures: int) -> dict[str, list[Values]]:
+    """Measure ways to put the captions that are true of a picture in order: (P,) each."""
+    known = bench.checkpoint.calibration
+    if known.image is None or known.caption is None:
+        return {}
+    statements = {c.text: Statement.from_json(c.meaning or {}) for c in bench.dataset.captions}
+    texts = list(statements)
+    points = bench.captions(texts)
+    some = random.Random(SEED).sample(range(len(bench.images)), pictures + SOME)
+    likely = known.image.probability(pairwise_violation(bench.images[some], points).numpy())
+    measured: dict[str, list[Values]] = {}
+    for row in range(pictures):
+        kept = np.flatnonzero(likely[row] >= 0.5)
+        said = [statements[texts[at]] for at in kept]
+        table = SceneTable(said)
+        true = np.stack([table.holds(statement) for statement in said], axis=1)
+        violations = pairwise_violation(points[kept], points[kept]).numpy()
+        others = ~np.eye(len(kept), dtype=np.bool_)
+        for name, relation in (
+            (f"violation {OURS}", by_violation(violations, known.caption.threshold)),
+            (
+                "through pictures",
+                through_pictures(likely[np.r_[row, pictures : len(some)]][:, kept]),
+            ),
+        ):
+            told = closure(relation)[others]
+            right = (told & true[others]).sum()
+            columns = measured.setdefault(name, [np.zeros(pictures), np.zeros(pictures)])
+            columns[0][row] = right / max(1, told.sum())
+            columns[1][row] = right / max(1, true[others].sum())
+    return measured
 
 
 def _a(noun: str) -> str:
@@ -275,11 +357,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("dataset", type=Path, help="made by 'hasse data import scenes'")
     parser.add_argument("model", type=Path, help="a checkpoint folder, of score order")
+    parser.add_argument("--split", default="test", help="the pictures and captions asked about")
     parser.add_argument("--questions", type=int, default=500, help="of each kind")
     options = parser.parse_args()
 
     started = time.monotonic()
-    dataset = load_dataset(options.dataset).split("test")
+    dataset = load_dataset(options.dataset).split(options.split)
     checkpoint = load(options.model)
     if checkpoint.model.config.score != "order":
         parser.error(f"{checkpoint.name} has the score {checkpoint.model.config.score}, not order")
@@ -292,9 +375,10 @@ def main() -> None:
     heads = [head for name in ("word", "phrase", "animal") for head in (name, "in its place")]
     show("exchange: first hit is right", heads, exchange(bench, count))
     show("entailment", ["AP", "at threshold"], entailment(bench, 4 * count))
+    show("diagram", ["precision", "recall"], diagram(bench, count // 10))
     print(
-        f"\n{len(dataset)} images of the test split, {count} questions of each kind; percent; "
-        f"model {checkpoint.fingerprint[:12]}; {time.monotonic() - started:.0f} s, "
+        f"\n{len(dataset)} images of the {options.split} split, {count} questions of each kind; "
+        f"percent; model {checkpoint.fingerprint[:12]}; {time.monotonic() - started:.0f} s, "
         f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}"
     )
 
