@@ -21,6 +21,7 @@ from service.metrics import Metrics
 from service.page.adding import router as adding
 from service.page.order import router as order
 from service.page.router import router as page
+from service.page.together import router as together
 from service.readiness import Phase, Readiness
 from service.routes import collection, lattice, operations, reference, search, writing
 from service.routes.context import MAY_READ, MAY_SEARCH, MAY_WRITE
@@ -89,7 +90,7 @@ def create_app(
     app.include_router(writing.router, dependencies=[MAY_WRITE])
     app.include_router(operations.router)
     app.include_router(reference.router)
-    for pages in (page, order, adding):
+    for pages in (page, order, together, adding):
         app.include_router(pages, include_in_schema=False, dependencies=[MAY_SEARCH])
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(

@@ -51,6 +51,14 @@ class Upload:
     split: str
 
 
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """One of the pictures that a visitor of the page brings."""
+
+    name: str
+    content: bytes
+
+
 class Bodies:
     """Reads bodies, and knows how many bytes of them are held at this moment."""
 
@@ -161,8 +169,32 @@ class Bodies:
         upload = Upload(bytes(picture.content), picture.file_name, known.caption, None, "")
         return upload, typed, fields.get("key", "").strip()
 
+    async def page_parts(self, request: Request) -> tuple[list[Brought], list[tuple[str, str]]]:
+        """Read the form with which the page puts things together: pictures, and texts in order.
+
+        All pictures together are bounded as one is elsewhere.
+
+        Raises:
+            ServiceError: as `json`.
+        """
+        pictures, texts = [], []
+        for part in await self._parts(request):
+            if not part.is_file:
+                texts.append((part.name, _text(part)))
+            elif part.content:  # browsers send a field without a file as an empty one
+                pictures.append(Brought(part.file_name, bytes(part.content)))
+        if sum(len(picture.content) for picture in pictures) > self._settings.picture_bytes:
+            raise self._too_large(self._settings.picture_bytes)
+        return pictures, texts
+
     async def _form(self, request: Request) -> tuple[Part, list[tuple[str, str]]]:
         """Read a multipart form: the file field `image`, and the texts in their order."""
+        picture, texts = _sorted_out(await self._parts(request))
+        if len(picture.content) > self._settings.picture_bytes:
+            raise self._too_large(self._settings.picture_bytes)
+        return picture, texts
+
+    async def _parts(self, request: Request) -> list[Part]:
         if media_type(request) != "multipart/form-data":
             raise ServiceError(
                 "wrong_media_type", "send a form as 'Content-Type: multipart/form-data'"
@@ -173,12 +205,9 @@ class Bodies:
             async with aclosing(self._receive(request, limit)) as chunks:
                 async for chunk in chunks:
                     form.feed(chunk)
-            picture, texts = _sorted_out(form.finish())
+            return form.finish()
         except FormError as error:
             raise invalid("body", str(error)) from None
-        if len(picture.content) > self._settings.picture_bytes:
-            raise self._too_large(self._settings.picture_bytes)
-        return picture, texts
 
     @property
     def held(self) -> int:
@@ -246,10 +275,17 @@ def _sorted_out(parts: list[Part]) -> tuple[Part, list[tuple[str, str]]]:
         elif part.is_file:
             raise invalid(_shown(part.name), "there is no such file field")
         else:
-            texts.append((part.name, part.text()))
+            texts.append((part.name, _text(part)))
     if picture is None:
         raise invalid("image", "this file field is required")
     return picture, texts
+
+
+def _text(part: Part) -> str:
+    try:
+        return part.text()
+    except FormError as error:
+        raise invalid("body", str(error)) from None
 
 
 def form_options(fields: Mapping[str, str]) -> SearchOptions:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -52,11 +54,9 @@ async def add(
     except ServiceError as error:
         request.scope["hasse.reason"] = error.reason
         found = trouble(error, query, settings)
-        screen = _screen(f"{found.title}. {found.detail}", typed, found, status=error.kind.status)
-        response = respond(request, query, screen)
-        if error.retry_after is not None:
-            response.headers["Retry-After"] = str(error.retry_after)
-        return response
+        screen = _screen(f"{found.title}. {found.detail}", typed, found)
+        screen = replace(screen, status=error.kind.status, retry_after=error.retry_after)
+        return respond(request, query, screen)
     spoken = "The picture was added." if added.created else "The picture was here already."
     link = query.about(str(added.image_id)).url()
     return respond(request, query, _screen(spoken, image=added, link=link))
@@ -69,7 +69,6 @@ def _screen(
     *,
     image: AddedImage | None = None,
     link: str = "",
-    status: int = 200,
 ) -> Screen:
     context = {"typed": typed, "fault": fault, "image": image, "link": link}
     return Screen(
@@ -78,5 +77,4 @@ def _screen(
         spoken=spoken,
         context=context,
         url=_ADDRESS,
-        status=status,
     )

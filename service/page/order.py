@@ -1,5 +1,4 @@
-"""The pages of the order itself: the diagram of a caption or a picture, a claim's verdict, what
-pictures share, and what is like a picture but for some words."""
+"""The pages of the order itself: the diagram of a caption or a picture, and a claim's verdict."""
 
 from __future__ import annotations
 
@@ -12,14 +11,12 @@ from service import diagram, lattice
 from service.departure import until_client_leaves
 from service.engine import Engine
 from service.errors import ServiceError, invalid
-from service.page import view
 from service.page.drawing import drawn
-from service.page.router import brought, folding, problem, sampled
+from service.page.router import brought, problem, stored
 from service.page.screen import Screen, respond
 from service.page.view import Picture, Query
-from service.questions import PARTS_MAXIMUM, Entailment
+from service.questions import Entailment
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
-from service.schemas import ImageRecord, SearchOptions
 from service.timing import Stages
 
 router = APIRouter()
@@ -74,7 +71,7 @@ async def claim(
         about, stages = query.about(image), Stages()
         if about.image_id is None or not said:
             raise invalid("hypothesis", _NOTHING_SAID)
-        shown = _stored(await engine.image(about.image_id), about)
+        shown = stored(await engine.image(about.image_id), about)
         (answer,) = (await lattice.entails(engine, [(about.image_id, said)], stages)).answers
         return _claimed(about, shown, said, answer, stages)
 
@@ -103,106 +100,6 @@ async def claim_of_picture(
         return _claimed(query, shown, said, answer, stages)
 
     return await _shown(request, query, readiness.require_engine, screen)
-
-
-@router.get("/page/like")
-async def like(
-    request: Request,
-    *,
-    settings: SettingsHere,
-    readiness: ReadinessHere,
-    image: str = "",
-    plus: str = "",
-    minus: str = "",
-    k: str = "",
-    mode: str = "",
-) -> Response:
-    """Show the pictures like a stored one, with some words true of them in the place of others."""
-    query = Query.read("", k, mode, settings)
-    wanted, unwanted = " ".join(plus.split()), " ".join(minus.split())
-
-    async def screen(engine: Engine) -> Screen:
-        about, stages = query.about(image), Stages()
-        if about.image_id is None or not wanted:
-            raise invalid("plus", "say what the pictures should have that this one has not")
-        record = await engine.image(about.image_id)
-        options = SearchOptions(k=query.k, mode=query.mode)
-        taken = [unwanted] if unwanted else []
-        answer = await lattice.like(engine, about.image_id, [wanted], taken, options, stages)
-        cards = view.cards(answer, query, (await sampled(request, engine)).scale)
-        verdict = view.verdict(answer, len(cards), "picture", stages)
-        return Screen(
-            "like.html",
-            title=f"Like this, with {wanted} · Hasse",
-            spoken=f"{view.count(len(cards), 'picture')}. {verdict.sentence}.",
-            context={
-                "about": about,
-                "picture": _stored(record, about),
-                "plus": wanted,
-                "minus": unwanted,
-                "cards": cards,
-                "verdict": verdict,
-                "unknown_words": answer.unknown_words,
-            },
-            url=about.of_like(wanted, unwanted),
-            timing=stages.header(),
-        )
-
-    return await _shown(request, query, readiness.require_engine, screen)
-
-
-@router.get("/page/shared")
-async def shared(
-    request: Request,
-    *,
-    settings: SettingsHere,
-    readiness: ReadinessHere,
-    image: str = "",
-    k: str = "",
-    mode: str = "",
-) -> Response:
-    """Show the captions that are true of each of some stored pictures."""
-    query = Query.read("", k, mode, settings)
-
-    async def screen(engine: Engine) -> Screen:
-        given = [query.about(one).image_id for one in image.split(",")[: PARTS_MAXIMUM + 1]]
-        image_ids = list(dict.fromkeys(one for one in given if one is not None))
-        if not 2 <= len(image_ids) <= PARTS_MAXIMUM:
-            raise invalid("image", f"name 2 to {PARTS_MAXIMUM} pictures")
-        stages = Stages()
-        pictures = [_stored(await engine.image(one), query.about(str(one))) for one in image_ids]
-        answer = await lattice.common(engine, image_ids, folding(query, settings), stages)
-        lines = view.lines(answer, query, (await sampled(request, engine)).scale)
-        verdict = view.verdict(answer, len(lines), "caption", stages)
-        return Screen(
-            "shared.html",
-            title="What these pictures share · Hasse",
-            spoken=f"{view.count(len(lines), 'caption')}. {verdict.sentence}.",
-            context={
-                "pictures": pictures,
-                "lines": lines,
-                "verdict": verdict,
-                "doubt": view.doubt(
-                    answer,
-                    engine.checkpoint.calibration.image,
-                    "No caption here is likely to be true of them all",
-                ),
-            },
-            url=query.of_shared(image_ids),
-            timing=stages.header(),
-        )
-
-    return await _shown(request, query, readiness.require_engine, screen)
-
-
-def _stored(record: ImageRecord, about: Query) -> Picture:
-    return Picture(
-        url=record.thumbnail_url,
-        name=record.file_name,
-        alt=record.captions[0].caption if record.captions else record.file_name,
-        link=about.url(),
-        image_id=record.image_id,
-    )
 
 
 def _claimed(query: Query, shown: Picture, said: str, answer: Entailment, stages: Stages) -> Screen:

@@ -64,12 +64,14 @@ def trouble(error: ServiceError, query: Query, settings: Settings) -> Trouble:
     if error.reason == "body_too_large":
         return Trouble(
             "That picture is too large",
-            f"At most {settings.picture_bytes / 1e6:g} MB can be sent. A smaller copy will do "
-            "just as well: fine details do not matter here.",
+            f"At most {settings.picture_bytes / 1e6:g} MB can be sent at a time. A smaller copy "
+            "will do just as well: fine details do not matter here.",
             _FIRST_PAGE,
             "/",
         )
-    sentence = error.detail[:1].upper() + error.detail[1:] + "."
+    # The names of fields are for programs.
+    said = "; ".join(reason for _, reason in error.errors) or error.detail
+    sentence = f"{said[:1].upper()}{said[1:]}."
     title, detail, remedy = _WORDS.get(error.reason, (error.kind.title, sentence, _TRY_AGAIN))
     if error.reason == "invalid":
         title, remedy = "That cannot be asked", _FIRST_PAGE

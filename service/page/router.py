@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -21,7 +22,7 @@ from service.pictures import THUMBNAIL_MEDIA_TYPE
 from service.questions import PARTS_MAXIMUM
 from service.readiness import Phase, Readiness
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
-from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
+from service.schemas import CaptionAnswer, ImageAnswer, ImageRecord, SearchOptions
 from service.settings import Settings
 from service.timing import Stages
 
@@ -106,7 +107,7 @@ async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
         answer = await engine.images_by_caption(query.text, options, stages=stages)
     cards = view.cards(answer, query, scale)
     verdict = view.verdict(answer, len(cards), "picture", stages)
-    known = engine.checkpoint.calibration.image
+    known = [engine.checkpoint.calibration.image] * len(parts)
     doubt = view.doubt(answer, known, "This is not likely to be true of any picture here")
     first = [hit.image_id for hit in answer.hits[: view.COMPARED]]
     return Screen(
@@ -117,7 +118,10 @@ async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
             "cards": cards,
             "verdict": verdict,
             "doubt": doubt,
-            "shared": query.of_shared(first) if len(first) > 1 and not doubt else "",
+            "shared": (
+                query.of_together("common", image_ids=first) if len(first) > 1 and not doubt else ""
+            ),
+            "more": query.of_together(words=parts),
             "unknown_words": answer.unknown_words,
         },
         timing=stages.header(),
@@ -154,12 +158,18 @@ def _captions(
     lines = view.lines(answer, query, scale)
     verdict = view.verdict(answer, len(lines), "caption", stages)
     known = engine.checkpoint.calibration.image
-    doubt = view.doubt(answer, known, "No caption here is likely to be true of it")
+    doubt = view.doubt(answer, [known], "No caption here is likely to be true of it")
     return Screen(
         "captions.html",
         title=f"True of {shown.name} · Hasse",
         spoken=f"{view.count(len(lines), 'caption')}. {doubt} {verdict.sentence}.",
-        context={"picture": shown, "lines": lines, "verdict": verdict, "doubt": doubt},
+        context={
+            "picture": shown,
+            "lines": lines,
+            "verdict": verdict,
+            "doubt": doubt,
+            "more": query.of_together(image_ids=[] if shown.image_id is None else [shown.image_id]),
+        },
         url=query.url() if shown.image_id is not None else query.picture_url(),
         timing=stages.header(),
     )
@@ -170,6 +180,17 @@ def brought(preview: bytes) -> Picture:
     data = base64.b64encode(preview).decode("ascii")
     url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
     return Picture(url=url, name="your picture", alt="Your picture")
+
+
+def stored(record: ImageRecord, about: Query) -> Picture:
+    """Return a picture of the collection as it is shown beside an answer about it."""
+    return Picture(
+        url=record.thumbnail_url,
+        name=record.file_name,
+        alt=record.captions[0].caption if record.captions else record.file_name,
+        link=about.url(),
+        image_id=record.image_id,
+    )
 
 
 async def sampled(request: Request, engine: Engine) -> Sample:
@@ -184,14 +205,15 @@ def problem(request: Request, query: Query, error: ServiceError) -> Response:
     request.scope["hasse.reason"] = error.reason
     readiness: Readiness = request.app.state.readiness
     if error.reason == "not_ready" and readiness.phase is Phase.STARTING:
-        screen = Screen("loading.html", spoken="Hasse is still loading.", status=error.kind.status)
+        screen = Screen("loading.html", spoken="Hasse is still loading.")
     else:
         found = trouble(error, query, request.app.state.settings)
-        screen = Screen("problem.html", context={"problem": found}, status=error.kind.status)
-    response = respond(request, query, screen)
-    if error.retry_after is not None:
-        response.headers["Retry-After"] = str(error.retry_after)
-    return response
+        screen = Screen("problem.html", context={"problem": found})
+    return respond(
+        request,
+        query,
+        replace(screen, status=error.kind.status, retry_after=error.retry_after),
+    )
 
 
 def folding(query: Query, settings: Settings) -> SearchOptions:

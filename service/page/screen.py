@@ -33,6 +33,7 @@ HTMX = {
         {"code": "...", "swap": True, "error": True},
     ],
 }
+STAY = ""
 MODES = (
     ("certified", "Proved", "the best, with a proof that nothing better was missed"),
     ("exact", "Exhaustive", "every single one is compared"),
@@ -44,7 +45,8 @@ MODES = (
 class Screen:
     """What is shown: a template and what it needs.
 
-    `spoken` is announced by screen readers, `url` is the address when it is not the query's own.
+    `spoken` is announced by screen readers, `url` is the address when it is not the query's own;
+    `STAY` leaves it as it is.
     """
 
     template: str
@@ -54,6 +56,7 @@ class Screen:
     url: str | None = None
     status: int = 200
     timing: str | None = None
+    retry_after: int | None = None
 
 
 @cache
@@ -83,9 +86,11 @@ def respond(request: Request, query: Query, screen: Screen) -> Response:
     )
     if fragment:
         headers["Cache-Control"] = "no-store"
-        headers |= _history(request, screen.url or query.url())
+        headers |= _history(request, query.url() if screen.url is None else screen.url)
     else:
         headers["Cache-Control"] = "no-cache"
+    if screen.retry_after is not None:
+        headers["Retry-After"] = str(screen.retry_after)
     if screen.timing is not None:
         headers["Server-Timing"] = screen.timing
     template = _TEMPLATES.get_template("fragment.html" if fragment else "page.html")
@@ -106,7 +111,7 @@ def _history(request: Request, url: str) -> dict[str, str]:
     """Say what becomes of the address: keystrokes refine one entry, all else makes a new one."""
     current = urlsplit(request.headers.get("HX-Current-URL", ""))
     here = f"{current.path}?{current.query}" if current.query else current.path
-    if here == url:
+    if url in (here, STAY):
         return {"HX-Push-Url": "false"}
     if request.headers.get("Hasse-Typing"):
         return {"HX-Replace-Url": url}

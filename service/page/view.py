@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 from urllib.parse import urlencode
@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from models.calibration import Calibration
 from service.errors import ServiceError
 from service.page.scale import Fit, Scale
+from service.questions import JointCaptionHit, JointImageHit
 from service.schemas import (
     ID_MAXIMUM,
     CaptionAnswer,
@@ -83,30 +84,43 @@ class Query:
         """Return the address of the diagram of some words or of a stored image."""
         return replace(self, text=text, image_id=image_id)._address("/page/order", {})
 
-    def of_like(self, plus: str, minus: str) -> str:
-        """Return the address of the pictures like this stored image but for some words."""
-        parts = {"plus": plus, "minus": minus} if minus else {"plus": plus}
-        return self._address("/page/like", parts)
+    def of_together(
+        self,
+        ask: str = "",
+        words: Sequence[str] = (),
+        without: Sequence[str] = (),
+        image_ids: Sequence[int] = (),
+        *,
+        forgotten: bool = False,
+    ) -> str:
+        """Return the address that puts things together, with the same options; asked or only said.
 
-    def of_shared(self, image_ids: Sequence[int]) -> str:
-        """Return the address of what some stored images have in common, with the same options."""
-        images = {"image": ",".join(map(str, image_ids))}
-        return replace(self, text="", image_id=None)._address("/page/shared", images)
+        `forgotten` says that there were pictures which an address cannot hold.
+        """
+        parts = {
+            "ask": [ask] if ask else [],
+            "words": words,
+            "without": without,
+            "image": [str(image_id) for image_id in image_ids],
+            "forgotten": ["yes"] if forgotten else [],
+        }
+        return replace(self, text="", image_id=None)._address("/page/together", parts)
 
     def of_claim(self, hypothesis: str) -> str:
         """Return the address of the verdict on a caption of this stored image."""
-        return self._address("/page/claim", {"hypothesis": hypothesis})
+        return self._address("/page/claim", {"hypothesis": [hypothesis]})
 
-    def _address(self, path: str, parts: dict[str, str]) -> str:
+    def _address(self, path: str, parts: Mapping[str, Sequence[str]]) -> str:
+        fields = [(name, text) for name, texts in parts.items() for text in texts]
         if self.text:
-            parts["q"] = self.text
+            fields.append(("q", self.text))
         elif self.image_id is not None:
-            parts["image"] = str(self.image_id)
+            fields.append(("image", str(self.image_id)))
         if self.k != DEFAULT_SIZE:
-            parts["k"] = str(self.k)
+            fields.append(("k", str(self.k)))
         if self.mode != DEFAULT_MODE:
-            parts["mode"] = self.mode
-        return f"{path}?{urlencode(parts)}" if parts else path
+            fields.append(("mode", self.mode))
+        return f"{path}?{urlencode(fields)}" if fields else path
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +188,22 @@ class Verdict:
     sentence: str
 
 
-def doubt(answer: ImageAnswer | CaptionAnswer, known: Calibration | None, told: str) -> str:
-    """Say that nothing found is likely to be true, where even the best is beyond the threshold.
+def doubt(
+    answer: ImageAnswer | CaptionAnswer, known: Sequence[Calibration | None], told: str
+) -> str:
+    """Say that nothing found is likely to be true, where even the best is beyond a threshold.
 
-    Nothing is said where a model was not calibrated: nobody measured how much is too much.
+    `known` is for each part of the question. Nothing is said where a model was not calibrated:
+    nobody measured how much is too much.
     """
-    if known is None or not answer.hits or answer.hits[0].violation <= known.threshold:
-        return ""
-    return f"{told}. The nearest come first."
+    for best in answer.hits[:1]:
+        violations = [best.violation]
+        if isinstance(best, JointImageHit | JointCaptionHit):
+            violations = best.parts
+        for violation, one in zip(violations, known, strict=True):
+            if one is not None and violation > one.threshold:
+                return f"{told}. The nearest come first."
+    return ""
 
 
 def verdict(facts: SearchFacts, shown: int, thing: str, stages: Stages) -> Verdict:

@@ -7,6 +7,7 @@
   const [search, box, options] = [find("search"), find("q"), find("options")];
   const [upload, picker, answer, drop] = [find("upload"), find("picture"), find("answer"), find("drop")];
   const view = () => answer.querySelector(".view");
+  const shownPicture = () => answer.querySelector("input[name=image][form=search]");
 
   let typing = false; // the last question was typed, so the next keystroke refines it
   let latest = null; // the request whose answer is awaited
@@ -35,16 +36,19 @@
     }
   }
 
-  // Where a picture can be added, one that is dropped or pasted is to be added.
-  function takePicture(files) {
-    const field = find("added-picture") ?? picker;
-    field.files = files;
+  // Where pictures can be added or put together, those that are dropped or pasted go there.
+  function takePictures(files) {
+    const together = find("pictures");
+    const field = together ?? find("added-picture") ?? picker;
+    const carried = new DataTransfer();
+    for (const file of [...(together?.files ?? []), ...files]) carried.items.add(file);
+    field.files = carried.files;
     field.dispatchEvent(new Event("change", { bubbles: true }));
   }
 
   function goHome() {
     box.value = "";
-    answer.querySelector("input[name=image]")?.remove();
+    shownPicture()?.remove();
     htmx.trigger(search, "submit");
     box.focus();
   }
@@ -65,6 +69,8 @@
     const key = find("key"); // remembered until the tab is closed, and nowhere but here
     if (key) key.value ||= sessionStorage.getItem("hasse-key") ?? "";
     const brought = shown.querySelector("#claim"); // asks about the picture in the picker
+    const together = find("pictures");
+    if (together && picker.files.length) takePictures(picker.files);
     if (!brought) forgetPicture();
     centre();
     if (document.activeElement === document.body) shown.querySelector("h1")?.focus({ preventScroll: true });
@@ -125,8 +131,11 @@
 
   options.addEventListener("change", ({ target }) => {
     if (target.name in upload.elements) upload.elements[target.name].value = search.elements[target.name].value;
-    if (picker.files.length) htmx.trigger(upload, "submit");
-    else if (box.value.trim() || answer.querySelector("input[name=image]")) htmx.trigger(search, "submit");
+    const together = find("together");
+    if (together) together.elements[target.name].value = search.elements[target.name].value;
+    if (together && find("found").querySelector(".proof")) htmx.trigger(together, "submit");
+    else if (picker.files.length) htmx.trigger(upload, "submit");
+    else if (box.value.trim() || shownPicture()) htmx.trigger(search, "submit");
   });
   document.addEventListener("click", ({ target }) => {
     if (!options.contains(target)) options.open = false;
@@ -148,6 +157,14 @@
     preview.src = URL.createObjectURL(file);
     upload.querySelector(".choose").prepend(preview);
   }, true);
+
+  answer.addEventListener("change", ({ target }) => {
+    if (target.id !== "pictures") return;
+    const size = [...target.files].reduce((sum, file) => sum + file.size, 0);
+    const limit = Number(find("together").dataset.limit);
+    target.setCustomValidity(size > limit ? `Together at most ${Math.floor(limit / 1e6)} MB can be sent. Smaller copies will do.` : "");
+    target.reportValidity();
+  });
 
   // Arrows go along the diagram: up and down to the nearest of the next row, sideways within one.
   function step(node, key) {
@@ -213,11 +230,11 @@
     event.preventDefault();
     depth = 0;
     drop.hidden = true;
-    if (event.dataTransfer.files.length) takePicture(event.dataTransfer.files);
+    if (event.dataTransfer.files.length) takePictures(event.dataTransfer.files);
   });
   document.addEventListener("paste", (event) => {
     if (!event.clipboardData?.files.length) return;
     event.preventDefault();
-    takePicture(event.clipboardData.files);
+    takePictures(event.clipboardData.files);
   });
 })();

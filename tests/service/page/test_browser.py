@@ -330,8 +330,9 @@ def test_motion_stops_where_it_is_not_wanted(page: Page) -> None:
         "/page/picture",
         "/page/order?image=1003",
         "/page/claim?image=1003&hypothesis=a+dog",
-        "/page/like?image=1003&plus=a+dog",
-        "/page/shared?image=1003,1004,1005",
+        "/page/together",
+        "/page/together?ask=like&image=1003&words=a+dog",
+        "/page/together?ask=common&image=1003&image=1004&image=1005",
     ],
 )
 def test_a_phone_never_scrolls_sideways(page: Page, url: str, view: str) -> None:
@@ -466,19 +467,77 @@ def test_a_picture_leads_to_more_like_it_but_for_some_words(page: Page, url: str
     page.get_by_label("without", exact=True).fill("a dog")
     page.get_by_role("button", name="Find").click()
     expect(page.locator(".card")).to_have_count(11)
-    assert address(page) == "/page/like?plus=a+cat&minus=a+dog&image=1003"
-    expect(page.get_by_label("with", exact=True)).to_have_value("a cat")
-    page.locator(".model").click()
+    assert address(page) == "/page/together?ask=like&words=a+cat&without=a+dog&image=1003"
+    expect(page.get_by_label("Words", exact=True)).to_have_value("a cat")
+    page.locator(".compared a").click()
     expect(page.locator("h1")).to_have_text("True of this picture")
+
+
+def test_an_answer_is_seen_at_once_on_a_phone_too(page: Page, url: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    for _ in range(2):  # by a link, then by the form below which the answer stands
+        if page.locator("#together").count():
+            page.get_by_role("button", name="Find", exact=True).click()
+        else:
+            page.goto(f"{url}/?image=1003")
+            page.get_by_label("with", exact=True).fill("a cat")
+            page.get_by_role("button", name="Find").click()
+        expect(page.locator("h1")).to_contain_text("a cat")
+        expect(page.locator("h1")).to_be_in_viewport()
 
 
 def test_what_the_first_pictures_share_is_one_click_away(page: Page) -> None:
     page.fill("#q", "a dog")
     link = page.get_by_role("link", name="What do the first pictures share?")
     link.click()
-    expect(page.locator("h1")).to_have_text("True of all 3 pictures")
+    expect(page.locator("h1")).to_have_text("What it all has in common")
     expect(page.locator(".compared img")).to_have_count(3)
     expect(page.locator(".lines .caption").first).to_be_visible()
+
+
+def test_pictures_of_ones_own_are_put_together_with_words_and_the_collection(page: Page) -> None:
+    page.set_input_files("#picture", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
+    page.get_by_role("link", name="Put it together").click()
+    expect(page.locator("h1")).to_have_text("Put things together")
+    chosen = "document.getElementById('pictures').files.length"
+    assert page.evaluate(chosen) == 1
+    offer(page, "ClipboardEvent", "paste", png(4))
+    assert page.evaluate(chosen) == 2
+    page.get_by_label("Words to find pictures to tick").fill("a dog")
+    page.keyboard.press("Enter")
+    page.locator("#pick input[type=checkbox]").nth(1).check()
+    page.get_by_label("Words", exact=True).fill("a red animal\na cat")
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.locator("h1")).to_contain_text("Pictures with all of it")
+    expect(page.locator(".compared img")).to_have_count(3)
+    expect(page.locator(".card")).to_have_count(12)
+    expect(page.get_by_role("status")).to_contain_text("proved exact")
+    page.get_by_label("What it all has in common").check()
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.locator(".lines .caption").first).to_be_visible()
+    expect(page.locator(".compared img")).to_have_count(3)
+    page.locator("#options summary").click()
+    page.get_by_label("Exhaustive").check()
+    expect(page.locator(".proof")).to_contain_text("every one compared")
+
+
+def test_what_cannot_be_put_together_is_said_and_the_form_stays(page: Page, url: str) -> None:
+    page.goto(f"{url}/page/together")
+    expect(page.get_by_label("Without", exact=True)).to_be_hidden()
+    page.get_by_label("Pictures like one").check()
+    page.get_by_label("Without", exact=True).fill("a dog")
+    page.set_input_files("#pictures", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("Say what takes the place")
+    expect(page.get_by_label("Without", exact=True)).to_have_value("a dog")
+    page.get_by_label("Words", exact=True).fill("a cat")
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.locator(".card")).to_have_count(12)
+    page.set_input_files(
+        "#pictures", {"name": "b.png", "mimeType": "image/png", "buffer": b"not a picture"}
+    )
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("b.png: That is not a picture")
 
 
 def test_arrows_walk_the_diagram(page: Page, url: str) -> None:
@@ -508,6 +567,15 @@ def test_everything_works_without_scripts(chromium: Browser, url: str) -> None:
     page.get_by_role("button", name="Search by this picture").click()
     expect(page.locator("h1")).to_have_text("True of this picture")
     expect(page.locator(".origin")).to_have_text("Your picture was read, not kept.")
+    page.get_by_role("link", name="Put it together").click()
+    page.get_by_label("Words to find pictures to tick").fill("a dog")
+    page.get_by_role("button", name="Find some to tick").click()
+    page.locator("#pick input[type=checkbox]").first.check()
+    page.get_by_label("Words", exact=True).fill("a cat")
+    page.set_input_files("#pictures", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.locator(".compared img")).to_have_count(2)
+    expect(page.locator(".card")).to_have_count(12)
     context.close()
 
 

@@ -40,13 +40,6 @@ def test_a_claim_is_answered_with_a_verdict_and_can_be_asked_again(client: Clien
         ("/page/order?image=7", 404),
         ("/page/claim?image=1003", 422),
         ("/page/claim?image=x&hypothesis=a", 404),
-        ("/page/like?image=1003", 422),
-        ("/page/like?image=1003&minus=a+dog", 422),
-        ("/page/like?image=7&plus=a+dog", 404),
-        ("/page/shared?image=1003", 422),
-        ("/page/shared?image=1003,1003", 422),
-        ("/page/shared?image=1003,7", 404),
-        ("/page/shared?image=" + ",".join(map(str, range(40))), 422),
         ("/?q=" + "+%2B+".join(["a"] * 20), 422),
     ],
 )
@@ -88,28 +81,6 @@ def test_a_claim_that_cannot_be_judged_is_answered_in_words(
     assert 'data-view="problem"' in response.text
 
 
-def test_more_like_a_picture_but_for_some_words_is_what_the_api_finds(client: Client) -> None:
-    page = client.get("/page/like?image=1003&plus=a+cat&minus=a+dog&k=5").text
-    asked = {"like": 1003, "plus": ["a cat"], "minus": ["a dog"], "k": 5}
-    found = client.post("/search/like", json=asked).json()
-    shown = re.findall(r'class="shot" href="/\?image=(\d+)', page)
-    assert shown == [str(hit["image_id"]) for hit in found["hits"]]
-    assert 'name="plus" required value="a cat"' in page
-    assert 'action="/page/like"' in client.get("/?image=1003").text
-
-
-def test_what_the_first_pictures_share_is_a_step_from_their_search(client: Client) -> None:
-    step = re.search(r'href="(/page/shared[^"]+)"', client.get("/?q=a+dog&k=12").text)
-    assert step is not None
-    page = client.get(step[1].replace("&amp;", "&"))
-    hits = client.post("/search/images", json={"caption": "a dog", "k": 3}).json()["hits"]
-    asked = {"common": [hit["image_id"] for hit in hits], "k": 96}
-    best = client.post("/search/common", json=asked).json()["hits"][0]
-    assert "True of all 3 pictures" in said(page)
-    lines = re.findall(r'class="caption" href="[^"]+">([^<]+)<', page.text)
-    assert lines[0] == best["caption"]
-
-
 @pytest.mark.parametrize(("threshold", "is_said"), [(0.0, True), (1.0, False)])
 def test_no_good_match_is_said_where_even_the_best_is_beyond_the_threshold(
     client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float, is_said: bool
@@ -120,7 +91,15 @@ def test_no_good_match_is_said_where_even_the_best_is_beyond_the_threshold(
     for path, words in (
         ("/?q=a+red+animal", "This is not likely to be true of any picture here."),
         ("/?image=1003", "No caption here is likely to be true of it."),
-        ("/page/shared?image=1003,1004", "No caption here is likely to be true of them all."),
+        ("/?q=a+red+animal+%2B+a+dog", "This is not likely to be true of any picture here."),
+        (
+            "/page/together?ask=all_of&image=1003&words=a+dog",
+            "It is not likely that any picture here has it all.",
+        ),
+        (
+            "/page/together?ask=common&image=1003&image=1004",
+            "No caption here is likely to be true of it all.",
+        ),
     ):
         assert (f"{words} The nearest come first." in said(client.get(path))) is is_said
 

@@ -205,8 +205,8 @@ def test_the_address_after_an_upload_explains_itself_later(client: Client) -> No
     [
         ({"image": "5"}, 404, "That picture is not here"),
         ({"image": "dog"}, 404, "That picture is not here"),
-        ({"q": "dog " * 101}, 422, "Caption: more than 100 words."),
-        ({"q": "d" * 2001}, 422, "Caption: more than 2,000 characters."),
+        ({"q": "dog " * 101}, 422, "That cannot be asked More than 100 words."),
+        ({"q": "d" * 2001}, 422, "That cannot be asked More than 2,000 characters."),
     ],
 )
 def test_errors_are_pages_with_their_status(
@@ -224,7 +224,7 @@ def test_errors_are_pages_with_their_status(
         (b"hello", 415, "That is not a picture Hasse can read"),
         (b"", 415, "That is not a picture Hasse can read"),
         (png()[:400], 422, "That picture is damaged"),
-        (b"x" * 70_000, 413, "At most 0.05 MB can be sent."),
+        (b"x" * 70_000, 413, "At most 0.05 MB can be sent at a time."),
     ],
 )
 def test_a_file_that_cannot_be_read_is_answered_kindly(
