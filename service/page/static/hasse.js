@@ -120,10 +120,21 @@
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
     if (detail.target === answer) settle(detail.requestConfig?.elt === search);
   });
+  // What was typed and ticked is kept with the page that is come back to; files cannot be.
+  document.addEventListener("htmx:beforeHistorySave", () => {
+    for (const field of find("together")?.elements ?? []) {
+      if (field.type === "textarea") field.textContent = field.value;
+      else if (field.type === "checkbox" || field.type === "radio") field.toggleAttribute("checked", field.checked);
+      else if (field.id === "find") field.setAttribute("value", field.value);
+    }
+  });
   document.addEventListener("htmx:historyRestore", () => {
     typing = false;
     setBusy(false);
     settle(false);
+    if (find("pictures") && find("found").querySelector("img[src^='data:']")) {
+      find("pictures-hint").textContent = "Choose your pictures once more: this page forgot them.";
+    }
   });
   centre();
   if (find("key")) find("key").value = sessionStorage.getItem("hasse-key") ?? "";

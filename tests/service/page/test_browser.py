@@ -521,6 +521,24 @@ def test_pictures_of_ones_own_are_put_together_with_words_and_the_collection(pag
     expect(page.locator(".proof")).to_contain_text("every one compared")
 
 
+def test_what_was_put_together_is_there_when_one_comes_back(page: Page, url: str) -> None:
+    page.goto(f"{url}/page/together?image=1003&image=1004")
+    page.set_input_files("#pictures", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
+    page.get_by_label("Words", exact=True).fill("a red animal")
+    page.locator("#pick input[type=checkbox]").first.uncheck()
+    page.get_by_role("button", name="Find", exact=True).click()
+    page.locator(".card .shot").first.click()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    page.go_back()
+    expect(page.locator(".compared img")).to_have_count(2)
+    expect(page.get_by_label("Words", exact=True)).to_have_value("a red animal")
+    expect(page.locator("#pick :checked")).to_have_count(1)
+    expect(page.locator("#pictures-hint")).to_contain_text("once more")
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("Choose your pictures once more")
+    expect(page.get_by_label("Words", exact=True)).to_have_value("a red animal")
+
+
 def test_what_cannot_be_put_together_is_said_and_the_form_stays(page: Page, url: str) -> None:
     page.goto(f"{url}/page/together")
     expect(page.get_by_label("Without", exact=True)).to_be_hidden()
