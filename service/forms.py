@@ -88,7 +88,7 @@ class Form:
 
     def _on_part_begin(self) -> None:
         if len(self._parts) == _PARTS:
-            raise FormError("the form has too many fields")
+            raise FormError(f"the form has more than {_PARTS} fields")
         self._parts.append(Part())
         self._disposition = ""
 

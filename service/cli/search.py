@@ -119,12 +119,12 @@ def _question(
     query: str | None, all_of: list[str], common: list[str], plus: list[str], minus: list[str]
 ) -> Question:
     """Return what is asked, or say what was mixed up."""
+    if minus and not plus:
+        raise Mistake("--minus needs --plus: say what takes the place of what you take out")
     if sum(map(bool, (query is not None, all_of, common))) != 1:
         raise Mistake("ask one thing: TEXT_OR_PICTURE, --all-of PART ..., or --common PART ...")
     if len(max(all_of, common, plus, minus, key=len)) > _PARTS_MAXIMUM:
         raise Mistake(f"at most {_PARTS_MAXIMUM} parts can be given")
-    if minus and not plus:
-        raise Mistake("--minus needs --plus: say what takes the place of what you take out")
     if plus and query is None:
         raise Mistake("--plus needs TEXT_OR_PICTURE: say what the images should be like")
 
