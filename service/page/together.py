@@ -18,6 +18,7 @@ from service.errors import ServiceError, invalid
 from service.page import view
 from service.page.problems import trouble
 from service.page.router import brought, folding, sampled, stored
+from service.page.scale import Scale
 from service.page.screen import STAY, Screen, respond
 from service.page.view import Picture, Query
 from service.questions import PARTS_MAXIMUM, CommonAnswer
@@ -113,7 +114,7 @@ class Offer:
 class Found:
     """An answer: the pictures it is about, and what was found."""
 
-    about: tuple[Picture, ...]
+    about: list[Picture]
     cards: list[view.Card]
     lines: list[view.Line]
     verdict: view.Verdict
@@ -149,7 +150,7 @@ async def _shown(
     query, question = Query(), Question()
     offers: list[Offer] = []
     found, fault, error = None, "", None
-    url = ""
+    url = STAY
     try:
         engine = readiness.require_engine()
         brought_ones, texts = await sent()
@@ -162,7 +163,9 @@ async def _shown(
             if question.is_forgotten:
                 fault = _FORGOTTEN
             elif question.ask and not question.is_finding:
-                found = await _found(request, engine, query, question, brought_ones)
+                scale = (await sampled(request, engine)).scale
+                ticked = [offer.picture for offer in offers]
+                found = await _found(engine, query, question, brought_ones, ticked, scale)
     except ServiceError as raised:
         error = raised
         request.scope["hasse.reason"] = error.reason
@@ -191,7 +194,7 @@ async def _offers(engine: Engine, question: Question, query: Query) -> list[Offe
     ticked = []
     for image_id in question.image_ids:
         record = await engine.image(image_id)
-        ticked.append(Offer(stored(record, query.about(str(image_id))), is_ticked=True))
+        ticked.append(Offer(stored(record, replace(query, image_id=image_id)), is_ticked=True))
     if not (question.find and question.is_finding):
         return ticked
     options = SearchOptions(k=_OFFERED + len(ticked))
@@ -213,22 +216,19 @@ async def _offers(engine: Engine, question: Question, query: Query) -> list[Offe
 
 
 async def _found(
-    request: Request,
     engine: Engine,
     query: Query,
     question: Question,
     brought_ones: Sequence[Brought],
+    ticked: Sequence[Picture],
+    scale: Scale,
 ) -> Found:
     stages = Stages()
-    question.check(len(brought_ones) + len(question.image_ids))
-    about = [await _preview(engine, one) for one in brought_ones]
-    for image_id in question.image_ids:
-        about.append(stored(await engine.image(image_id), query.about(str(image_id))))
-    pictures: list[lattice.Part] = [one.content for one in brought_ones]
-    pictures += question.image_ids
+    question.check(len(brought_ones) + len(ticked))
+    about = [*[await _preview(engine, one) for one in brought_ones], *ticked]
+    pictures: list[lattice.Part] = [*[one.content for one in brought_ones], *question.image_ids]
     options = SearchOptions(k=query.k, mode=query.mode)
     known = engine.checkpoint.calibration
-    scale = (await sampled(request, engine)).scale
     cards: list[view.Card] = []
     lines: list[view.Line] = []
     each: list[Calibration | None]
@@ -252,7 +252,7 @@ async def _found(
         each = [*[None] * len(pictures), *[known.image] * len(question.words)]
         doubt = view.doubt(answer, each, "It is not likely that any picture here has it all")
     return Found(
-        about=tuple(about),
+        about=about,
         cards=cards,
         lines=lines,
         verdict=view.verdict(answer, len(cards) + len(lines), thing, stages),
