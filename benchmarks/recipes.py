@@ -50,10 +50,10 @@ class Recipe:
 
 
 # The paper's recipe, and one change after the other up to the preset hasse.
-FALLING: dict[str, Any] = {"schedule": "cosine", "epochs": 32, "patience": 32}
+FALLING: dict[str, Any] = {"schedule": "cosine", "epochs": 72, "patience": 72}
 RECIPES: Mapping[str, Recipe] = {
     "order": Recipe("the paper's", "order", {}),
-    "falling": Recipe("+ a rate that falls to zero over 32 epochs", "order", FALLING),
+    "falling": Recipe("+ a rate that falls to zero over 72 epochs", "order", FALLING),
     "views": Recipe("+ features of random cuts", "order", FALLING | {"views": True}),
     "join": Recipe(
         "+ the join of all states of a caption, 5 % of words unknown",
