@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -58,6 +58,14 @@ class Refusal:
 Refuse = Callable[[bytes, bytes], Refusal | None]
 
 
+class Notice(NamedTuple):
+    """What all are told who are refused for one reason; only the id of the request differs."""
+
+    head: bytes
+    before: bytes  # the body up to the id of the request
+    after: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Keeper:
     """What all connections of one service share.
@@ -73,6 +81,22 @@ class Keeper:
     record: Record
     pace: Pace
     stopping: Callable[[], bool]
+    _notices: dict[tuple[str, int | None], Notice] = field(default_factory=dict)
+
+    def notice(self, error: ServiceError) -> Notice:
+        """Return what an error is answered with; it is put together once."""
+        said = (error.detail, error.retry_after)
+        if said not in self._notices:
+            self._notices[said] = _notice(error)
+        return self._notices[said]
+
+
+def _notice(error: ServiceError) -> Notice:
+    head = STATUS_LINE[error.kind.status] + _HEAD
+    if error.retry_after is not None:
+        head += b"retry-after: %d\r\n" % error.retry_after
+    before, name, after = problem_body(error, "").partition(b'"request_id": "')
+    return Notice(head, before + name, after)
 
 
 class Door(HttpToolsProtocol):
@@ -82,11 +106,17 @@ class Door(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
-        self._refused = False  # the request that is being received
+        self._refused = False  # the request that is being received, until it is whole
         self._last = False  # the connection ends with it
         self._asked_to_wait = 0
         self._waiting: asyncio.TimerHandle | None = None
         self._discarding: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what came; who was refused has so long to send the rest of a body."""
+        super().data_received(data)
+        if self._refused and self._discarding is None:
+            self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
 
     def on_headers_complete(self) -> None:
         """Refuse the request, or let it in."""
@@ -108,6 +138,7 @@ class Door(HttpToolsProtocol):
         if not self._refused:
             super().on_message_complete()
             return
+        self._refused = False
         self._stop_discarding()
         if self._last:
             self.transport.close()
@@ -143,23 +174,18 @@ class Door(HttpToolsProtocol):
         )
         self._asked_to_wait = error.retry_after or 0
         request_id = request_id_of(self.headers)
-        body = problem_body(error, request_id)
-        head = [STATUS_LINE[error.kind.status]]
+        notice = self.keeper.notice(error)
+        head = [notice.head]
         head += [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
-        head.append(_HEAD)
-        if error.retry_after is not None:
-            head.append(b"retry-after: %d\r\n" % error.retry_after)
         if self._last:
             head.append(b"connection: close\r\n")
-        head.append(
-            b"x-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (request_id.encode(), len(body))
-        )
-        self.transport.write(b"".join([*head, body]))
+        sent_id = request_id.encode()
+        length = len(notice.before) + len(sent_id) + len(notice.after)
+        head.append(b"x-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (sent_id, length))
+        self.transport.write(b"".join((*head, notice.before, sent_id, notice.after)))
         self.server_state.total_requests += 1
         if self.expect_100_continue:
             self.transport.close()  # who waits to be told to go on will not send a body now
-        else:
-            self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
         path = self.url.partition(b"?")[0].decode("ascii", "replace")
         self.keeper.record(
             request_id,

@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from contextlib import nullcontext
+from functools import lru_cache
 from typing import Any, Literal, TextIO
 
 LOGGER = logging.getLogger("hasse")
@@ -25,6 +26,8 @@ def configure(
     LOGGER.addHandler(handler)
     LOGGER.setLevel(level.upper())
     LOGGER.propagate = False
+    # Facts that no line shows, and that would be found out for each.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
 def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
@@ -102,8 +105,12 @@ class TextFormatter(logging.Formatter):
 
 
 def _clock(record: logging.LogRecord) -> str:
-    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-    return f"{seconds}.{int(record.msecs):03d}Z"
+    return f"{_second(int(record.created))}.{int(record.msecs):03d}Z"
+
+
+@lru_cache(maxsize=1)  # there may be thousands of lines in a second
+def _second(since_1970: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since_1970))
 
 
 def _plain(value: Any) -> str:
