@@ -21,6 +21,7 @@ from service.schemas import SearchOptions, UploadFields
 from service.settings import Settings
 
 Model = TypeVar("Model", bound=BaseModel)
+Other = TypeVar("Other", bound=BaseModel)
 
 # What a form has around its file: names, options, boundaries.
 FORM_ROOM = 64 * 1024
@@ -128,6 +129,14 @@ class Bodies:
             return model.model_validate(values)
         except ValidationError as error:
             raise invalid_fields(error) from None
+
+    async def json_or_form(
+        self, request: Request, model: type[Model], form: type[Other], repeated: Collection[str]
+    ) -> Model | Other:
+        """Read a multipart form as `form` and anything else as JSON; see `form` and `json`."""
+        if media_type(request) == "multipart/form-data":
+            return await self.form(request, form, repeated)
+        return await self.json(request, model)
 
     async def upload_form(self, request: Request) -> Upload:
         """Read a multipart form: the file field `image` and what comes with a new picture.

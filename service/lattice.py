@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,13 +25,11 @@ from service.questions import (
     Entailments,
     JointCaptionHit,
     JointImageHit,
+    Part,
 )
 from service.schemas import K_MAXIMUM, ImageAnswer, SearchOptions
 from service.searching import Found
 from service.timing import Stages
-
-# A caption, the id of a stored image, or the bytes of a picture.
-Part: TypeAlias = str | int | bytes
 
 
 async def all_of(

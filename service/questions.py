@@ -3,7 +3,7 @@ whether one thing follows from another. Requests and answers, with their bounds.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -24,9 +24,10 @@ from service.schemas import (
 PARTS_MAXIMUM = 16
 PAIRS_MAXIMUM = 64
 
-# In JSON a text is a caption and a number an image of the collection; forms also carry files.
-Part = CaptionText | ImageId
-Parts = Annotated[list[Part], Field(min_length=1, max_length=PARTS_MAXIMUM)]
+# A caption, the id of an image of the collection, or the bytes of a picture, which JSON has not.
+Part: TypeAlias = str | int | bytes
+JsonPart = CaptionText | ImageId
+Parts = Annotated[list[JsonPart], Field(min_length=1, max_length=PARTS_MAXIMUM)]
 
 _PART = "A text is a caption, a number the id of an image of the collection."
 
@@ -60,12 +61,20 @@ class AllOfQuery(JointQuery):
 
     all_of: Parts = Field(description=f"The parts. {_PART}")
 
+    def parts(self) -> list[Part]:
+        """Return the parts in their order."""
+        return [*self.all_of]
+
 
 class AllOfForm(JointQuery):
     """Which images have all that a picture has, and more? The fields of a multipart form."""
 
     image: Picture
     all_of: Captions = Field(default=[], description="Other parts; the field may be repeated.")
+
+    def parts(self) -> list[Part]:
+        """Return the parts in their order."""
+        return [self.image, *self.all_of]
 
 
 class CommonQuery(JointQuery):
@@ -75,12 +84,20 @@ class CommonQuery(JointQuery):
 
     common: Parts = Field(description=f"The parts. {_PART}")
 
+    def parts(self) -> list[Part]:
+        """Return the parts in their order."""
+        return [*self.common]
+
 
 class CommonForm(JointQuery):
     """Which captions are true of a picture and of more? The fields of a multipart form."""
 
     image: Picture
     common: Captions = Field(default=[], description="Other parts; the field may be repeated.")
+
+    def parts(self) -> list[Part]:
+        """Return the parts in their order."""
+        return [self.image, *self.common]
 
 
 class LikeQuery(JointQuery):
@@ -94,11 +111,16 @@ class LikeQuery(JointQuery):
         }
     )
 
-    like: Part = Field(description=f"What to start from. {_PART} Not among the hits itself.")
+    like: JsonPart = Field(description=f"What to start from. {_PART} Not among the hits itself.")
     plus: Parts = Field(description=f"What to put in. {_PART}")
-    minus: list[Part] = Field(
+    minus: list[JsonPart] = Field(
         default=[], max_length=PARTS_MAXIMUM, description=f"What to take out. {_PART}"
     )
+
+    @property
+    def start(self) -> Part:
+        """What to start from."""
+        return self.like
 
     @model_validator(mode="before")
     @classmethod
@@ -116,6 +138,11 @@ class LikeForm(JointQuery):
     image: Picture
     plus: Captions = Field(min_length=1, description="What to put in; may be repeated.")
     minus: Captions = Field(default=[], description="What to take out; may be repeated.")
+
+    @property
+    def start(self) -> Part:
+        """What to start from."""
+        return self.image
 
 
 class JointImageHit(ImageHit):
@@ -152,8 +179,12 @@ class Pair(Request):
         }
     )
 
-    premise: Part = Field(description=f"What is given. {_PART}")
+    premise: JsonPart = Field(description=f"What is given. {_PART}")
     hypothesis: CaptionText = Field(description="The caption that may be true of it.")
+
+    def pair(self) -> tuple[Part, str]:
+        """Return premise and hypothesis."""
+        return self.premise, self.hypothesis
 
 
 class PairsQuery(Request):
@@ -180,6 +211,10 @@ class PictureClaim(Request):
 
     image: Picture
     hypothesis: CaptionText = Field(description="The caption that may be true of the picture.")
+
+    def pair(self) -> tuple[Part, str]:
+        """Return premise and hypothesis."""
+        return self.image, self.hypothesis
 
 
 class Entailment(Answer):

@@ -12,8 +12,7 @@ from service.cli.options import Json, ServiceDevice, ServiceIndex, ServiceModel
 from service.cli.search import part
 
 if TYPE_CHECKING:
-    from service.lattice import Part
-    from service.questions import Entailment
+    from service.questions import Entailment, Part
     from service.settings import Settings
 
 

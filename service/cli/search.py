@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from service.engine import Engine
-    from service.lattice import Part
+    from service.questions import Part
     from service.schemas import (
         CaptionAnswer,
         CaptionHit,

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from service import diagram, lattice
-from service.bodies import media_type
 from service.departure import until_client_leaves
 from service.questions import (
     AllOfAnswer,
@@ -27,36 +26,18 @@ from service.questions import (
     PictureClaim,
 )
 from service.routes.context import BodiesHere, EngineHere, Id
-from service.routes.operation import answered, takes, timed
+from service.routes.operation import OF_PICTURES, REASONS, answered, takes, timed
 from service.schemas import CaptionText, ImageAnswer
 from service.timing import Stages
 
 router = APIRouter(tags=["lattice"])
-
-_REASONS = (
-    "malformed",
-    "unauthorized",
-    "not_found",
-    "quota",
-    "body_timeout",
-    "body_too_large",
-    "wrong_media_type",
-    "invalid",
-    "busy",
-    "client_gone",
-    "encoding_failed",
-    "not_ready",
-    "catalog_unreachable",
-    "late",
-)
-_OF_PICTURES = ("too_many_pixels", "not_a_picture", "damaged_picture")
 
 
 @router.post(
     "/search/all_of",
     summary="Find the images that several things are true of at once",
     response_model=AllOfAnswer,
-    responses=timed("The images, the best first", *_REASONS, *_OF_PICTURES),
+    responses=timed("The images, the best first", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=AllOfQuery, form=AllOfForm),
 )
 async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
@@ -68,16 +49,9 @@ async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere
     form for a picture of your own; it is the first part.
     """
     stages = Stages()
-    parts: list[lattice.Part]
-    query: AllOfForm | AllOfQuery
-    if _is_form(request):
-        query = await bodies.form(request, AllOfForm, ["all_of"])
-        parts = [query.image, *query.all_of]
-    else:
-        query = await bodies.json(request, AllOfQuery)
-        parts = list(query.all_of)
+    query = await bodies.json_or_form(request, AllOfQuery, AllOfForm, ["all_of"])
     async with until_client_leaves(request):
-        answer = await lattice.all_of(engine, parts, query.options(), stages)
+        answer = await lattice.all_of(engine, query.parts(), query.options(), stages)
     return answered(answer, stages)
 
 
@@ -85,7 +59,7 @@ async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere
     "/search/common",
     summary="Find the captions that are true of several things at once",
     response_model=CommonAnswer,
-    responses=timed("The captions, the best first", *_REASONS, *_OF_PICTURES),
+    responses=timed("The captions, the best first", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=CommonQuery, form=CommonForm),
 )
 async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
@@ -94,16 +68,9 @@ async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere
     Send a form for a picture of your own; it is the first part.
     """
     stages = Stages()
-    parts: list[lattice.Part]
-    query: CommonForm | CommonQuery
-    if _is_form(request):
-        query = await bodies.form(request, CommonForm, ["common"])
-        parts = [query.image, *query.common]
-    else:
-        query = await bodies.json(request, CommonQuery)
-        parts = list(query.common)
+    query = await bodies.json_or_form(request, CommonQuery, CommonForm, ["common"])
     async with until_client_leaves(request):
-        answer = await lattice.common(engine, parts, query.options(), stages)
+        answer = await lattice.common(engine, query.parts(), query.options(), stages)
     return answered(answer, stages)
 
 
@@ -111,7 +78,7 @@ async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere
     "/search/like",
     summary="Find images like one, with something exchanged",
     response_model=ImageAnswer,
-    responses=timed("The images, the best first", *_REASONS, *_OF_PICTURES),
+    responses=timed("The images, the best first", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=LikeQuery, form=LikeForm),
 )
 async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
@@ -122,16 +89,11 @@ async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) 
     form to start from a picture of your own.
     """
     stages = Stages()
-    start: lattice.Part
-    query: LikeForm | LikeQuery
-    if _is_form(request):
-        query = await bodies.form(request, LikeForm, ["plus", "minus"])
-        start = query.image
-    else:
-        query = await bodies.json(request, LikeQuery)
-        start = query.like
+    query = await bodies.json_or_form(request, LikeQuery, LikeForm, ["plus", "minus"])
     async with until_client_leaves(request):
-        answer = await lattice.like(engine, start, query.plus, query.minus, query.options(), stages)
+        answer = await lattice.like(
+            engine, query.start, query.plus, query.minus, query.options(), stages
+        )
     return answered(answer, stages)
 
 
@@ -139,7 +101,7 @@ async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) 
     "/entails",
     summary="Tell whether a caption is true of an image or follows from a caption",
     response_model=Entailment,
-    responses=timed("What the model holds of it", *_REASONS, *_OF_PICTURES),
+    responses=timed("What the model holds of it", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=Pair, form=PictureClaim),
 )
 async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
@@ -148,15 +110,9 @@ async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> R
     Send JSON for a caption or an image of the collection, a form for a picture of your own.
     """
     stages = Stages()
-    pair: tuple[lattice.Part, str]
-    if _is_form(request):
-        claim = await bodies.form(request, PictureClaim, [])
-        pair = (claim.image, claim.hypothesis)
-    else:
-        asked = await bodies.json(request, Pair)
-        pair = (asked.premise, asked.hypothesis)
+    asked = await bodies.json_or_form(request, Pair, PictureClaim, [])
     async with until_client_leaves(request):
-        (answer,) = (await lattice.entails(engine, [pair], stages)).answers
+        (answer,) = (await lattice.entails(engine, [asked.pair()], stages)).answers
     return answered(answer, stages)
 
 
@@ -164,16 +120,15 @@ async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> R
     "/entails/batch",
     summary="Tell of several pairs whether one follows from the other",
     response_model=Entailments,
-    responses=timed("An answer for each pair", *_REASONS),
+    responses=timed("An answer for each pair", *REASONS, "not_found"),
     openapi_extra=takes(json=PairsQuery),
 )
 async def entails_batch(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Answer up to 64 pairs together."""
     stages = Stages()
     query = await bodies.json(request, PairsQuery)
-    pairs = [(pair.premise, pair.hypothesis) for pair in query.pairs]
     async with until_client_leaves(request):
-        answer = await lattice.entails(engine, pairs, stages)
+        answer = await lattice.entails(engine, [pair.pair() for pair in query.pairs], stages)
     return answered(answer, stages)
 
 
@@ -181,7 +136,7 @@ async def entails_batch(request: Request, engine: EngineHere, bodies: BodiesHere
     "/diagram",
     summary="Draw the Hasse diagram of a caption",
     response_model=Diagram,
-    responses=timed("The diagram", *_REASONS),
+    responses=timed("The diagram", *REASONS, "not_found"),
 )
 async def caption_diagram(
     request: Request,
@@ -199,7 +154,7 @@ async def caption_diagram(
     "/images/{image_id}/diagram",
     summary="Draw the Hasse diagram of an image",
     response_model=Diagram,
-    responses=timed("The diagram", *_REASONS),
+    responses=timed("The diagram", *REASONS, "not_found"),
 )
 async def image_diagram(request: Request, engine: EngineHere, image_id: Id) -> Response:
     """Return the captions that are true of an image, the particular below the general."""
@@ -207,7 +162,3 @@ async def image_diagram(request: Request, engine: EngineHere, image_id: Id) -> R
     async with until_client_leaves(request):
         answer = await diagram.of_image(engine, image_id, stages)
     return answered(answer, stages)
-
-
-def _is_form(request: Request) -> bool:
-    return media_type(request) == "multipart/form-data"

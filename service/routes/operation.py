@@ -17,6 +17,24 @@ _TIMING = {
     }
 }
 
+# What a search may be refused with, in the words of `service.errors`.
+REASONS = (
+    "malformed",
+    "unauthorized",
+    "quota",
+    "body_timeout",
+    "body_too_large",
+    "wrong_media_type",
+    "invalid",
+    "busy",
+    "client_gone",
+    "encoding_failed",
+    "not_ready",
+    "catalog_unreachable",
+    "late",
+)
+OF_PICTURES = ("too_many_pixels", "not_a_picture", "damaged_picture")
+
 
 def timed(description: str, *reasons: str) -> dict[int | str, dict[str, Any]]:
     """Return the responses of an operation that says where its time went, and its errors."""

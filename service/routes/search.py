@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from service.departure import until_client_leaves
 from service.routes.context import BodiesHere, EngineHere
-from service.routes.operation import answered, takes, timed
+from service.routes.operation import OF_PICTURES, REASONS, answered, takes, timed
 from service.schemas import (
     CaptionAnswer,
     ImageAnswer,
@@ -20,31 +20,12 @@ from service.timing import Stages
 
 router = APIRouter(tags=["search"])
 
-_LOAD = (
-    "unauthorized",
-    "quota",
-    "body_timeout",
-    "busy",
-    "client_gone",
-    "encoding_failed",
-    "not_ready",
-    "catalog_unreachable",
-    "late",
-)
-
 
 @router.post(
     "/search/images",
     summary="Find the images a caption is true of",
     response_model=ImageAnswer,
-    responses=timed(
-        "The images, the best first",
-        "malformed",
-        "body_too_large",
-        "wrong_media_type",
-        "invalid",
-        *_LOAD,
-    ),
+    responses=timed("The images, the best first", *REASONS),
     openapi_extra=takes(json=ImageQuery),
 )
 async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
@@ -60,14 +41,7 @@ async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere
     "/search/images/batch",
     summary="Find the images that each of several captions is true of",
     response_model=ImageAnswers,
-    responses=timed(
-        "An answer for each caption",
-        "malformed",
-        "body_too_large",
-        "wrong_media_type",
-        "invalid",
-        *_LOAD,
-    ),
+    responses=timed("An answer for each caption", *REASONS),
     openapi_extra=takes(json=ImagesQuery),
 )
 async def search_images_batch(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
@@ -83,17 +57,7 @@ async def search_images_batch(request: Request, engine: EngineHere, bodies: Bodi
     "/search/captions",
     summary="Find the captions that are true of a picture",
     response_model=CaptionAnswer,
-    responses=timed(
-        "The captions, the best first",
-        "malformed",
-        "body_too_large",
-        "too_many_pixels",
-        "wrong_media_type",
-        "not_a_picture",
-        "invalid",
-        "damaged_picture",
-        *_LOAD,
-    ),
+    responses=timed("The captions, the best first", *REASONS, *OF_PICTURES),
     openapi_extra=takes(form=PictureQuery),
 )
 async def search_captions(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
