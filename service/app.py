@@ -25,7 +25,7 @@ from service.page.together import router as together
 from service.readiness import Phase, Readiness
 from service.routes import collection, lattice, operations, reference, search, writing
 from service.routes.context import MAY_READ, MAY_SEARCH, MAY_WRITE
-from service.searches import searched
+from service.routes.searches import searched
 from service.settings import Settings
 
 STATIC = Path(__file__).parent / "page" / "static"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.searches import searched
+from service.routes.searches import searched
 
 
 @pytest.mark.parametrize(
