@@ -31,6 +31,7 @@ class Admission:
         self._deadline = deadline
         self._active = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._coming = 0  # let in at the door, and not at `enter` yet
         self._mean_seconds = 0.0
 
     @property
@@ -43,12 +44,18 @@ class Admission:
         """Count the searches that wait for their turn."""
         return len(self._waiting)
 
-    def refusal(self) -> ServiceError | None:
-        """Return what a search that came now would be refused with, if it would be."""
-        if self._has_room():
-            return None
-        late = self._expected_seconds() > _SAFE * self._deadline
-        return self._busy() if late or len(self._waiting) >= self._queued else None
+    def knock(self) -> ServiceError | None:
+        """Return what a search that comes to the door is refused with; None lets it in.
+
+        Who is let in enters when the loop comes to its task. Those who knock before that are told
+        of places that are left beside it, or all would be let in for the one that is free.
+        """
+        refusal = self._refusal(self._coming)
+        if refusal is None:
+            if not self._coming:
+                asyncio.get_running_loop().call_soon(self._all_came)
+            self._coming += 1
+        return refusal
 
     @asynccontextmanager
     async def enter(self, stages: Stages) -> AsyncIterator[None]:
@@ -86,12 +93,12 @@ class Admission:
 
     async def _acquire(self) -> bool:
         """Return when there is a place, and whether it had to be waited for."""
-        if self._has_room():
-            self._active += 1
-            return False
-        refusal = self.refusal()
+        refusal = self._refusal()
         if refusal is not None:
             raise refusal
+        if self._free():
+            self._active += 1
+            return False
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -112,15 +119,27 @@ class Admission:
                 return
         self._active -= 1
 
-    def _has_room(self) -> bool:
-        return self._active < self._capacity and not self._waiting
+    def _all_came(self) -> None:
+        self._coming = 0
 
-    def _expected_seconds(self) -> float:
+    def _free(self) -> int:
+        return 0 if self._waiting else self._capacity - self._active
+
+    def _refusal(self, coming: int = 0) -> ServiceError | None:
+        """Return what a search is refused with that comes after `coming` others."""
+        free = self._free()
+        if coming < free:
+            return None
+        ahead = len(self._waiting) + coming - free
+        late = self._expected_seconds(ahead) > _SAFE * self._deadline
+        return self._busy() if late or ahead >= self._queued else None
+
+    def _expected_seconds(self, ahead: int) -> float:
         # Its turn comes when those before it had theirs, and then it takes its own time.
-        return self._mean_seconds * ((len(self._waiting) + 1) / self._capacity + 1)
+        return self._mean_seconds * ((ahead + 1) / self._capacity + 1)
 
     def _retry_after(self) -> int:
-        return max(1, math.ceil(self._expected_seconds()))
+        return max(1, math.ceil(self._expected_seconds(len(self._waiting))))
 
     def _busy(self) -> ServiceError:
         return ServiceError(

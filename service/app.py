@@ -57,7 +57,7 @@ def create_app(
         route = searched(method, target.partition(b"?")[0])
         if route is None or readiness.engine is None:
             return None
-        error = readiness.engine.admission.refusal()
+        error = readiness.engine.admission.knock()
         return None if error is None else Refusal(error, route)
 
     def stopping() -> bool:

@@ -40,6 +40,33 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
+def test_no_more_are_let_in_at_the_door_together_than_will_find_a_place() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=2, queued=1, deadline=5))
+        let_in = [guests.admission.knock() is None for _ in range(6)]
+        assert let_in == [True, True, True, False, False, False]
+        tasks = [guests.come(at) for at in range(3)]
+        await settled()
+        assert (guests.admission.in_flight, guests.admission.waiting) == (2, 1)
+        assert guests.admission.knock() is not None
+        for door in guests.doors.values():
+            door.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+
+
+def test_who_is_let_in_and_does_not_enter_keeps_nobody_out() -> None:
+    async def main() -> None:
+        admission = Admission(in_flight=1, queued=0, deadline=5)
+        assert admission.knock() is None
+        assert admission.knock() is not None
+        await settled()
+        assert admission.knock() is None
+
+    asyncio.run(main())
+
+
 def test_beyond_the_queue_the_answer_is_busy_at_once() -> None:
     async def main() -> None:
         guests = Guests(Admission(in_flight=2, queued=1, deadline=5))
