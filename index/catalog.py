@@ -276,6 +276,12 @@ class Catalog:
             row = connection.execute(same.order_by(IMAGES.c.id)).first()
         return None if row is None else ImageRow(*row)
 
+    def images_below(self, folder: str) -> list[ImageRow]:
+        """Return the images whose pictures lie in a folder of the index."""
+        below = sql.select(*_IMAGE).where(IMAGES.c.path.startswith(f"{folder}/", autoescape=True))
+        with self.reading() as connection:
+            return [ImageRow(*row) for row in connection.execute(below)]
+
     def largest_ids(self) -> dict[Kind, int]:
         """Return the largest id of the images and of the captions; 0 where there are none.
 

@@ -12,16 +12,26 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import sqlalchemy as sql
-
 from index import durable
-from index.catalog import IMAGES, Catalog
+from index.catalog import Catalog
 from index.errors import REMEDY, disk_full_named
+from index.terms import ImageRow
 
 PICTURES = "pictures"
 
 # A picture without an image may be one whose image is about to be committed by another process.
 _FORGOTTEN_SECONDS = 3600.0
+
+
+def path_of(sha256: str, suffix: str) -> str:
+    """Return the path of a picture relative to the folder of the index."""
+    return f"{PICTURES}/{sha256[:2]}/{sha256}{suffix}"
+
+
+def is_kept(image: ImageRow) -> bool:
+    """Tell whether the picture of an image is the index's own."""
+    suffix = Path(image.path).suffix
+    return bool(image.sha256) and image.path == path_of(image.sha256, suffix)
 
 
 def keep(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:
@@ -30,7 +40,8 @@ def keep(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:
     Raises:
         DiskFullError: no room; nothing is left of it.
     """
-    path = folder / PICTURES / sha256[:2] / f"{sha256}{suffix}"
+    relative = path_of(sha256, suffix)
+    path = folder / relative
     with disk_full_named(folder):
         for place in (path.parent.parent, path.parent):
             if not place.is_dir():
@@ -41,18 +52,12 @@ def keep(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:
         except OSError:
             durable.remove(path.with_name(path.name + ".partial"))
             raise
-    return str(path.relative_to(folder))
-
-
-def drop(folder: Path, path: str) -> None:
-    """Remove a picture that no image has any more; those that lie elsewhere are left alone."""
-    if Path(path).parts[:1] == (PICTURES,):
-        durable.remove(folder / path)
+    return relative
 
 
 def sweep(folder: Path, catalog: Catalog) -> list[Path]:
     """Remove the kept pictures that no image has, except those just written; return them."""
-    named = {folder / path for path, _ in _kept(catalog)}
+    named = {folder / image.path for image in _kept(catalog)}
     before = time.time() - _FORGOTTEN_SECONDS
     orphans = [
         path
@@ -66,15 +71,13 @@ def sweep(folder: Path, catalog: Catalog) -> list[Path]:
 
 def faults(folder: Path, catalog: Catalog) -> Iterator[str]:
     """Yield a sentence for each kept picture that is missing or not what was written."""
-    for name, sha256 in _kept(catalog):
-        path = folder / name
+    for image in _kept(catalog):
+        path = folder / image.path
         if not path.is_file():
             yield f"{path} is missing: {REMEDY}"
-        elif durable.sha256(path) != sha256:
+        elif durable.sha256(path) != image.sha256:
             yield f"{path} was changed since it was written: {REMEDY}"
 
 
-def _kept(catalog: Catalog) -> list[tuple[str, str]]:
-    hashed = sql.select(IMAGES.c.path, IMAGES.c.sha256).where(IMAGES.c.sha256 != "")
-    with catalog.reading() as connection:
-        return [(row.path, row.sha256) for row in connection.execute(hashed)]
+def _kept(catalog: Catalog) -> list[ImageRow]:
+    return [image for image in catalog.images_below(PICTURES) if is_kept(image)]

@@ -61,7 +61,7 @@ class ModelIdentity:
 class ImageRow:
     """What the catalog knows of one image. `path` is absolute or relative to the index folder.
 
-    `sha256` is that of the picture's bytes, where they were hashed. `added` is when the image
+    `sha256` is that of the picture's bytes; "" where they were not read. `added` is when the image
     became searchable, in milliseconds since 1970; the catalog sets it.
     """
 

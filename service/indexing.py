@@ -15,7 +15,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from index import build as index_build
-from index import catalog
+from index import catalog, durable
 from index.staging import STAGING
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, ModelIdentity
@@ -81,7 +81,7 @@ def build(
             _append_ids(note, missing)
             left_out.update(missing)
             position = end
-            yield [image_row(image, folder) for image in part], points
+            yield [image_row(image, folder, _sha256(image, source)) for image in part], points
         missing = [image.id for image in remaining[position:]]
         _append_ids(note, missing)
         left_out.update(missing)
@@ -145,7 +145,7 @@ def add(
     for part, points in _gathered(source.points(checkpoint.model, fresh), IMAGES_PER_ADDITION):
         sentences = [caption for image in part for caption in image.captions]
         index.add(
-            [image_row(image, index.folder) for image in part],
+            [image_row(image, index.folder, _sha256(image, source)) for image in part],
             points,
             [caption_row(caption) for caption in sentences],
             checkpoint.model.encode_captions([caption.text for caption in sentences]),
@@ -155,14 +155,28 @@ def add(
     return added
 
 
-def image_row(image: Image, folder: Path) -> ImageRow:
-    """Return the catalog's row of an image.
+def image_row(image: Image, folder: Path, sha256: str) -> ImageRow:
+    """Return the catalog's row of an image; `sha256` is that of its picture, or "".
 
     A picture that lies beside the index is named relative to it, so that both can be moved.
     """
     near = image.path.is_relative_to(folder.parent)
     path = os.path.relpath(image.path, folder) if near else str(image.path)
-    return ImageRow(image.id, image.file_name, path, image.width, image.height, image.split)
+    return ImageRow(image.id, image.file_name, path, image.width, image.height, image.split, sha256)
+
+
+def _sha256(image: Image, source: ImageSource) -> str:
+    """Return the SHA-256 of a picture that was read just now, so that it costs no disk.
+
+    With it the service knows the picture when it is sent by POST. Where features stand for
+    pictures none is read, and there is none ("").
+    """
+    if source.features is not None:
+        return ""
+    try:
+        return durable.sha256(image.path)
+    except OSError:  # it has gone since
+        return ""
 
 
 def caption_row(caption: Caption) -> CaptionRow:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from index import kept
+from index import durable, kept
 from index.errors import BadRowsError
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, Points
@@ -106,7 +106,7 @@ class Ledger:
             )
         except Exception:
             for path in paths:
-                kept.drop(self._index.folder, path)
+                durable.remove(self._index.folder / path)
             raise
         self._on_change()
 
@@ -119,8 +119,9 @@ class Ledger:
         if rows:
             self._index.remove(sorted(rows))
             for row in rows.values():
-                if row.sha256 and self._index.catalog.image_of(row.sha256) is None:
-                    kept.drop(self._index.folder, row.path)
+                same = self._index.catalog.image_of(row.sha256)
+                if kept.is_kept(row) and (same is None or same.path != row.path):
+                    durable.remove(self._index.folder / row.path)
             self._on_change()
         return outcomes
 
@@ -155,7 +156,7 @@ class Plan:
             return ServiceError("conflict", "there is no larger id left: send one as image_id")
         if self._is_taken(image_id):
             return ServiceError("conflict", f"another picture is the image {image_id} already")
-        path = f"{kept.PICTURES}/{arrival.sha256[:2]}/{arrival.sha256}{arrival.suffix}"
+        path = kept.path_of(arrival.sha256, arrival.suffix)
         row = ImageRow(
             image_id,
             arrival.file_name or f"{image_id}{arrival.suffix}",

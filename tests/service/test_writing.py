@@ -16,7 +16,12 @@ from index import durable, kept
 from index.errors import IndexLockedError
 from index.store import Index
 from index.verify import verify
+from models import checkpoint
+from models.datasets import Dataset
+from models.datasets import Image as Described
+from service import indexing
 from service.app import create_app
+from service.encoded import ImageSource
 from service.schemas import AddedImage, CaptionAnswer, ImageAnswer
 from service.settings import Settings
 from tests.service.client import Client
@@ -125,6 +130,42 @@ def test_the_same_picture_is_the_same_image_and_gains_the_captions_it_lacked(
     assert more.image_id == first.image_id
     assert len(found(writable)) == 13
     assert len(list(folder.glob("pictures/*/*"))) == 1
+
+
+def test_a_picture_that_came_with_a_dataset_is_known_when_it_is_sent(
+    folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "beach.png"
+    path.write_bytes(png(50))
+    loaded = checkpoint.load(tmp_path / "model")
+    with Index.open(folder, loaded.fingerprint) as index:
+        beach = Dataset("more", (Described(1, path.name, path),))
+        assert indexing.add(index, beach, loaded, ImageSource()) == 1
+    with Client(create_app(Settings(index=folder, device="cpu", open_writes=True))) as client:
+        image = added(add(client, png(50), caption="a dog"), 200)
+        assert (image.image_id, image.file_name) == (1012, "beach.png")
+        assert [row.caption for row in image.captions] == ["a dog"]
+        assert client.request("DELETE", "/images/1012").status_code == 204
+    assert path.read_bytes() == png(50)
+    assert not list(folder.glob("pictures/*/*"))
+
+
+def test_a_kept_picture_goes_with_its_image_though_another_shows_the_same(
+    folder: Path, tmp_path: Path
+) -> None:
+    settings = Settings(index=folder, device="cpu", open_writes=True)
+    with Client(create_app(settings)) as client:
+        image = added(add(client, png(50)))
+    path = tmp_path / "beach.png"
+    path.write_bytes(png(50))
+    loaded = checkpoint.load(tmp_path / "model")
+    with Index.open(folder, loaded.fingerprint) as index:
+        beach = Dataset("more", (Described(1, path.name, path),))
+        assert indexing.add(index, beach, loaded, ImageSource()) == 1
+    with Client(create_app(settings)) as client:
+        assert client.request("DELETE", f"/images/{image.image_id}").status_code == 204
+        assert not list(folder.glob("pictures/*/*"))
+        assert client.get("/images/1013/file").content == png(50)
 
 
 def test_an_id_may_be_chosen_and_means_one_picture_only(writable: Client) -> None:
