@@ -17,9 +17,14 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process holds at one moment."""
+    """What a process holds at one moment.
+
+    `own_megabytes` is without the pages of files, such as points, which the system maps as they
+    are read and takes back when it likes.
+    """
 
     megabytes: float
+    own_megabytes: float
     peak_megabytes: float
     descriptors: int
     threads: int
@@ -39,7 +44,8 @@ class Served:
         status = (place / "status").read_text()
         found = {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+)", status, re.M)}
         descriptors = len(list((place / "fd").iterdir()))
-        return Usage(found["VmRSS"] / 1024, found["VmHWM"] / 1024, descriptors, found["Threads"])
+        resident, own, peak = (found[name] / 1024 for name in ("VmRSS", "RssAnon", "VmHWM"))
+        return Usage(resident, own, peak, descriptors, found["Threads"])
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the service has used."""
