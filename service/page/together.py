@@ -21,7 +21,7 @@ from service.page.router import brought, folding, sampled, stored
 from service.page.scale import Scale
 from service.page.screen import STAY, Screen, respond
 from service.page.view import Picture, Query
-from service.questions import PARTS_MAXIMUM, CommonAnswer
+from service.questions import PARTS_MAXIMUM, CommonAnswer, Part
 from service.readiness import Readiness
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.schemas import ImageAnswer, SearchOptions
@@ -226,7 +226,7 @@ async def _found(
     stages = Stages()
     question.check(len(brought_ones) + len(ticked))
     about = [*[await _preview(engine, one) for one in brought_ones], *ticked]
-    pictures: list[lattice.Part] = [*[one.content for one in brought_ones], *question.image_ids]
+    pictures: list[Part] = [*[one.content for one in brought_ones], *question.image_ids]
     options = SearchOptions(k=query.k, mode=query.mode)
     known = engine.checkpoint.calibration
     cards: list[view.Card] = []
