@@ -38,6 +38,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from models.datasets import Caption, Dataset, Image
+from models.distributed import World
 from models.inputs import FeatureInput
 from models.loss import ranking_loss
 from models.model import OrderEmbedding
@@ -178,7 +179,7 @@ def ours(
             Path(folder),
             data,
             data,
-            device=device,
+            world=World(device),
             report=report,
             stop=stop,
         )
