@@ -205,7 +205,10 @@ def problem(request: Request, query: Query, error: ServiceError) -> Response:
     request.scope["hasse.reason"] = error.reason
     readiness: Readiness = request.app.state.readiness
     if error.reason == "not_ready" and readiness.phase is Phase.STARTING:
-        screen = Screen("loading.html", spoken="Hasse is still loading.")
+        # What was posted is not asked again by itself.
+        posted = request.method == "POST"
+        again = query.url() if posted else str(request.url.replace(scheme="", netloc=""))
+        screen = Screen("loading.html", spoken="Hasse is still loading.", context={"again": again})
     else:
         found = trouble(error, query, request.app.state.settings)
         screen = Screen("problem.html", context={"problem": found})

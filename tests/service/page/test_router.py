@@ -256,11 +256,14 @@ def loading(settings: Settings) -> Iterator[Client]:
 def test_a_service_that_is_loading_says_so_and_asks_again_by_itself(loading: Client) -> None:
     response = loading.get("/", params={"q": "a dog"})
     page = Tags(response.text)
+    elsewhere = Tags(loading.get("/page/order", params={"q": "a dog"}).text)
     assert response.status_code == 503
     assert "Retry-After" in response.headers
     assert "Still loading" in said(response)
     assert {"http-equiv": "refresh", "content": "3"} in page.of("meta")
     assert [found["hx-get"] for found in page.of("div") if "hx-get" in found] == ["/?q=a+dog"]
+    again = [found["hx-get"] for found in elsewhere.of("div") if "hx-get" in found]
+    assert again == ["/page/order?q=a+dog"]
 
 
 def test_the_page_is_no_part_of_the_api(client: Client) -> None:
