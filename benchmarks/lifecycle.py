@@ -1,42 +1,50 @@
-"""Measure an index in life: built, served, grown picture by picture under search, compacted.
+"""Measure an index in life: built, served, grown under search, killed, opened again, compacted.
 
     python -m benchmarks.lifecycle FOLDER --points POINTS [--rows N] [--additions N] [--clients N]
 
 POINTS is a folder that `benchmarks.search` writes; the rows are its real points, then grown from
-them. FOLDER is made, and removed at the end.
+them, and the pictures that are added are held-out ones. FOLDER is made, and removed at the end.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import itertools
 import shutil
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from index.build import build
+from benchmarks.search import processes
+from benchmarks.search.growth import Growth
 from index.compaction import everything
 from index.store import Index
 from index.terms import ImageRow, ModelIdentity, Points
 from index.upkeep import Upkeep
+from index.verify import verify
 
 if TYPE_CHECKING:
     from benchmarks.search import source
 
 HITS = 10
-SEARCHES = 400  # on the quiet index, from all clients together
+SERVED = 128  # searches after which the memory is measured
+UPKEEP_SECONDS = 5.0  # the service's own setting
+KILLED_AFTER = 50  # further additions
 KEPT = {1, 10, 100, 1000}  # numbers of segments at which one search is timed
 
+Say = Callable[[str, str], None]
 
-def main() -> None:
+
+def main(arguments: list[str] | None = None) -> None:
     """Run what the command line asks for and print its table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -44,8 +52,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--additions", type=int, default=1000)
     parser.add_argument("--clients", type=int, default=8)
-    asked = parser.parse_args()
-    # Not above: torch comes with it, and the process that serves is measured without.
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="that clients search before the first addition"
+    )
+    asked = parser.parse_args(arguments)
+    # Not above: torch comes with it, and the processes that are measured do without.
     from benchmarks.search import source
     from benchmarks.search.report import machine, table
 
@@ -59,51 +70,140 @@ def main() -> None:
     if asked.folder.exists():
         parser.error(f"{asked.folder} is there already: name a new folder")
     try:
-        _built(asked.folder / "big", points, asked.rows, say)
-        with get_context("spawn").Pool(1) as pool:
-            for line in pool.apply(_served, (asked.folder / "big", points.asking_captions)):
-                say(*line)
-        _grown(asked.folder / "small", points, asked.additions, say)
-        _living(asked.folder / "big", points, asked.additions, asked.clients, say)
+        _made(asked.folder / "large", points, asked.rows, say)
+        _live(asked.folder / "large", points, asked, say)
+        _grow(asked.folder / "small", points, asked.additions, say)
     finally:
         shutil.rmtree(asked.folder, ignore_errors=True)
     about = machine()
-    print(f"{about['processor']}, {about['cores']} cores, load {about['load']}; {points.name}")
-    print(table(("", ""), lines))
+    print(f"{about['processor']}, {about['cores']} cores, load {about['load']}; {points.name}\n")
+    print(table(("", "measured"), lines))
 
 
-def _built(folder: Path, points: source.Source, rows: int, say: Callable[[str, str], None]) -> None:
-    from benchmarks.search.growth import Growth
+def _made(folder: Path, points: source.Source, rows: int, say: Say) -> None:
+    """Build the index, then serve it: each in a process of its own."""
+    built = processes.alone(processes.build, folder, points.images, rows, "image", 0, None, "wall")
+    say("rows built", f"{rows:,} x {points.dimension:,}")
+    say("rows built per second", f"{built.rows_per_second:,.0f}")
+    say("memory of building, beside the libraries", _megabytes(built.peak_bytes))
+    asked = points.asking_captions[:SERVED]
+    held = processes.alone(processes.serve, folder, asked, "image", HITS, None)
+    say("codes", _megabytes(held.code_bytes))
+    say("memory before the index is opened", _megabytes(held.start_bytes))
+    say(f"after {len(asked)} searches", _megabytes(held.resident_bytes))
+    say("with the points that were read given back", _megabytes(held.rested_bytes))
+    if held.code_bytes:
+        say("that, of the codes (≤ 1.5 x)", f"{held.rested_bytes / held.code_bytes:.2f} x")
 
-    making = 0.0
 
-    def images(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
-        nonlocal making
-        blocks = Growth(points.images).blocks(rows, done)
-        while True:
-            started = time.perf_counter()
-            at, block = next(blocks, (0, None))
-            making += time.perf_counter() - started
-            if block is None:
-                return
-            yield [_row(id_) for id_ in range(at, at + len(block))], block
+def _live(folder: Path, points: source.Source, asked: argparse.Namespace, say: Say) -> None:
+    """Search from many clients, add pictures one by one, kill the process, and look what is left.
 
+    What the process was told to be durable is looked for by its own point, beside which nothing
+    that is stored has a smaller violation.
+    """
+    count = asked.additions + 2 * KILLED_AFTER
+    pictures = np.concatenate([block for _, block in Growth(points.asking_images).blocks(count)])
+    context = get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(
+        target=_lead,
+        args=(folder, points.asking_captions, pictures, asked.additions, asked.clients),
+        kwargs={"seconds": asked.seconds, "pipe": there},
+    )
+    process.start()
+    there.close()
+    added: list[int] = []
+    for told in _told(here):
+        if isinstance(told, int):
+            added.append(told)
+            if len(added) == asked.additions + KILLED_AFTER:
+                process.kill()
+        else:
+            say(*told)
+    process.join()
+    if process.exitcode != -signal.SIGKILL:
+        raise RuntimeError("the process that searches and adds ended before it was killed")
     started = time.perf_counter()
-    build(
-        folder, _model(points), images, lambda _done: iter(()), source="lifecycle", total=rows
-    ).close()
-    took = time.perf_counter() - started - making
-    say("rows built", f"{rows:,}")
-    say("rows built per second", f"{rows / took:,.0f}")
-    say("peak memory while building", _megabytes(_peak()))
+    with Index.open(folder) as index:
+        say("opening after SIGKILL, checksums compared", _seconds(time.perf_counter() - started))
+        lost = sum(
+            id_ not in index.search("image", point, HITS).ids
+            for id_, point in zip(added, pictures, strict=False)
+        )
+        say(f"lost, of {len(added):,} that were acknowledged (0)", f"{lost:,}")
+        started = time.perf_counter()
+        done = index.compact(everything)
+        took = _seconds(time.perf_counter() - started)
+        say("'compact': segments before, after", f"{done.before} , {done.after} in {took}")
+    say("findings of 'verify' (0)", f"{len(verify(folder).findings):,}")
 
 
-def _grown(
-    folder: Path, points: source.Source, additions: int, say: Callable[[str, str], None]
+def _told(pipe: Connection) -> Iterator[int | tuple[str, str]]:
+    """Yield what a process says until it ends."""
+    while True:
+        try:
+            yield pipe.recv()
+        except EOFError:
+            return
+
+
+def _lead(
+    folder: Path,
+    asked: Points,
+    pictures: Points,
+    additions: int,
+    clients: int,
+    *,
+    seconds: float,
+    pipe: Connection,
 ) -> None:
+    """Search and add until killed; tell the id of each picture when it is durable."""
+    # As in the service: clients wait for one thread that searches.
+    index, searcher = Index.open(folder, verify="sizes"), ThreadPoolExecutor(1)
+    took: list[float] = []
+
+    def search(number: int) -> None:
+        for at in itertools.count(number, clients):
+            started = time.perf_counter()
+            searcher.submit(index.search, "image", asked[at % len(asked)], HITS).result()
+            took.append(time.perf_counter() - started)
+
+    def add(at: int) -> bool:
+        """Add a picture; tell whether the next search finds it."""
+        index.add([_row(first + at)], pictures[[at]])
+        pipe.send(first + at)
+        found = searcher.submit(index.search, "image", pictures[at], HITS).result()
+        return first + at in found.ids
+
+    first = index.info().images
+    index.search("image", asked[0], HITS)
+    for number in range(clients):
+        threading.Thread(target=search, args=(number,), daemon=True).start()
+    time.sleep(seconds)
+    alone = _tail(took)
+    took.clear()
+
+    Upkeep(index, UPKEEP_SECONDS).start()
+    started = time.perf_counter()
+    missed = additions - sum(add(at) for at in range(additions))
+    rate = additions / (time.perf_counter() - started)
+    during = _tail(took)
+    pipe.send((f"{clients} clients search: p50, p95", _pair(alone)))
+    pipe.send(("while pictures are added: p50, p95", _pair(during)))
+    pipe.send(("p95, of the one before (≤ 2 x)", f"{during[1] / alone[1]:.2f} x"))
+    pipe.send(("additions per second meanwhile", f"{rate:,.1f}"))
+    pipe.send((f"not found by the next search, of {additions:,} (0)", f"{missed:,}"))
+    pipe.send(("segments, merged in the background", f"{len(index.info().segments)}"))
+    for at in range(additions, len(pictures)):
+        add(at)
+
+
+def _grow(folder: Path, points: source.Source, additions: int, say: Say) -> None:
     """One picture after another into an empty index, nothing merged: what segments cost."""
     query = points.asking_captions[0]
-    with Index.create(folder, _model(points)) as index:
+    model = ModelIdentity(points.name, "0" * 64, points.dimension, "order")
+    with Index.create(folder, model) as index:
         took = []
         for id_ in range(additions):
             row = points.images[[id_ % len(points.images)]]
@@ -111,116 +211,36 @@ def _grown(
             index.add([_row(id_)], row)
             took.append(time.perf_counter() - started)
             if id_ + 1 in KEPT:
-                say(f"search over {id_ + 1:,} segments", _milliseconds(_medians(index, query)))
+                name = f"one search over {id_ + 1:,} segments of a row"
+                say(name, _milliseconds(_median(index, query)))
         say("one addition, alone", _milliseconds(float(np.median(took))))
-        segments = len(index.info().segments)
-        merging = _seconds(lambda: index.compact(everything))
-        say(f"merging {segments:,} segments into one", f"{merging:.2f} s")
-        say("search after that", _milliseconds(_medians(index, query)))
-
-
-def _served(folder: Path, queries: Points) -> list[tuple[str, str]]:
-    """What a fresh process holds that has searched all queries, certified."""
-    started = _resident()
-    with Index.open(folder, verify="sizes") as index:
-        for query in queries[:SEARCHES]:
-            index.search("image", query, HITS)
-        searched = _resident()
-        index.let_go()
-        rested = _resident()
-        needed = index.info().resident
-    lines = [("resident by 'hasse index info'", _megabytes(needed))]
-    for name in ("RssAnon", "RssFile"):
-        sizes = (rss[name] for rss in (started, searched, rested))
-        lines.append((f"{name}: imported , searched , let go", " , ".join(map(_megabytes, sizes))))
-    return lines
-
-
-def _living(
-    folder: Path,
-    points: source.Source,
-    additions: int,
-    clients: int,
-    say: Callable[[str, str], None],
-) -> None:
-    """Searches from many clients, first alone, then while pictures are added one by one."""
-    asked = points.asking_captions
-    # As in the service: clients wait for one thread that searches.
-    with Index.open(folder, verify="sizes") as index, ThreadPoolExecutor(1) as searcher:
-        first = index.info().images
-        done = threading.Event()
-
-        def search(number: int, most: float = float("inf")) -> list[float]:
-            took: list[float] = []
-            while not done.is_set() and len(took) < most:
-                query = asked[(number + clients * len(took)) % len(asked)]
-                started = time.perf_counter()
-                searcher.submit(index.search, "image", query, HITS).result()
-                took.append(time.perf_counter() - started)
-            return took
-
-        with ThreadPoolExecutor(clients) as pool:
-            alone = list(pool.map(lambda at: search(at, SEARCHES // clients), range(clients)))
-        quiet = _tail(alone)
-        say(f"{clients} clients search: p50, p95", ", ".join(map(_milliseconds, quiet)))
-
-        upkeep = Upkeep(index, 1.0)
-        upkeep.start()
-        missed = 0
-        with ThreadPoolExecutor(clients) as pool:
-            searching = [pool.submit(search, at) for at in range(clients)]
-            started = time.perf_counter()
-            for id_ in range(first, first + additions):
-                point = asked[[id_ % len(asked)]]
-                index.add([_row(id_)], point)
-                found = searcher.submit(index.search, "image", point[0], HITS + additions)
-                missed += id_ not in found.result().ids
-            took = time.perf_counter() - started
-            done.set()
-            busy = _tail([job.result() for job in searching])
-        upkeep.close()
-        say("additions per second meanwhile", f"{additions / took:,.1f}")
-        say("additions not found by the next search", f"{missed:,}")
-        say("searches meanwhile: p50, p95", ", ".join(map(_milliseconds, busy)))
-        say("p95 meanwhile, of the one before", f"{busy[1] / quiet[1]:.2f} x")
-        say("segments, merged in the background", f"{len(index.info().segments)}")
-        index.compact(everything)
-        say("segments after 'compact'", f"{len(index.info().segments)}")
-
-
-def _model(points: source.Source) -> ModelIdentity:
-    return ModelIdentity(points.name, "0" * 64, points.dimension, "order")
+        started = time.perf_counter()
+        done = index.compact(everything)
+        merging = _seconds(time.perf_counter() - started)
+        say(f"merging {done.before:,} segments into {done.after}", merging)
+        say("one search after that", _milliseconds(_median(index, query)))
 
 
 def _row(id_: int) -> ImageRow:
     return ImageRow(id_, f"{id_}.jpg", f"{id_}.jpg")
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+def _median(index: Index, query: Points) -> float:
+    took = []
+    for _ in range(25):
+        started = time.perf_counter()
+        index.search("image", query, HITS)
+        took.append(time.perf_counter() - started)
+    return float(np.median(took))
 
 
-def _medians(index: Index, query: Points) -> float:
-    return float(
-        np.median([_seconds(lambda: index.search("image", query, HITS)) for _ in range(25)])
-    )
-
-
-def _tail(took: Iterable[list[float]]) -> tuple[float, float]:
-    p50, p95 = np.percentile(np.concatenate([np.array(part) for part in took]), [50, 95])
+def _tail(took: list[float]) -> tuple[float, float]:
+    p50, p95 = np.percentile(took, [50, 95])
     return float(p50), float(p95)
 
 
-def _resident() -> dict[str, int]:
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    sizes = dict(line.split(":", 1) for line in status.splitlines() if line.startswith("Rss"))
-    return {name: 1024 * int(size.split()[0]) for name, size in sizes.items()}
-
-
-def _peak() -> int:
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def _pair(tail: tuple[float, float]) -> str:
+    return " , ".join(map(_milliseconds, tail))
 
 
 def _megabytes(size: int) -> str:
@@ -229,6 +249,10 @@ def _megabytes(size: int) -> str:
 
 def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:,.2f} ms"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s"
 
 
 if __name__ == "__main__":
