@@ -26,7 +26,9 @@ types: Any = _types
 
 LINE = 16
 GROUP = 8  # lines between two looks at the sum
-TOGETHER = 64  # rows that take each step together: no branch depends on one row alone
+# Rows that take each step together: no branch depends on one row alone, and while some are looked
+# at the next lines of the others arrive.
+TOGETHER = 128
 
 _SAMPLE = 64  # rows that tell which lines are heavy
 _AHEAD = 16  # rows between the one whose first lines are read and the one whose are fetched
