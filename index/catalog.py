@@ -44,7 +44,7 @@ from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 
 CATALOG = "catalog.db"
 CATALOG_URL = "catalog.url"
-FORMAT = 3
+FORMAT = 4
 SCHEMA = sql.MetaData()
 
 LOOKUP = 10_000  # ids per SELECT: SQLite takes 32,766 parameters, PostgreSQL 65,535

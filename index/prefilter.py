@@ -1,8 +1,17 @@
 """Candidates from FAISS: rows that are likely to be hits. Nothing is proved here.
 
-An inverted file over spherical clusters with product-quantised points, searched by inner product:
-a hundred and twenty-eight bytes for a point of 1,024 coordinates, of which a few per cent are
-read. Its search parameters travel with each call and are set on nothing shared.
+An inverted file over clusters with product-quantised points: a quarter of a byte for each
+coordinate, of which a quarter is read. Its search parameters travel with each call and are set on
+nothing shared.
+
+FAISS knows distances without a direction. Rows y that lie above a query x, captions of an image,
+may be shorter than others: what they leave unsaid they do not violate. Of
+
+    || y - g x ||^2  =  ||y||^2 - 2 g <x, y> + what is the same for every row
+
+the first part is what is claimed, the second what of it is granted; g weighs one against the other
+as violations do (`_reach`). Rows are stored divided by g, which ranks them alike. Where rows lie
+below the query, their heaviest coordinates tell more (`index.bounds`), and no FAISS index is made.
 """
 
 from __future__ import annotations
@@ -16,17 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index import durable
-from index.terms import Points
+from index.terms import Form, Points
 
 faiss: Any = _faiss
 
 PREFILTER = "prefilter.faiss"
 
-# Of the clusters: with so many, more than 0.99 of the exact top 10 are among 1,600 candidates.
-_SHARE = 0.16
+# Of the clusters: with so many, more than 0.99 of the exact top 10 are among 600 candidates.
+_SHARE = 0.24
 _TRAINING_ROWS_PER_LIST = 40  # FAISS's own advice: 39 to 256
 _ROUNDS = 8  # of k-means: more of them did not raise the recall
 _BLOCK = 16_384  # rows at a time, for bounded memory
+_ASKING, _ASKED = 32, 4096  # rows that stand for queries and for all rows, to choose g by
+_REACHES = (0.25, 2.0)
+_NEAR = 0.1  # of the rows: those with the smallest violations are to be ranked well
 
 
 class Prefilter:
@@ -34,6 +46,7 @@ class Prefilter:
 
     def __init__(self, index: Any) -> None:
         self._index = index
+        self._lists = _lists(index)
 
     @classmethod
     def open(cls, path: Path) -> Prefilter:
@@ -43,51 +56,87 @@ class Prefilter:
     @property
     def name(self) -> str:
         """What kind of FAISS index it is, for people."""
-        return f"IVF{self._index.nlist},PQ{self._index.pq.M}x4fs"
+        return f"RR,IVF{self._lists.nlist},PQ{self._lists.pq.M}x4fs"
 
     @property
     def bytes_per_query(self) -> int:
-        """What a search reads: every cluster's centre, and of some the codes, on average."""
-        index = self._index
-        codes = index.ntotal * self._probed // index.nlist * (index.pq.M // 2)
-        return int(4 * index.nlist * index.d + codes)
+        """What a search reads: a rotation, every cluster's centre, some codes on average."""
+        lists = self._lists
+        codes = lists.ntotal * self._probed // lists.nlist * (lists.pq.M // 2)
+        return int(4 * (lists.nlist + lists.d) * lists.d + codes)
 
     @property
     def _probed(self) -> int:
-        return int(min(self._index.nlist, max(8, round(self._index.nlist * _SHARE))))
+        return int(min(self._lists.nlist, max(8, round(self._lists.nlist * _SHARE))))
 
     def candidates(
         self, queries: Points, count: int, dead: NDArray[np.bool_]
     ) -> list[NDArray[np.int64]]:
         """Return up to `count` live rows for each query (B, N), in ascending order."""
-        parameters = faiss.SearchParametersIVF(nprobe=self._probed)
+        some = faiss.SearchParametersIVF(nprobe=self._probed)
         if len(dead):
-            alive = np.packbits(~dead, bitorder="little")
-            parameters.sel = faiss.IDSelectorBitmap(alive)
+            some.sel = faiss.IDSelectorBitmap(np.packbits(~dead, bitorder="little"))
+        parameters = faiss.SearchParametersPreTransform(index_params=some)
         _, rows = self._index.search(queries, min(count, self._index.ntotal), params=parameters)
         return [np.sort(found[found >= 0]) for found in rows]
 
 
-def write_prefilter(path: Path, points: Points, seed: int = 0) -> None:
+def write_prefilter(path: Path, points: Points, form: Form, seed: int = 0) -> None:
     """Cluster and compress points (R, N) into a FAISS index at `path`, in bounded memory."""
     rows, dimension = points.shape
     lists = max(16, round(2 * rows**0.5))
-    together = next(size for size in (4, 2, 3, 5, 1) if dimension % size == 0)
+    # A search adds up tables that share one scale of eight bits: a rotation makes them alike.
+    together = next(size for size in (2, 3, 5, 1) if dimension % size == 0)
+    cosine = form is Form.COSINE
     index = faiss.index_factory(
-        dimension, f"IVF{lists},PQ{dimension // together}x4fs", faiss.METRIC_INNER_PRODUCT
+        dimension,
+        f"RR{dimension},IVF{lists},PQ{dimension // together}x4fs",
+        faiss.METRIC_INNER_PRODUCT if cosine else faiss.METRIC_L2,
     )
-    index.cp.spherical = True
-    index.cp.seed = index.pq.cp.seed = seed
-    index.cp.niter = index.pq.cp.niter = _ROUNDS
-    index.cp.min_points_per_centroid = 1
-    sample = min(rows, lists * _TRAINING_ROWS_PER_LIST)
-    chosen = np.sort(np.random.default_rng(seed).choice(rows, sample, replace=False))
-    index.train(np.ascontiguousarray(points[chosen]))
+    ivf = _lists(index)
+    ivf.cp.spherical = cosine
+    ivf.cp.seed = ivf.pq.cp.seed = seed
+    ivf.cp.niter = ivf.pq.cp.niter = _ROUNDS
+    ivf.cp.min_points_per_centroid = 1
+    draw = np.random.default_rng(seed)
+    chosen = np.sort(draw.choice(rows, min(rows, lists * _TRAINING_ROWS_PER_LIST), replace=False))
+    sample = np.ascontiguousarray(points[chosen])
+    scale = np.float32(1 if cosine else 1 / _reach(sample))
+    index.train(sample * scale)
     for at in range(0, rows, _BLOCK):
-        index.add(np.ascontiguousarray(points[at : at + _BLOCK]))
+        index.add(points[at : at + _BLOCK] * scale)
     with path.open("wb") as file:
         faiss.write_index(index, faiss.PyCallbackIOWriter(partial(_write, file)))
         durable.sync(file)
+
+
+def _lists(index: Any) -> Any:
+    """Return the inverted file behind the rotation."""
+    return faiss.downcast_index(faiss.extract_index_ivf(index))
+
+
+def _reach(points: Points) -> float:
+    """Return the g with which || y - g x ||^2 ranks rows y of `points` most as violations do.
+
+    The longest rows stand for the queries, which are more specific than what is stored. Least
+    squares over the rows with small violations finds each one's a and b of
+
+        || max(0, y - x) ||^2  =  a ||y||^2 - 2 b <x, y> + constant
+
+    and g = b / a. Where all rows have one length it says little, and is about 1.
+    """
+    squares = np.einsum("ij,ij->i", points, points, dtype=np.float64)
+    asking = points[np.argsort(-squares, kind="stable")[:_ASKING]].astype(np.float64)
+    every = max(1, len(points) // _ASKED)
+    rows, squares = points[::every].astype(np.float64), squares[::every]
+    fits = []
+    for x in asking:
+        violations = np.square(np.maximum(rows - x, 0)).sum(1)
+        near = violations <= np.quantile(violations, _NEAR)
+        terms = np.stack([squares[near], -2 * rows[near] @ x, np.ones(near.sum())], 1)
+        fits.append(np.linalg.lstsq(terms, violations[near], rcond=1e-4)[0])
+    a, b, _ = np.median(fits, axis=0)
+    return float(np.clip(b / a, *_REACHES)) if a > 0 else 1.0
 
 
 def _write(file: IO[bytes], data: bytes) -> int:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from index.accelerator import Accelerator, Resident
 
 # Without a prefilter, candidates are chosen by the coordinates that are expected to add this share
-# of the violation. A proof needs a k-th violation that is good to a per cent; `fast` lives by its
-# candidates alone.
-_SHARE: dict[Mode, float] = {"certified": 0.6, "fast": 0.7}
-_CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 1600}
+# of the violation.
+_SHARE = 0.6
+# A proof needs a k-th violation that is good to a per cent; `fast` lives by its candidates alone.
+_CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 600}
 _CANDIDATES_PER_HIT = 4
 # Where so small a share of a segment is alive (the rest deleted, or not selected), scoring all of
 # it reads fewer bytes than a scan of the codes.
@@ -161,7 +161,7 @@ class _Task:
             self.bounded = segment.bounds.begin(self.queries)
             for b in range(len(self.queries)):
                 rows, rest = segment.bounds.propose(
-                    self.bounded, b, count, _SHARE[mode], dead, self.workers
+                    self.bounded, b, count, _SHARE, dead, self.workers
                 )
                 self.candidates.append(rows)
                 self.others.append(rest)

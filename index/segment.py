@@ -6,7 +6,8 @@
     columns.npy, levels.npy, codes.npy    lower bounds on violations, see `index.bounds`
     prefilter.faiss                       candidates, see `index.prefilter`
 
-Bounds and prefilter are only made for segments that take longer to read than they do.
+Bounds and prefilter are only made for segments that take longer to read than they do, and the
+latter only where the bounds' heaviest coordinates propose less well.
 A segment is written under a name that nobody reads, every file and folder is synced, and it is
 renamed; then one transaction of the catalog makes it visible.
 """
@@ -111,8 +112,8 @@ class SegmentWriter:
         if bounded and points.nbytes >= BOUNDS_FROM_BYTES:
             step = write_bounds(self.folder, points, form)
             names += [COLUMNS, LEVELS_FILE, CODES]
-        if self.rows >= PREFILTER_FROM_ROWS:
-            write_prefilter(self.folder / PREFILTER, points)
+        if self.rows >= PREFILTER_FROM_ROWS and form is not Form.QUERY_ABOVE:
+            write_prefilter(self.folder / PREFILTER, points, form)
             names.append(PREFILTER)
         files = {name: file_record(self.folder / name) for name in names}
         facts: dict[str, Any] = {

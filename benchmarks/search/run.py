@@ -23,7 +23,7 @@ from index.terms import Kind
 faiss: Any = _faiss
 
 # Bytes on the disk for each coordinate: the point, its codes, and what the prefilter adds.
-_DISK_BYTES = 5.7
+_DISK_BYTES = 5.8
 
 
 def run(options: argparse.Namespace, command: str) -> int:

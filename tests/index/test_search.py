@@ -143,15 +143,15 @@ def test_the_plan_names_the_way_each_segment_was_searched(
     tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(9)
-    large = snapshot(tmp_path, "image", "order", [(np.arange(90), embeddings(rng, 90, 8))])
-    middle = snapshot(tmp_path, "image", "order", [(np.arange(50), embeddings(rng, 50, 8))])
+    large = snapshot(tmp_path, "caption", "order", [(np.arange(90), embeddings(rng, 90, 8))])
+    middle = snapshot(tmp_path, "caption", "order", [(np.arange(50), embeddings(rng, 50, 8))])
     monkeypatch.setattr("index.segment.BOUNDS_FROM_BYTES", 10**9)
-    small = snapshot(tmp_path, "image", "order", [(np.arange(20), embeddings(rng, 20, 8))])
+    small = snapshot(tmp_path, "caption", "order", [(np.arange(20), embeddings(rng, 20, 8))])
     now: Snapshot = replace(large, segments=large.segments + middle.segments + small.segments)
     queries = embeddings(rng, 1, 8)
 
     def plan(mode: str) -> str:
-        query = Query("image", 1, mode)  # type: ignore[arg-type]
+        query = Query("caption", 1, mode)  # type: ignore[arg-type]
         return search(now, queries, query, workers)[0].plan
 
     assert plan("exact") == "3 scan"

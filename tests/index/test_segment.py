@@ -59,12 +59,14 @@ def test_blocks_make_the_same_segment_as_one_array(
 
 
 @pytest.mark.usefixtures("everywhere_bounded")
-def test_small_segments_carry_neither_bounds_nor_prefilter(
+def test_segments_carry_bounds_and_a_prefilter_where_these_are_worth_it(
     tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points = embeddings(rng, 70, 8)
-    large = write_segment(tmp_path / "large", "image", "order", np.arange(70), points)
+    large = write_segment(tmp_path / "large", "caption", "order", np.arange(70), points)
     assert set(large.files) == EVERY_FILE
+    below = write_segment(tmp_path / "below", "image", "order", np.arange(70), points)
+    assert set(below.files) == EVERY_FILE - {"prefilter.faiss"}
     cosine = write_segment(tmp_path / "cosine", "image", "cosine", np.arange(70), points)
     assert set(cosine.files) == EVERY_FILE - {"codes.npy", "columns.npy", "levels.npy"}
     monkeypatch.undo()
@@ -77,7 +79,8 @@ def test_small_segments_carry_neither_bounds_nor_prefilter(
 def test_a_flipped_bit_anywhere_in_a_file_is_found_and_the_file_named(
     name: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    record = write_segment(tmp_path / "s", "image", "order", np.arange(64), embeddings(rng, 64, 4))
+    points = embeddings(rng, 64, 4)
+    record = write_segment(tmp_path / "s", "caption", "order", np.arange(64), points)
     path = tmp_path / "s" / name
     whole = path.read_bytes()
     every = max(1, len(whole) // 60)
@@ -97,7 +100,8 @@ def test_a_flipped_bit_anywhere_in_a_file_is_found_and_the_file_named(
 def test_a_truncated_grown_or_missing_file_is_found_and_named_without_reading_it(
     name: str, verify: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    record = write_segment(tmp_path / "s", "image", "order", np.arange(64), embeddings(rng, 64, 4))
+    points = embeddings(rng, 64, 4)
+    record = write_segment(tmp_path / "s", "caption", "order", np.arange(64), points)
     path = tmp_path / "s" / name
     whole = path.read_bytes()
     for changed in (b"", whole[: len(whole) // 2], whole[:-1], whole + b"\0"):
@@ -113,7 +117,8 @@ def test_a_truncated_grown_or_missing_file_is_found_and_named_without_reading_it
 def test_faiss_never_reads_a_file_that_was_changed(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    record = write_segment(tmp_path / "s", "image", "order", np.arange(64), embeddings(rng, 64, 4))
+    points = embeddings(rng, 64, 4)
+    record = write_segment(tmp_path / "s", "caption", "order", np.arange(64), points)
     path = tmp_path / "s" / "prefilter.faiss"
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 2] ^= 1

@@ -45,7 +45,7 @@ def test_a_whole_index_has_no_findings_and_is_read_to_the_end(tmp_path: Path) ->
 def test_every_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
     small_index(tmp_path / "i", rows=70).close()
     files = sorted(path for path in (tmp_path / "i" / "segments").rglob("*") if path.is_file())
-    assert len(files) == 14
+    assert len(files) == 13
     for path in files:
         whole = path.read_bytes()
         damaged = bytearray(whole)
