@@ -1,9 +1,9 @@
 """Which way a segment is searched: the one that costs less by constants that were measured.
 
 The constants are of one core of a server with AVX-512 and trained points of 1,024 coordinates
-(Flickr8k, 120,000 rows); `python -m benchmarks.costs INDEX` prints them for another machine. Only
-their ratios matter. They are committed, not measured at the start, so that one query takes one way
-on every day; no way changes an answer that is certified or exact.
+(Flickr8k, grown to 65,536 rows); `python -m benchmarks.costs POINTS` prints them for another
+machine. Only their ratios matter. They are committed, not measured at the start, so that one query
+takes one way on every day; no way changes an answer that is certified or exact.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Costs:
         alone: nanoseconds to score one coordinate of each row, for a query alone.
         together: the same for each query of a large batch.
         codes: nanoseconds to bound one coordinate of each row, those that are left included.
-        search: microseconds of a search by bounds however small: encode, propose, collect.
+        search: microseconds that a search by bounds takes beyond a scan, however small.
         row: microseconds to fetch and score a row chosen here or there.
     """
 
@@ -35,11 +35,11 @@ class Costs:
 
 
 COSTS = Costs(
-    alone=(0.077, 0.10, 0.15),
-    together=(0.029, 0.043, 0.085),
-    codes=(0.0045, 0.011, np.inf),
-    search=500.0,
-    row=0.5,
+    alone=(0.075, 0.14, 0.15),
+    together=(0.029, 0.050, 0.085),
+    codes=(0.0055, 0.0135, np.inf),
+    search=100.0,
+    row=0.4,
 )
 
 
