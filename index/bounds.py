@@ -20,9 +20,9 @@ from index import codes as coding
 from index import nibbles
 from index.kernels import relative_error
 from index.levels import LEVELS, choose_levels, encode_block, half_block
-from index.nibbles import GROUP, MOST, Tables
 from index.points import GrowingArray, mapped
 from index.scan import Workers, read_only
+from index.tables import GROUP, MOST, Tables, tables_of
 from index.terms import Form, Ids, Points
 
 COLUMNS = "columns.npy"
@@ -94,7 +94,7 @@ class Bounds:
         blocks, dimension, half = self.columns.shape
         count = len(queries)
         return Bounded(
-            nibbles.tables_of(queries, self.levels[0], self.levels[1], self.form),
+            tables_of(queries, self.levels[0], self.levels[1], self.form),
             coding.encode_queries(queries, self.step, self.form),
             np.zeros((count, blocks, 2 * half), np.uint16),
             np.zeros(count, np.int64),

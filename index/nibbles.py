@@ -1,19 +1,12 @@
 """A scan of half a byte per coordinate: what it rules out is not looked at again.
 
-For each query and coordinate, a table gives the squared gap to each of the sixteen levels (see
-`index.levels`), in units of the query's and rounded down, so that
-
-    unit * sum over any coordinates of table[level of the row]  <=  E
-
-One instruction looks up as many rows as a vector has bytes. The coordinates that are expected to
-add most come first; coordinates go in groups of `GROUP`, and a group's tables count in units that
-are larger by a power of two, such that little is lost to rounding or to the top of a byte. After
-every few groups a block of rows is left as soon as few of its rows are possible hits.
+One instruction looks up as many rows as a vector has bytes in a table of a query (`index.tables`),
+and sums of what is found bound the rows' violations from below. After every few groups of
+coordinates a block of rows is left as soon as few of its rows are possible hits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,23 +20,18 @@ from numpy.typing import NDArray
 
 from index.kernels import kernel, prefetch
 from index.levels import LEVELS
-from index.terms import Form, Ids, Points
+from index.tables import GROUP, MOST
+from index.terms import Ids
 
 cgutils: Any = _cgutils
 types: Any = _types
 codegen: Any = _codegen
 config: Any = _config
 
-GROUP = 8  # coordinates whose tables stay in registers
-MOST = 65535  # the largest sum; larger ones stay there
-_SHIFTS = 6  # units of a group: 1, 2, ..., 32 of the query's
 _LOOK = 4  # groups between two looks at how many rows are left
 # A block is left when so small a share of its rows is possible: looking at their bytes, here and
 # there, then takes less than ruling out some more of them.
 _PATIENCE = 24
-_ENOUGH = 0.97  # of the expected violation: further coordinates are left to the next step
-# The unit makes half the expected violation this many, so that twice that still counts.
-_FINE = 1 << 14
 
 _INT = ir.IntType(64)
 
@@ -71,125 +59,6 @@ _SUMS = _WIDTH // 2
 _BYTES = ir.VectorType(ir.IntType(8), _WIDTH)
 _SHORTS = ir.VectorType(ir.IntType(16), _SUMS)
 _TABLE = ir.VectorType(ir.IntType(8), LEVELS)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Tables:
-    """What each query adds at each level of each coordinate, its heaviest coordinates first.
-
-    Attributes:
-        order: (B, G + 1, GROUP) int32 coordinates; the last group is fetched and never read.
-        entries: (B, G, GROUP, LEVELS) uint8.
-        shifts: (B, G): entries of a group count 2^shift units.
-        units: (B,): of the query, in violation.
-        heavy: (B, all groups): share of the expected violation that those up to each one add.
-    """
-
-    order: NDArray[np.int32]
-    entries: NDArray[np.uint8]
-    shifts: NDArray[np.int64]
-    units: NDArray[np.float64]
-    heavy: NDArray[np.float64]
-
-    def groups(self, b: int, share: float) -> int:
-        """Return how many groups add this share of what query b is expected to violate."""
-        return int(min(np.searchsorted(self.heavy[b], share) + 1, self.shifts.shape[1]))
-
-    def thresholds(self, largest: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the largest sums of rows whose true violations may be `largest` (B,)."""
-        return np.asarray(np.minimum(largest / self.units + 1, MOST), np.int64)
-
-
-def tables_of(
-    queries: Points, levels: NDArray[np.float32], shares: NDArray[np.float32], form: Form
-) -> Tables:
-    """Make the tables of queries (B, N) for levels and shares (N, LEVELS)."""
-    count, dimension = queries.shape
-    groups = -(-dimension // GROUP)
-    weights = np.zeros((count, groups * GROUP))
-    _weigh(queries, levels, shares, int(form), weights)
-    flat = np.zeros((count, (groups + 1) * GROUP), np.int32)
-    flat[:, : groups * GROUP] = np.argsort(-weights, axis=1)
-    # What fills up the last group weighs nothing and is read as coordinate 0.
-    ordered = np.take_along_axis(weights, flat[:, : groups * GROUP], axis=1)
-    totals = np.maximum(weights.sum(1), 1e-200)
-    heavy = ordered.reshape(count, groups, GROUP).sum(2).cumsum(1) / totals[:, None]
-    used = 1 + int((heavy[:, :-1] < _ENOUGH).sum(1).max(initial=0))
-    units = totals / (2 * _FINE)
-    entries = np.zeros((count, used, GROUP, LEVELS), np.uint8)
-    shifts = np.zeros((count, used), np.int64)
-    _tabulate(queries, levels, shares, flat, units, int(form), entries, shifts)
-    order = flat[:, : (used + 1) * GROUP].reshape(count, used + 1, GROUP)
-    order[order >= dimension] = 0
-    return Tables(np.ascontiguousarray(order), entries, shifts, units, heavy)
-
-
-@kernel
-def _gap(asked: float, level: float, form: int) -> float:
-    # Both are float32: the difference is exact or off by 2^-53 of itself.
-    gap = asked - level if form == 0 else level - asked
-    return max(gap, 0.0)
-
-
-@kernel
-def _weigh(
-    queries: Points,
-    levels: NDArray[np.float32],
-    shares: NDArray[np.float32],
-    form: int,
-    weights: NDArray[np.float64],
-) -> None:
-    for b in range(queries.shape[0]):
-        for j in range(queries.shape[1]):
-            asked, total = np.float64(queries[b, j]), 0.0
-            for at in range(LEVELS):
-                total += shares[j, at] * _gap(asked, np.float64(levels[j, at]), form) ** 2
-            weights[b, j] = total
-
-
-@kernel
-def _tabulate(
-    queries: Points,
-    levels: NDArray[np.float32],
-    shares: NDArray[np.float32],
-    order: NDArray[np.int32],
-    units: NDArray[np.float64],
-    form: int,
-    entries: NDArray[np.uint8],
-    shifts: NDArray[np.int64],
-) -> None:
-    dimension = queries.shape[1]
-    exact, share = np.zeros((GROUP, LEVELS)), np.zeros((GROUP, LEVELS))
-    for b in range(queries.shape[0]):
-        scale = (1 - 2.0**-40) / units[b]
-        for group in range(shifts.shape[1]):
-            share[:] = 0
-            top = 0.0
-            exact[:] = 0
-            for g in range(GROUP):
-                j = order[b, group * GROUP + g]
-                if j >= dimension:
-                    continue
-                asked = np.float64(queries[b, j])
-                for at in range(LEVELS):
-                    exact[g, at] = _gap(asked, np.float64(levels[j, at]), form) ** 2 * scale
-                    share[g, at] = shares[j, at]
-                    top = max(top, exact[g, at])
-            # The unit in which most is left after rounding, over all rows.
-            most = -1.0
-            for shift in range(_SHIFTS):
-                size, kept = 2.0**shift, 0.0
-                for g in range(GROUP):
-                    for at in range(LEVELS):
-                        kept += share[g, at] * min(np.floor(exact[g, at] / size), 255.0)
-                if kept * size > most:
-                    most, shifts[b, group] = kept * size, shift
-                if top <= 255 * size:
-                    break
-            size = 2.0 ** shifts[b, group]
-            for g in range(GROUP):
-                for at in range(LEVELS):
-                    entries[b, group, g, at] = np.uint8(min(np.floor(exact[g, at] / size), 255.0))
 
 
 def _const(value: int) -> Any:
