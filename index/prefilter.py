@@ -102,7 +102,8 @@ def write_prefilter(path: Path, points: Points, form: Form, seed: int = 0) -> No
     chosen = np.sort(draw.choice(rows, min(rows, lists * _TRAINING_ROWS_PER_LIST), replace=False))
     sample = np.ascontiguousarray(points[chosen])
     scale = np.float32(1 if cosine else 1 / _reach(sample))
-    index.train(sample * scale)
+    sample *= scale
+    index.train(sample)
     for at in range(0, rows, _BLOCK):
         index.add(points[at : at + _BLOCK] * scale)
     with path.open("wb") as file:

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 # Without a prefilter, candidates are chosen by the coordinates that are expected to add this share
 # of the violation.
 _SHARE = 0.6
-# A proof needs a k-th violation that is good to a per cent; `fast` lives by its candidates alone.
+# A proof needs a k-th violation that is good to a per cent; `fast` lives by its candidates alone,
+# and needs more of them among more rows.
 _CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 600}
+_FAST_PER_ROOT = 2  # candidates for each of the square root of the rows
 _CANDIDATES_PER_HIT = 4
 # Where so small a share of a segment is alive (the rest deleted, or not selected), scoring all of
 # it reads fewer bytes than a scan of the codes.
@@ -151,7 +153,7 @@ class _Task:
     def propose(self) -> None:
         """Choose candidates for every query: by FAISS, or by the codes' heaviest coordinates."""
         segment, dead, mode = self.live.segment, self.live.dead, self.query.mode
-        count = _proposed(self.query)
+        count = _proposed(self.query, segment.rows)
         if self.live.live <= max(count, segment.rows // _FEW):
             rows = np.flatnonzero(~dead) if len(dead) else np.arange(segment.rows)
             self.candidates = [rows] * len(self.queries)
@@ -212,8 +214,12 @@ class _Task:
         return _score(segment, rows, self.queries, k, limits, self.workers)
 
 
-def _proposed(query: Query) -> int:
-    return query.candidates or max(_CANDIDATES[query.mode], _CANDIDATES_PER_HIT * query.k)
+def _proposed(query: Query, rows: int) -> int:
+    """Return how many of a segment's rows are chosen as candidates."""
+    count = max(_CANDIDATES[query.mode], _CANDIDATES_PER_HIT * query.k)
+    if query.mode == "fast":
+        count = max(count, round(_FAST_PER_ROOT * rows**0.5))
+    return query.candidates or count
 
 
 def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:
@@ -223,7 +229,7 @@ def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:
     able = segment.bounds is not None or (not proved and segment.prefilter is not None)
     if query.mode == "exact" or not able:
         return False
-    count = min(_proposed(query), segment.rows)
+    count = min(_proposed(query, segment.rows), segment.rows)
     size = (segment.rows, segment.record.dimension)
     return not is_scanned(segment.form, *size, count, batch, proved=proved)
 
