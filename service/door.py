@@ -19,7 +19,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from service.edge import SECURITY_HEADERS, Record, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
 
-_SHORTEST_WAIT = 0.002  # less is not worth a timer
+# Shorter waits are let be: what comes in one moment is no haste, and to wait costs work too.
+_SHORTEST_WAIT = 0.1
+_LAST_WORDS_SECONDS = 0.002  # in which what a client has sent is read and answered
 _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
 _HEAD = b"".join(
     b"%b: %b\r\n" % (name.lower().encode(), value.encode())
@@ -151,7 +153,7 @@ class Door(HttpToolsProtocol):
             super().shutdown()
             return
         self._resume()
-        self.loop.call_later(_SHORTEST_WAIT, super().shutdown)
+        self.loop.call_later(_LAST_WORDS_SECONDS, super().shutdown)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
