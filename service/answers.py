@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
 
 from index.terms import CaptionRow, ImageRow
-from models.calibration import Calibration
 from service.schemas import (
     AddedImage,
     CaptionHit,
@@ -24,10 +23,10 @@ from service.schemas import (
 from service.searching import Found
 
 
-def image_hits(found: Found, calibration: Calibration | None) -> list[ImageHit]:
+def image_hits(found: Found) -> list[ImageHit]:
     """Return the images that were found, as they go over the wire."""
     hits: list[ImageHit] = []
-    for image_id, violation, probability in _wanted(found, calibration):
+    for image_id, violation, probability in _wanted(found):
         row = found.images.get(image_id)
         if row is not None:
             hits.append(
@@ -45,10 +44,10 @@ def image_hits(found: Found, calibration: Calibration | None) -> list[ImageHit]:
     return hits
 
 
-def caption_hits(found: Found, calibration: Calibration | None) -> list[CaptionHit]:
+def caption_hits(found: Found) -> list[CaptionHit]:
     """Return the captions that were found, as they go over the wire."""
     hits: list[CaptionHit] = []
-    for caption_id, violation, probability in _wanted(found, calibration):
+    for caption_id, violation, probability in _wanted(found):
         row = found.captions.get(caption_id)
         if row is not None:
             hits.append(
@@ -79,16 +78,10 @@ def facts(found: Found, model: str) -> dict[str, Any]:
     }
 
 
-def _wanted(
-    found: Found, calibration: Calibration | None
-) -> Iterator[tuple[int, np.float32, float | None]]:
-    violations = found.answer.violations[found.offset :]
-    probabilities = (
-        repeat(None, len(violations))
-        if calibration is None
-        else calibration.probability(violations).round(4).tolist()
-    )
-    return zip(found.answer.ids[found.offset :].tolist(), violations, probabilities, strict=True)
+def _wanted(found: Found) -> Iterator[tuple[int, np.float32, float | None]]:
+    answer, probabilities = found.answer, found.probabilities or repeat(None)
+    every = zip(answer.ids.tolist(), answer.violations, probabilities, strict=False)
+    return islice(every, found.offset, None)
 
 
 def plain(violation: np.float32) -> float:

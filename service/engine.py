@@ -69,7 +69,13 @@ class Engine:
         self.encoder = Encoder(
             checkpoint.model, settings, on_batch=metrics.batch, on_death=on_death
         )
-        self.searcher = Searcher(index, settings, on_batch=metrics.batch, on_death=on_death)
+        self.searcher = Searcher(
+            index,
+            checkpoint.calibration.image,
+            settings,
+            on_batch=metrics.batch,
+            on_death=on_death,
+        )
         self.writing = Writing(
             index,
             self.encoder,
@@ -239,7 +245,7 @@ class Engine:
 
     def _image_answer(self, caption: str, found: Found) -> ImageAnswer:
         return ImageAnswer.model_construct(
-            hits=image_hits(found, self.checkpoint.calibration.image),
+            hits=image_hits(found),
             unknown_words=self.checkpoint.model.vocabulary.unknown(caption),
             **facts(found, self.checkpoint.name),
         )
@@ -250,7 +256,7 @@ class Engine:
         pixels = await self.pictures.pixels(source, stages)
         point = await self.encoder.picture(pixels, stages)
         found = await self.searcher.search("caption", point, options, stages)
-        hits = caption_hits(found, self.checkpoint.calibration.image)
+        hits = caption_hits(found)
         self.finish(stages)
         return CaptionAnswer.model_construct(hits=hits, **facts(found, self.checkpoint.name))
 

@@ -50,7 +50,7 @@ async def all_of(
     answer = AllOfAnswer.model_construct(
         hits=[
             JointImageHit.model_construct(None, **{**dict(hit), **each[hit.image_id]})
-            for hit in image_hits(found, None)
+            for hit in image_hits(found)
         ],
         unknown_words=_unknown(engine, parts),
         **facts(found, engine.checkpoint.name),
@@ -73,7 +73,7 @@ async def common(
     answer = CommonAnswer.model_construct(
         hits=[
             JointCaptionHit.model_construct(None, **{**dict(hit), **each[hit.caption_id]})
-            for hit in caption_hits(found, None)
+            for hit in caption_hits(found)
         ],
         unknown_words=_unknown(engine, parts),
         **facts(found, engine.checkpoint.name),
@@ -108,11 +108,11 @@ async def like(
         found = await engine.searcher.search(
             "image", point, options.model_copy(update=deeper), stages
         )
-    hits = [hit for hit in image_hits(found, None) if hit.image_id != start]
+    hits = [hit for hit in image_hits(found) if hit.image_id != start]
     wanted = hits[options.offset : options.offset + options.k]
     answer = ImageAnswer.model_construct(
         hits=[
-            hit.model_copy(update={"rank": rank})
+            hit.model_copy(update={"rank": rank, "probability": None})
             for rank, hit in enumerate(wanted, options.offset + 1)
         ],
         unknown_words=_unknown(engine, [start, *plus, *minus]),

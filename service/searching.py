@@ -14,6 +14,7 @@ from index.query import Answer
 from index.selection import Selection
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, Mode, Points
+from models.calibration import Calibration
 from service.batching import Batcher, WorkerStoppedError
 from service.encoding import Point
 from service.errors import ServiceError, reaching_catalog
@@ -44,9 +45,11 @@ class Found:
     """An answer of the index with the catalog's rows of its hits, in the order of the hits.
 
     The first `offset` hits are not wanted. A hit that was deleted since the search has no row.
+    `probabilities` are of all hits, where the model is calibrated and the search has one part.
     """
 
     answer: Answer
+    probabilities: list[float] | None
     offset: int
     images: dict[int, ImageRow]
     captions: dict[int, CaptionRow]
@@ -68,12 +71,14 @@ class Searcher:
     def __init__(
         self,
         index: Index,
+        calibration: Calibration | None,
         settings: Settings,
         *,
         on_batch: Callable[[str, int], None] = lambda kind, size: None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self._index = index
+        self._calibration = calibration
         self.batcher: Batcher[Lane, Points, list[Found]] = Batcher(
             "search",
             self._run,
@@ -161,6 +166,7 @@ class Searcher:
         return [
             Found(
                 answer,
+                probabilities,
                 lane.offset,
                 images,
                 captions,
@@ -169,8 +175,20 @@ class Searcher:
                 (searched - start) * (1 - _prefilter_share(answer)),
                 described - searched,
             )
-            for answer in answers
+            for answer, probabilities in zip(
+                answers, self._probabilities(lane, answers), strict=True
+            )
         ]
+
+    def _probabilities(self, lane: Lane, answers: Sequence[Answer]) -> list[list[float] | None]:
+        # For the whole batch at once, and here: in the event loop each call of the kind would
+        # let other threads go first.
+        if self._calibration is None or lane.joint:
+            return [None for _ in answers]
+        violations = np.concatenate([answer.violations for answer in answers])
+        ends = np.cumsum([len(answer.violations) for answer in answers])
+        each = np.split(self._calibration.probability(violations).round(4), ends[:-1])
+        return [part.tolist() for part in each]
 
     def _answers(self, lane: Lane, blocks: list[Points]) -> Sequence[Answer]:
         options: dict[str, Any] = {
