@@ -26,9 +26,9 @@ class World:
     """The processes of a training.
 
     Attributes:
+        device: what torch calls this process's device.
         rank: of this process among them, from 0. The first one alone validates, writes and speaks.
         size: how many there are.
-        device: what torch calls this process's device.
     """
 
     device: str = "cpu"

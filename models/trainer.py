@@ -416,8 +416,9 @@ class _Run:
     ) -> tuple[Tensor, Tensor]:
         """Encode a batch, each process its part of it: -> (B, N), (C, N)."""
         images, captions = self.world.part(len(rows)), self.world.part(len(tokens))
-        # Parts of one batch are varied differently.
-        draw = np.random.Generator(draw.bit_generator.jumped(self.world.rank))  # type: ignore[attr-defined]
+        # Parts of one batch are varied differently. numpy's types have `jumped` in subclasses only.
+        bits: Any = draw.bit_generator
+        draw = np.random.Generator(bits.jumped(self.world.rank))
         points = self.images.points(self.model, self.rows[rows[images]], draw)
         return (
             self.world.gather(points, len(rows)),
