@@ -119,11 +119,15 @@ class Ledger:
         if rows:
             self._index.remove(sorted(rows))
             for row in rows.values():
-                same = self._index.catalog.image_of(row.sha256)
-                if kept.is_kept(row) and (same is None or same.path != row.path):
+                if kept.is_kept(row) and not self._is_shown(row):
                     durable.remove(self._index.folder / row.path)
             self._on_change()
         return outcomes
+
+    def _is_shown(self, kept_one: ImageRow) -> bool:
+        """Tell whether an image that is left has the same file."""
+        same = self._index.catalog.image_of(kept_one.sha256)
+        return same is not None and same.path == kept_one.path
 
 
 @dataclass(slots=True)
