@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,25 +12,14 @@ from models import checkpoint
 from models.distributed import World
 from models.training_state import read_notes
 from tests.models.test_trainer import run, weights
-
-ROOT = Path(__file__).parents[2]
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+from tests.torchrun import torchrun
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes have trained; see `processes`."""
     folder = tmp_path_factory.mktemp("processes")
-    done = subprocess.run(
-        [*TORCHRUN, "-m", "tests.models.processes", folder],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    torchrun("tests.models.processes", folder)
     return folder
 
 

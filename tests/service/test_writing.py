@@ -54,6 +54,17 @@ def added(response: Any, status: int = 201) -> AddedImage:
     return found
 
 
+def with_beach(folder: Path, tmp_path: Path) -> Path:
+    """Add a picture of a dataset to the index, and return where it lies."""
+    path = tmp_path / "beach.png"
+    path.write_bytes(png(50))
+    loaded = checkpoint.load(tmp_path / "model")
+    with Index.open(folder, loaded.fingerprint) as index:
+        beach = Dataset("more", (Described(1, path.name, path),))
+        assert indexing.add(index, beach, loaded, ImageSource()) == 1
+    return path
+
+
 def found(client: Client) -> set[int]:
     query = {"caption": "a dog", "k": 100}
     answer = ImageAnswer.model_validate_json(client.post("/search/images", json=query).content)
@@ -135,12 +146,7 @@ def test_the_same_picture_is_the_same_image_and_gains_the_captions_it_lacked(
 def test_a_picture_that_came_with_a_dataset_is_known_when_it_is_sent(
     folder: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "beach.png"
-    path.write_bytes(png(50))
-    loaded = checkpoint.load(tmp_path / "model")
-    with Index.open(folder, loaded.fingerprint) as index:
-        beach = Dataset("more", (Described(1, path.name, path),))
-        assert indexing.add(index, beach, loaded, ImageSource()) == 1
+    path = with_beach(folder, tmp_path)
     with Client(create_app(Settings(index=folder, device="cpu", open_writes=True))) as client:
         image = added(add(client, png(50), caption="a dog"), 200)
         assert (image.image_id, image.file_name) == (1012, "beach.png")
@@ -156,12 +162,7 @@ def test_a_kept_picture_goes_with_its_image_though_another_shows_the_same(
     settings = Settings(index=folder, device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         image = added(add(client, png(50)))
-    path = tmp_path / "beach.png"
-    path.write_bytes(png(50))
-    loaded = checkpoint.load(tmp_path / "model")
-    with Index.open(folder, loaded.fingerprint) as index:
-        beach = Dataset("more", (Described(1, path.name, path),))
-        assert indexing.add(index, beach, loaded, ImageSource()) == 1
+    with_beach(folder, tmp_path)
     with Client(create_app(settings)) as client:
         assert client.request("DELETE", f"/images/{image.image_id}").status_code == 204
         assert not list(folder.glob("pictures/*/*"))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image, ImageDraw
 
 from tests.service.cli.shell import TINY_TRAINING, Outcome, hasse
+from tests.torchrun import torchrun
 
 COLOURS = ("red", "green", "blue", "yellow")
 SHAPES = ("circle", "square")
@@ -204,17 +202,8 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
 def test_two_processes_train_one_model_and_only_the_first_speaks(
     home: Path, tmp_path: Path
 ) -> None:
-    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2)
     train = ("train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING, "--epochs", 2)
-    done = subprocess.run(
-        [sys.executable, *map(str, (*torchrun, "-m", "service.cli", *train))],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = torchrun("service.cli", *train)
     assert done.stdout.count("the model model") == 1
     assert done.stderr.count("epoch 2 of 2: loss") == 1
     assert done.stderr.count("red-circle.png") == 1
