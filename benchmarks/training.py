@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from models.caption_encoder import CaptionEncoder
 from models.datasets import Caption, Dataset, Image
 from models.distributed import World
 from models.inputs import FeatureInput
@@ -94,6 +95,7 @@ class Plain(nn.Module):
     def __init__(self, model: OrderEmbedding) -> None:
         super().__init__()
         ours = model.captions
+        assert isinstance(ours, CaptionEncoder)
         words, width = ours.embedding.weight.shape
         self.embedding = nn.Embedding(words, width, padding_idx=PADDING)
         self.embedding.load_state_dict(ours.embedding.state_dict())

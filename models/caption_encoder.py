@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -64,6 +66,13 @@ class CaptionEncoder(nn.Module):
         unit = normalize(encoded, dim=-1)
         return unit if self.extent is None else unit * self.extent(encoded).sigmoid()
 
+    @torch.no_grad()
+    def renumber(self, order: Tensor) -> None:
+        """Give the coordinates a new order, in place: i becomes what order[i] was."""
+        self.gru.renumber(order)
+        if self.extent is not None:
+            self.extent.weight.copy_(self.extent.weight[:, order])
+
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Encode padded captions: (B, T) int64 and (B,) int64 on the CPU -> (B, N).
 
@@ -78,3 +87,41 @@ class CaptionEncoder(nn.Module):
             return states.abs().amax(1)
         past = torch.arange(states.shape[1])[None] >= lengths[:, None]
         return states.masked_fill(past[..., None].to(states.device), -torch.inf).amax(1)
+
+
+class Members(nn.Module):
+    """Encoders that each give a part of the coordinates; see `ModelConfig.members`.
+
+    Attributes:
+        encoders: one for each part, in the order of the coordinates.
+    """
+
+    def __init__(self, encoders: Sequence[CaptionEncoder]) -> None:
+        super().__init__()
+        self.encoders = tuple(encoders)
+        for at, encoder in enumerate(encoders):
+            self.add_module(str(at), encoder)
+
+    @property
+    def product(self) -> torch.dtype:
+        """The type in which the GRUs multiply matrices."""
+        return self.encoders[0].product
+
+    @product.setter
+    def product(self, product: torch.dtype) -> None:
+        for encoder in self.encoders:
+            encoder.product = product
+
+    def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return the points of padded captions, as `CaptionEncoder.points`: (B, T), (B,), (B, N).
+
+        Each part is as long as the others, and the whole as a part alone would be.
+        """
+        parts = [encoder.points(tokens, lengths) for encoder in self.encoders]
+        return torch.cat(parts, -1) / math.sqrt(len(parts))
+
+    def renumber(self, order: Tensor) -> None:
+        """Give the coordinates a new order, in place, each member's among themselves."""
+        parts = order.reshape(len(self.encoders), -1)
+        for at, (encoder, part) in enumerate(zip(self.encoders, parts, strict=True)):
+            encoder.renumber(part - at * len(part))

@@ -72,6 +72,15 @@ class GRU(nn.Module):
         ]
         return torch.stack(steps, 1)[torch.argsort(order)]
 
+    @torch.no_grad()
+    def renumber(self, order: Tensor) -> None:
+        """Give the states a new order, in place: state i becomes what state order[i] was."""
+        size = len(order)
+        gates = torch.cat([order + gate * size for gate in range(3)])
+        for weight in (self.input_weight, self.input_bias, self.recurrent_bias):
+            weight.copy_(weight[gates])
+        self.recurrent_weight.copy_(self.recurrent_weight[gates][:, order])
+
     def _read(
         self, vectors: Tensor, lengths: Tensor, product: torch.dtype
     ) -> tuple[Tensor, Tensor, list[int]]:

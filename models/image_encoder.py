@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
@@ -37,6 +38,12 @@ class ImageEncoder(nn.Module):
         if not self.backbone.grid:
             return projected
         return (projected if self.signed else projected.abs()).amax(1)
+
+    @torch.no_grad()
+    def renumber(self, order: Tensor) -> None:
+        """Give the coordinates a new order, in place: i becomes what order[i] was."""
+        self.projection.weight.copy_(self.projection.weight[order])
+        self.projection.bias.copy_(self.projection.bias[order])
 
     def features(self, pixels: Tensor) -> Tensor:
         """Return the backbone's features of all crops: (B, crops, 3, H, W) -> (B, F), averaged.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -15,7 +16,7 @@ from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
 from models.backbone import build_backbone
-from models.caption_encoder import CaptionEncoder, Reading
+from models.caption_encoder import CaptionEncoder, Members, Reading
 from models.image_encoder import ImageEncoder
 from models.pictures import Preprocessing
 from models.score import SCORES, Score
@@ -42,6 +43,9 @@ class ModelConfig:
             together, slow where a single one (a colour) has to.
         length: of a caption's point: "unit", as an image's, or "learned", between 0 and 1, so that
             captions can follow from captions; see `CaptionEncoder`.
+        members: models that learn side by side, each with N / members coordinates, in which its
+            points have one length. Of all coordinates together the violation (or the cosine) is
+            the mean of theirs: an ensemble that is stored and searched as one.
     """
 
     score: Score = "order"
@@ -53,6 +57,7 @@ class ModelConfig:
     word_range: float = 0.1
     reading: Reading = "last"
     length: Literal["unit", "learned"] = "unit"
+    members: int = 1
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:
@@ -65,8 +70,12 @@ class ModelConfig:
             raise ValueError(f"length is unit or learned, not '{self.length}'")
         if self.length == "learned" and self.score != "order":
             raise ValueError("length is learned for the score order only")
-        if min(self.dimension, self.word_dimension, self.max_words) < 1:
-            raise ValueError("dimension, word_dimension and max_words are at least 1")
+        if min(self.dimension, self.word_dimension, self.max_words, self.members) < 1:
+            raise ValueError("dimension, word_dimension, max_words and members are at least 1")
+        if self.dimension % self.members:
+            raise ValueError(
+                f"{self.members} members cannot share {self.dimension} coordinates equally"
+            )
         if self.word_range <= 0:
             raise ValueError("word_range is above 0")
 
@@ -87,14 +96,20 @@ class OrderEmbedding(nn.Module):
         self.vocabulary = vocabulary
         self.preprocessing = preprocessing
         signed = config.score == "cosine"
-        self.captions = CaptionEncoder(
-            len(vocabulary),
-            config.word_dimension,
-            config.dimension,
-            config.word_range,
-            reading=config.reading,
-            signed=signed,
-            length=config.length,
+        encoders = [
+            CaptionEncoder(
+                len(vocabulary),
+                config.word_dimension,
+                config.dimension // config.members,
+                config.word_range,
+                reading=config.reading,
+                signed=signed,
+                length=config.length,
+            )
+            for _ in range(config.members)
+        ]
+        self.captions: CaptionEncoder | Members = (
+            Members(encoders) if config.members > 1 else encoders[0]
         )
         backbone = build_backbone(config.backbone)
         if config.pooling == "join":
@@ -108,8 +123,33 @@ class OrderEmbedding(nn.Module):
 
     def to_points(self, encoded: Tensor) -> Tensor:
         """Put raw encodings into the embedding space: (..., N) -> (..., N), unit length."""
-        unit = normalize(encoded, dim=-1)
+        parts = encoded.reshape(*encoded.shape[:-1], self.config.members, -1)
+        unit = normalize(parts, dim=-1).flatten(-2) / math.sqrt(self.config.members)
         return unit if self.config.score == "cosine" else unit.abs()
+
+    def parts(self, points: Tensor) -> tuple[Tensor, ...]:
+        """Take points (..., N) apart into those of each member: (..., N / members)."""
+        return (points * math.sqrt(self.config.members)).chunk(self.config.members, -1)
+
+    def heaviest_first(self, points: Points) -> Tensor:
+        """Return the order of coordinates (N,), for `renumber`, in which `points` (B, N) fall.
+
+        In the mean of their squares, each member's among themselves.
+        """
+        mean = torch.from_numpy(np.square(points).mean(0))
+        weights = mean.reshape(self.config.members, -1)
+        order = torch.argsort(weights, dim=1, descending=True, stable=True)
+        first = torch.arange(0, points.shape[1], weights.shape[1])[:, None]
+        return (order + first).flatten()
+
+    def renumber(self, order: Tensor) -> None:
+        """Give the coordinates of all points a new order (N,), in place: i becomes order[i].
+
+        Nothing that the model says of a caption and an image depends on it, but for rounding.
+        Coordinates stay with their member.
+        """
+        self.images.renumber(order.to(self.device))
+        self.captions.renumber(order.to(self.device))
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Number the words of captions: -> (B, T) padded, (B,) lengths with the end mark."""

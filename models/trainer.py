@@ -344,10 +344,15 @@ class _Run:
         )
         if quality > self.notes["best"]:
             self.notes |= {"best": quality, "best_epoch": epoch - 1}
-            self._save(calibrations(dataset, *points, self.config.model.score))
+            self._save(calibrations(dataset, *points, self.config.model.score), points[1])
         return measured
 
-    def _save(self, calibration: Calibrations) -> None:
+    def _save(self, calibration: Calibrations, captions: Points) -> None:
+        """Write the checkpoint, its coordinates in the order that `captions` (C, N) suggest.
+
+        Those on which captions are far from zero come first. They decide most violations, so a
+        search that reads a point from its beginning can stop early.
+        """
         metrics = {
             "dataset": dict(
                 zip(("name", "images", "captions"), self.notes["dataset"], strict=True)
@@ -359,7 +364,10 @@ class _Run:
             "history": self.notes["history"],
         }
         dtype = torch.float16 if self.config.saved_dtype == "float16" else torch.float32
+        heaviest = self.model.heaviest_first(captions)
+        self.model.renumber(heaviest)
         checkpoint.save(self.folder, self.model, self.name, metrics, calibration, dtype)
+        self.model.renumber(torch.argsort(heaviest))
 
     def _batches(self, epoch: int, first: int) -> Iterator[tuple[int, Rows, Rows, Rows]]:
         """Yield (step, images, captions, owners) from step `first` on.
@@ -392,10 +400,9 @@ class _Run:
             )
         tokens, lengths = self._tokens(captions, draw)
         image_points, caption_points = self._points(rows, tokens, lengths, draw)
-        penalty = penalties(config.model.score, image_points, caption_points)
-        true = torch.from_numpy(self.truth.holds(rows, captions)).to(penalty.device)
-        own = torch.from_numpy(owners).to(penalty.device)
-        loss = self._loss(penalty, own, true)
+        true = torch.from_numpy(self.truth.holds(rows, captions)).to(image_points.device)
+        own = torch.from_numpy(owners).to(image_points.device)
+        loss = self._loss(image_points, caption_points, own, true)
         if config.entailment > 0:
             loss = loss + config.entailment * self._entailment(captions, caption_points)
         if not torch.isfinite(loss):
@@ -409,7 +416,7 @@ class _Run:
         for weight in self.weights:
             torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
         self.optimizer.step()
-        return float(loss.detach()) / len(captions)
+        return float(loss.detach()) / (len(captions) * config.model.members)
 
     def _points(
         self, rows: Rows, tokens: Tensor, lengths: Tensor, draw: np.random.Generator
@@ -427,20 +434,26 @@ class _Run:
             ),
         )
 
-    def _loss(self, penalty: Tensor, owners: Tensor, true: Tensor) -> Tensor:
-        if self.config.loss == "contrastive":
-            return contrastive_loss(penalty, owners, true, self.config.sharpness)
-        return ranking_loss(penalty, owners, true, self.config.margin)
+    def _loss(self, images: Tensor, captions: Tensor, owners: Tensor, true: Tensor) -> Tensor:
+        """Add up what the members lose, each of which learns to be right alone."""
+        config, total = self.config, images.new_zeros(())
+        parts = zip(self.model.parts(images), self.model.parts(captions), strict=True)
+        for image_points, caption_points in parts:
+            penalty = penalties(config.model.score, image_points, caption_points)
+            if config.loss == "contrastive":
+                total = total + contrastive_loss(penalty, owners, true, config.sharpness)
+            else:
+                total = total + ranking_loss(penalty, owners, true, config.margin)
+        return total
 
     def _entailment(self, captions: Rows, points: Tensor) -> Tensor:
         """Rank the premises of each caption and what follows from it: (C,), (C, N) -> ()."""
         entailed = self.truth.entails(captions, captions)
         if entailed is None:
             return points.new_zeros(())
-        penalty = penalties(self.config.model.score, points, points)
         each = torch.arange(len(captions), device=points.device)
         true = torch.from_numpy(entailed).to(points.device)
-        return self._loss(penalty, each, true)
+        return self._loss(points, points, each, true)
 
     def _tokens(self, captions: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
         lengths = np.array([len(self.tokens[caption]) for caption in captions])

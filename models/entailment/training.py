@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
+from models.caption_encoder import Members
 from models.checkpoint import Checkpoint
 from models.entailment.embedding import SentenceConfig, SentenceEmbedding
 from models.entailment.pairs import Corpus, EntailmentError, labels
@@ -68,7 +69,8 @@ Keep = Callable[[SentenceEmbedding, Threshold], None]
 def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> EntailmentTraining:
     """Give a training the shape of a retrieval model's caption encoder.
 
-    A length that it has learned stays learned; a unit length is what the training says.
+    Of several members it is the first one's. A length that it has learned stays learned; a unit
+    length is what the training says.
 
     Raises:
         EntailmentError: the model compares captions in another way.
@@ -82,7 +84,7 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
     of = checkpoint.model.config
     shape = replace(
         config.model,
-        dimension=of.dimension,
+        dimension=of.dimension // of.members,
         word_dimension=of.word_dimension,
         word_range=of.word_range,
         max_words=of.max_words,
@@ -110,7 +112,9 @@ def initial(
     known = set(learned)
     vocabulary = Vocabulary([*learned, *(word for word in own.words if word not in known)])
     model = SentenceEmbedding(config.model, vocabulary)
-    weights = {key: value.clone() for key, value in start.model.captions.state_dict().items()}
+    encoder = start.model.captions
+    first = encoder.encoders[0] if isinstance(encoder, Members) else encoder
+    weights = {key: value.clone() for key, value in first.state_dict().items()}
     table = weights["embedding.weight"]
     unknown = table[SPECIAL.index("<unk>")].expand(len(vocabulary) - len(table), -1)
     model.captions.load_state_dict(weights | {"embedding.weight": torch.cat((table, unknown))})

@@ -5,9 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
+from models.caption_encoder import CaptionEncoder, Members
 from models.model import ModelConfig, OrderEmbedding
 from models.pictures import Preprocessing
-from models.score import SCORES, Score
+from models.score import SCORES, Score, penalties
 from models.vocabulary import Vocabulary
 from tests.tiny import DIMENSION, tiny_model
 
@@ -77,6 +78,7 @@ def test_a_caption_may_be_the_join_of_its_states(score: Score) -> None:
     )
     model = OrderEmbedding(config, Vocabulary(["a", "red", "dog"]), Preprocessing(36, 32)).eval()
     tokens, lengths = model.tokens(["a red dog", "dog"])
+    assert isinstance(model.captions, CaptionEncoder)
     vectors = model.captions.embedding(tokens)
     for row, length in enumerate(lengths.tolist()):
         alone = vectors[row : row + 1]
@@ -92,6 +94,7 @@ def test_a_learned_length_shortens_captions_and_not_images() -> None:
         backbone="shufflenet_v2_x0_5", dimension=DIMENSION, word_dimension=8, length="learned"
     )
     model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
+    assert isinstance(model.captions, CaptionEncoder)
     assert model.captions.extent is not None
     torch.nn.init.normal_(model.captions.extent.weight)
     captions = np.linalg.norm(model.encode_captions(["a dog", "a red dog", ""]), axis=1)
@@ -99,6 +102,68 @@ def test_a_learned_length_shortens_captions_and_not_images() -> None:
     assert (captions < 1).all()
     assert len(set(captions.round(4).tolist())) == 3
     np.testing.assert_allclose(np.linalg.norm(model.encode_images(PICTURES), axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_the_penalty_of_several_members_is_the_mean_of_theirs(score: Score) -> None:
+    torch.manual_seed(0)
+    shape = ModelConfig(
+        score=score, backbone="shufflenet_v2_x0_5", dimension=12, word_dimension=8, members=3
+    )
+    words = Vocabulary(["a", "red", "dog"])
+    model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
+    captions = torch.from_numpy(model.encode_captions(["a dog", "a red dog", ""]))
+    images = torch.from_numpy(model.encode_images(PICTURES))
+    np.testing.assert_allclose(captions.norm(dim=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(images.norm(dim=1), 1, rtol=1e-5)
+    theirs = []
+    for at, (image_part, caption_part) in enumerate(
+        zip(model.parts(images), model.parts(captions), strict=True)
+    ):
+        tokens, lengths = model.tokens(["a dog", "a red dog", ""])
+        assert isinstance(model.captions, Members)
+        torch.testing.assert_close(
+            model.captions.encoders[at].points(tokens, lengths), caption_part
+        )
+        theirs.append(penalties(score, image_part, caption_part))
+    assert not torch.allclose(theirs[0], theirs[1])
+    torch.testing.assert_close(penalties(score, images, captions), torch.stack(theirs).mean(0))
+
+
+def test_members_that_cannot_share_the_coordinates_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 members cannot share 16 coordinates equally"):
+        ModelConfig(dimension=16, members=3)
+
+
+@pytest.mark.parametrize("members", [1, 4])
+@pytest.mark.parametrize(("score", "length"), [("order", "learned"), ("cosine", "unit")])
+def test_renumbered_coordinates_are_the_same_in_another_order(
+    score: Score, length: str, members: int
+) -> None:
+    torch.manual_seed(0)
+    shape = ModelConfig(
+        score=score,
+        backbone="shufflenet_v2_x0_5",
+        dimension=DIMENSION,
+        word_dimension=8,
+        length=length,  # type: ignore[arg-type]
+        members=members,
+    )
+    words = Vocabulary(["a", "red", "dog"])
+    model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
+    for weight in model.captions.parameters():
+        torch.nn.init.normal_(weight)
+    torch.nn.init.normal_(model.images.projection.bias)
+    texts = ["a dog", "a red dog", ""]
+    captions, images = model.encode_captions(texts), model.encode_images(PICTURES)
+    order = model.heaviest_first(captions)
+    assert order.sort().values.equal(torch.arange(DIMENSION))
+    model.renumber(order)
+    np.testing.assert_allclose(model.encode_captions(texts), captions[:, order], atol=1e-6)
+    np.testing.assert_allclose(model.encode_images(PICTURES), images[:, order], atol=1e-6)
+    assert not np.allclose(model.encode_captions(texts), captions, atol=1e-3)
+    weights = np.square(captions[:, order]).mean(0).reshape(members, -1)
+    assert (np.diff(weights, axis=1) <= 0).all()
 
 
 def test_a_length_that_no_model_has_is_refused() -> None:

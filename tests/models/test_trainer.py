@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from models import checkpoint, trainer
+from models.caption_encoder import Members
 from models.datasets import Caption, Dataset, DatasetError, Image
+from models.distributed import ALONE
 from models.inputs import FeatureInput, ImageInput, PixelInput
 from models.model import ModelConfig
 from models.order import pairwise_violation
@@ -25,6 +28,7 @@ from models.trainer import (
     available,
     train,
 )
+from models.training_state import FILE_NAME
 from models.truth import known_truth
 
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
@@ -131,6 +135,44 @@ def test_the_contrastive_loss_is_learned_from_too(tmp_path: Path) -> None:
     assert weights(tmp_path / "a") != weights(tmp_path / "b")
 
 
+def test_members_learn_as_each_would_alone(tmp_path: Path) -> None:
+    two = replace(CONFIG, model=replace(CONFIG.model, members=2), epochs=1)
+    alone = replace(CONFIG, model=replace(CONFIG.model, dimension=6), epochs=1)
+    data = (collection(), features(collection()))
+    rows, captions, owners = np.arange(4), np.arange(0, 8, 2), np.arange(4)
+
+    def a_run(config: TrainingConfig) -> trainer._Run:
+        return trainer._Run(
+            config, "x", tmp_path, data, backbone_weights=None, start=None, world=ALONE
+        )
+
+    together, first = a_run(two), a_run(alone)
+    assert isinstance(together.model.captions, Members)
+    first.model.captions.load_state_dict(together.model.captions.encoders[0].state_dict())
+    for theirs, mine in zip(
+        together.model.images.projection.parameters(),
+        first.model.images.projection.parameters(),
+        strict=True,
+    ):
+        mine.data.copy_(theirs.data[:6])
+    for one in (together, first):
+        one.model.train()
+        one._step(0, 0, rows, captions, owners)
+    # Adam's first step is of the size of the learning rate, 0.01, wherever there is a gradient.
+    torch.testing.assert_close(
+        together.model.images.projection.weight[:6],
+        first.model.images.projection.weight,
+        atol=1e-3,
+        rtol=0,
+    )
+    for theirs, mine in zip(
+        together.model.captions.encoders[0].parameters(),
+        first.model.captions.parameters(),
+        strict=True,
+    ):
+        torch.testing.assert_close(theirs, mine, atol=1e-3, rtol=0)
+
+
 def test_one_seed_gives_one_model_and_another_seed_another(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         run(tmp_path / name, replace(CONFIG, seed=seed))
@@ -225,6 +267,22 @@ def test_training_stops_early_and_keeps_the_best_epoch(
     best = run(tmp_path, replace(CONFIG, epochs=9, patience=2), report=report)
     assert bests == [True, True, False, False]
     assert [row["epoch"] for row in best.metrics["history"]] == [1, 2]
+
+
+def test_the_coordinates_of_a_checkpoint_fall_in_weight_and_those_of_the_training_stay(
+    tmp_path: Path,
+) -> None:
+    data = (collection(), features(collection()))
+    model = run(tmp_path, replace(CONFIG, epochs=1)).model
+    captions = model.encode_captions([caption.text for caption in data[0].captions])
+    weight = np.square(captions).mean(0)
+    assert (np.diff(weight) <= 1e-6).all()
+    assert weight[0] > weight[-1]
+    training = load_file(tmp_path / FILE_NAME)
+    bias = model.images.projection.bias.detach()
+    in_training = training["model.images.projection.bias"]
+    assert bias.sort().values.equal(in_training.sort().values)
+    assert not bias.equal(in_training)
 
 
 def test_a_frozen_backbone_is_not_changed(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from models.entailment.embedding import SentenceConfig, SentenceEmbedding
 from models.entailment.evaluation import evaluate, evaluate_majority
 from models.entailment.pairs import Corpus, EntailmentError, Pair
 from models.entailment.training import EntailmentTraining, Progress, initial, start_from, train
+from models.model import ModelConfig, OrderEmbedding
+from models.pictures import Preprocessing
 from models.threshold import Threshold
-from models.vocabulary import words
+from models.vocabulary import Vocabulary, words
 from tests.models.entailment.corpora import snli
 from tests.tiny import tiny_checkpoint
 
@@ -103,6 +105,23 @@ def test_a_retrieval_model_is_a_starting_point(corpus: Corpus, tmp_path: Path) -
     known = set(model.vocabulary.words)
     assert {"field", "horse"} <= known >= set(words("a dog runs in the park"))
     assert evaluate(*_learned(train(replace(config, epochs=0), model, corpus)), corpus.test).pairs
+
+
+def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    shape = ModelConfig(
+        backbone="shufflenet_v2_x0_5", dimension=12, word_dimension=8, reading="join", members=3
+    )
+    known = Vocabulary(["a", "dog", "runs"])
+    saved = OrderEmbedding(shape, known, Preprocessing(resize=36, crop=32)).eval()
+    retrieval.save(tmp_path, saved, "several", {})
+    begun = retrieval.load(tmp_path)
+    config = start_from(begun, replace(SMALL, model=replace(SMALL.model, length="unit")))
+    model = initial(config, corpus, begun)
+    points = torch.from_numpy(begun.model.encode_captions(["a dog runs"]))
+    with torch.inference_mode():
+        found = model([model.tokens("a dog runs")])
+    torch.testing.assert_close(found, begun.model.parts(points)[0])
 
 
 def _learned(found: tuple[SentenceEmbedding, Threshold]) -> tuple[SentenceEmbedding, float]:
