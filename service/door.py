@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from service.edge import SECURITY_HEADERS, Record, request_id_of
+from service.edge import SECURITY_HEADERS, Record, Refused, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
 
 # Shorter waits are let be: what comes in one moment is no haste, and to wait costs work too.
@@ -189,14 +189,16 @@ class Door(HttpToolsProtocol):
         if self.expect_100_continue:
             self.transport.close()  # who waits to be told to go on will not send a body now
         path = self.url.partition(b"?")[0].decode("ascii", "replace")
-        self.keeper.record(
-            request_id,
-            self.parser.get_method().decode("ascii"),
-            refusal.route,
-            path,
-            error.kind.status,
-            error.reason,
-            perf_counter() - start,
+        self.keeper.record.refused(
+            Refused(
+                request_id,
+                self.parser.get_method().decode("ascii"),
+                refusal.route,
+                path,
+                error.kind.status,
+                error.reason,
+                perf_counter() - start,
+            )
         )
 
     def _stop_discarding(self) -> None:

@@ -9,13 +9,14 @@ import logging
 import random
 import re
 from collections.abc import Callable, Iterable
-from time import perf_counter
+from time import perf_counter, time
+from typing import Any, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.bodies import Bodies
 from service.errors import ServiceError, problem
-from service.logs import LOGGER, event
+from service.logs import LOGGER, event, events
 from service.metrics import Metrics
 
 CONTENT_SECURITY_POLICY = (
@@ -33,13 +34,61 @@ _RAW_SECURITY = [
 ]
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
+_TOGETHER = 256  # refusals that wait to be described, at most
+
+
+class Refused(NamedTuple):
+    """What `Record` is told of a refusal; `route` is its place in the metrics."""
+
+    request_id: str
+    method: str
+    route: str
+    path: str
+    status: int
+    reason: str | None
+    seconds: float
 
 
 class Record:
-    """Counts each answer and writes its line."""
+    """Counts each answer and writes its line.
+
+    Those of refusals wait until `settle`: a hundred together cost a fraction of what each does
+    between two others' work, and there may be thousands a second.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._waiting: list[tuple[float, Refused]] = []
+
+    def refused(self, answer: Refused) -> None:
+        """Count and describe a refusal, soon."""
+        self._waiting.append((time(), answer))
+        if len(self._waiting) >= _TOGETHER:
+            self.settle()
+
+    def settle(self) -> None:
+        """Count and describe what waits; whoever refuses calls this several times a second."""
+        waiting, self._waiting = self._waiting, []
+        for _, answer in waiting:
+            self._metrics.answered(answer.route, answer.status, answer.reason, answer.seconds)
+        events(
+            "request",
+            logging.INFO,
+            [
+                (
+                    at,
+                    _facts(
+                        answer.request_id,
+                        answer.method,
+                        answer.path,
+                        answer.status,
+                        answer.seconds,
+                        answer.reason,
+                    ),
+                )
+                for at, answer in waiting
+            ],
+        )
 
     def __call__(
         self,
@@ -59,19 +108,30 @@ class Record:
             level = logging.DEBUG
         elif status >= 500:
             level = logging.WARNING
-        facts = {"reason": reason} if reason else {}
-        if key is not None:
-            facts["key"] = key
-        event(
-            "request",
-            level,
-            id=request_id,
-            method=method,
-            path=path[:200],
-            status=status,
-            ms=round(seconds * 1e3, 2),
-            **facts,
-        )
+        event("request", level, **_facts(request_id, method, path, status, seconds, reason, key))
+
+
+def _facts(
+    request_id: str,
+    method: str,
+    path: str,
+    status: int,
+    seconds: float,
+    reason: str | None,
+    key: str | None = None,
+) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "id": request_id,
+        "method": method,
+        "path": path[:200],
+        "status": status,
+        "ms": round(seconds * 1e3, 2),
+    }
+    if reason:
+        facts["reason"] = reason
+    if key is not None:
+        facts["key"] = key
+    return facts
 
 
 class Edge:

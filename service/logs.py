@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, Literal, TextIO
@@ -19,8 +20,7 @@ def configure(
     shape: Literal["text", "json"], level: str = "info", stream: TextIO | None = None
 ) -> None:
     """Send the lines of this service to a stream (standard error), and nowhere else."""
-    handler = Lines(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if shape == "json" else TextFormatter())
+    handler = Lines(stream or sys.stderr, JsonShape() if shape == "json" else TextShape())
     for old in list(LOGGER.handlers):
         LOGGER.removeHandler(old)
     LOGGER.addHandler(handler)
@@ -36,6 +36,17 @@ def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
         LOGGER.log(level, message, extra={"facts": facts})
 
 
+def events(message: str, level: int, rows: Iterable[tuple[float, dict[str, Any]]]) -> None:
+    """Write a line for each of many events of one kind: when they happened, and their facts.
+
+    A third of the work of as many `event`, for those of which there are thousands a second.
+    """
+    if LOGGER.isEnabledFor(level):
+        for handler in LOGGER.handlers:
+            if isinstance(handler, Lines):
+                handler.take(message, level, rows)
+
+
 def flush() -> None:
     """Write the lines that wait; whoever logs many of them calls this several times a second."""
     for handler in LOGGER.handlers:
@@ -49,8 +60,10 @@ class Lines(logging.StreamHandler[TextIO]):
     thousands of clients are refused.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, shape: Shape) -> None:
         super().__init__(stream)
+        self.setFormatter(shape)
+        self._shape = shape
         self._waiting: list[str] = []
         self._written = 0.0
 
@@ -64,6 +77,14 @@ class Lines(logging.StreamHandler[TextIO]):
         except Exception:
             self.handleError(record)
 
+    def take(self, message: str, level: int, rows: Iterable[tuple[float, dict[str, Any]]]) -> None:
+        """Take many lines; they are written with the next ones, or by `flush`."""
+        line, name = self._shape.line, logging.getLevelName(level)
+        with self.lock or nullcontext():
+            self._waiting += [
+                line(at, name, message, facts) + self.terminator for at, facts in rows
+            ]
+
     def flush(self) -> None:
         """Write the lines that wait."""
         with self.lock or nullcontext():
@@ -74,38 +95,66 @@ class Lines(logging.StreamHandler[TextIO]):
             super().flush()
 
 
-class JsonFormatter(logging.Formatter):
-    """One JSON object for each line."""
+class Shape(logging.Formatter):
+    """How a line looks."""
+
+    def line(
+        self,
+        at: float,
+        level: str,
+        message: str,
+        facts: dict[str, Any],
+        exception: str | None = None,
+    ) -> str:
+        """Return the line of something that happened `at` a time of the clock."""
+        raise NotImplementedError
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        facts = getattr(record, "facts", {})
+        exception = self.formatException(record.exc_info) if record.exc_info else None
+        return self.line(record.created, record.levelname, record.getMessage(), facts, exception)
+
+
+class JsonShape(Shape):
+    """One JSON object for each line."""
+
+    def line(
+        self,
+        at: float,
+        level: str,
+        message: str,
+        facts: dict[str, Any],
+        exception: str | None = None,
+    ) -> str:
         """Return the line."""
-        row = {
-            "time": _clock(record),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-            **getattr(record, "facts", {}),
-        }
-        if record.exc_info:
-            row["exception"] = self.formatException(record.exc_info)
+        row = {"time": _clock(at), "level": level.lower(), "event": message, **facts}
+        if exception is not None:
+            row["exception"] = exception
         return json.dumps(row, default=str)
 
 
-class TextFormatter(logging.Formatter):
+class TextShape(Shape):
     """Time, level, what happened, then name=value; values that could confuse are quoted."""
 
-    def format(self, record: logging.LogRecord) -> str:
+    def line(
+        self,
+        at: float,
+        level: str,
+        message: str,
+        facts: dict[str, Any],
+        exception: str | None = None,
+    ) -> str:
         """Return the line."""
-        facts = getattr(record, "facts", {})
-        parts = [_clock(record), record.levelname.lower(), record.getMessage()]
+        parts = [_clock(at), level.lower(), message]
         parts += [f"{name}={_plain(value)}" for name, value in facts.items()]
         line = " ".join(parts)
-        if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
-        return line
+        return line if exception is None else f"{line}\n{exception}"
 
 
-def _clock(record: logging.LogRecord) -> str:
-    return f"{_second(int(record.created))}.{int(record.msecs):03d}Z"
+def _clock(at: float) -> str:
+    second = int(at)
+    return f"{_second(second)}.{int((at - second) * 1000):03d}Z"
 
 
 @lru_cache(maxsize=1)  # there may be thousands of lines in a second

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from service import introduction, logs
 from service.app import create_app
 from service.door import door
+from service.edge import Record
 from service.readiness import Phase, Readiness
 from service.settings import Settings
 
@@ -132,6 +133,7 @@ class _Server(uvicorn.Server):
         )
         self._settings = settings
         self._readiness: Readiness = app.state.readiness
+        self._record: Record = app.state.record
         self._stopping: asyncio.Task[None] | None = None
 
     async def run_until_stopped(self, listener: socket.socket, say: Callable[[str], None]) -> None:
@@ -141,10 +143,12 @@ class _Server(uvicorn.Server):
             loop.add_signal_handler(number, self._on_signal)
         announcing = asyncio.create_task(self._announce(address_of(listener), say))
         await self._serve(sockets=[listener])
+        self._record.settle()
         announcing.cancel()
 
     async def on_tick(self, counter: int) -> bool:
         """Write the lines that wait, ten times a second; say whether to stop."""
+        self._record.settle()
         logs.flush()
         return await super().on_tick(counter)
 

@@ -32,6 +32,7 @@ async def _bodies(request: Request) -> Bodies:
 
 
 async def _metrics(request: Request) -> Metrics:
+    request.app.state.record.settle()
     found: Metrics = request.app.state.metrics
     return found
 

@@ -29,6 +29,10 @@ class House:
     inside: list[str] = field(default_factory=list)
     connections: list[Door] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
+    record: Record = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.record = Record(self.metrics)
 
     def refusal(self, method: bytes, target: bytes) -> Refusal | None:
         searches = {
@@ -58,7 +62,7 @@ async def open_house(
     per_second: float = 1e9,
 ) -> AsyncIterator[tuple[House, Callable[[], Awaitable[Visitor]]]]:
     house = House()
-    protocol = door(house.refusal, Record(house.metrics), per_second, lambda: house.stopping)
+    protocol = door(house.refusal, house.record, per_second, lambda: house.stopping)
     config = uvicorn.Config(house.app, lifespan="off", interface="asgi3", log_config=None)
     state = ServerState()
 
@@ -132,6 +136,7 @@ def test_a_refusal_is_a_guarded_problem_that_is_counted_and_runs_nothing() -> No
             assert headers["x-request-id"] == "mine"
             assert headers["x-content-type-options"] == "nosniff"
             assert house.inside == []
+            house.record.settle()
             text = house.metrics.text().decode()
             assert 'hasse_requests_total{route="/search/images",status="429"} 1.0' in text
             assert 'hasse_rejections_total{reason="busy"} 1.0' in text
@@ -193,6 +198,7 @@ def test_a_refused_get_is_counted_by_its_route_and_not_by_its_id() -> None:
             visitor = await visit()
             visitor.say("GET /images/7/diagram HTTP/1.1\nHost: a\n\n")
             assert (await visitor.hear())[0] == 429
+            house.record.settle()
             metrics = house.metrics.text().decode()
             assert 'route="/images/{image_id}/diagram"' in metrics
             assert "/images/7" not in metrics

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service import logs
+from service import edge, logs
 from service.app import create_app
+from service.edge import Record, Refused
 from service.engine import Engine
 from service.metrics import METRICS, Metrics
 from service.schemas import Version
@@ -201,6 +202,34 @@ def test_each_request_is_one_json_line_with_its_id(client: Client) -> None:
     assert (first["status"], first["reason"]) == (404, "not_found")
     assert (second["status"], second["level"]) == (200, "info")
     assert second["ms"] > 0
+
+
+def test_the_line_of_a_refusal_comes_soon_and_says_when_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+    metrics = Metrics()
+    record = Record(metrics)
+    monkeypatch.setattr(edge, "time", lambda: 1e9 + 0.25)
+
+    def refuse(count: int) -> None:
+        for at in range(count):
+            record.refused(Refused(f"id-{at}", "POST", "/r", "/r?", 429, "busy", 0.001))
+
+    refuse(2)
+    logs.flush()
+    assert out.getvalue() == ""
+    record.settle()
+    record.settle()
+    logs.flush()
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["id"] for line in lines] == ["id-0", "id-1"]
+    assert {line["time"] for line in lines} == {"2001-09-09T01:46:40.250Z"}
+    assert (lines[0]["status"], lines[0]["reason"], lines[0]["ms"]) == (429, "busy", 1.0)
+    assert 'hasse_requests_total{route="/r",status="429"} 2.0' in metrics.text().decode()
+    refuse(1000)
+    assert "} 2.0" not in metrics.text().decode(), "few wait, however many there are"
 
 
 def test_a_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> None:
