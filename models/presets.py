@@ -30,17 +30,22 @@ PRESETS: Mapping[str, Preset] = {
     "order-reversed": Preset(TrainingConfig(model=ModelConfig(score="order-reversed"))),
     "cosine": Preset(TrainingConfig(model=ModelConfig(score="cosine"), margin=0.2)),
     # Better at the same network (README, "Training"): the join of all states of a caption instead
-    # of the last, a loss that asks most of the nearest, a rate that falls to zero, and features of
-    # random cuts to read in training, where there are some.
+    # of the last, a loss that asks most of the nearest in large batches, a rate that falls to
+    # zero, features of random cuts to read in training, where there are some, and two models that
+    # share the coordinates.
     "hasse": Preset(
         TrainingConfig(
-            model=ModelConfig(reading="join"),
+            model=ModelConfig(reading="join", members=2),
             epochs=32,
+            batch_size=512,
+            learning_rate=8e-3,
             loss="contrastive",
             schedule="cosine",
+            warm_up=20,
+            weight_decay=0.1,
             patience=32,
             views=True,
-            unknown_rate=0.05,
+            unknown_rate=0.15,
             precision="bfloat16",
         )
     ),
