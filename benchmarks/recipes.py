@@ -51,6 +51,14 @@ class Recipe:
 
 # The paper's recipe, and one change after the other up to the preset hasse.
 FALLING: dict[str, Any] = {"schedule": "cosine", "epochs": 72, "patience": 72}
+CAREFUL: dict[str, Any] = {
+    "members": 1,
+    "batch_size": 128,
+    "learning_rate": 1e-3,
+    "warm_up": 0,
+    "weight_decay": 0.0,
+    "unknown_rate": 0.05,
+}
 RECIPES: Mapping[str, Recipe] = {
     "order": Recipe("the paper's", "order", {}),
     "falling": Recipe("+ a rate that falls to zero over 72 epochs", "order", FALLING),
@@ -60,7 +68,13 @@ RECIPES: Mapping[str, Recipe] = {
         "order",
         FALLING | {"views": True, "reading": "join", "unknown_rate": 0.05},
     ),
-    "hasse": Recipe("+ the contrastive loss: preset `hasse`", "hasse", {}),
+    "contrastive": Recipe("+ the contrastive loss, 32 epochs", "hasse", CAREFUL),
+    "quick": Recipe(
+        "+ batches of 512 at eight times the rate, weights that decay, 15 % of words unknown",
+        "hasse",
+        {"members": 1},
+    ),
+    "hasse": Recipe("+ two members that share the coordinates: preset `hasse`", "hasse", {}),
     "hasse-cosine": Recipe("`hasse` with the score cosine", "hasse", {"score": "cosine"}),
     "cosine": Recipe("the paper's, with the score cosine", "cosine", {}),
 }
