@@ -129,10 +129,11 @@ class Accelerator:
     def _uploaded(self, segment: Segment) -> Resident:
         points = torch.empty(segment.points.shape, device=self._device, dtype=torch.float16)
         error = norm = 0.0
-        for at in range(0, segment.rows, _UPLOAD_ROWS):
-            part = slice(at, at + _UPLOAD_ROWS)
-            block = torch.from_numpy(np.array(segment.points[part])).to(self._device)
-            points[part] = block
-            norm = max(norm, float(points[part].float().norm(dim=1).max()))
-            error = max(error, float((block - points[part].float()).norm(dim=1).max()))
+        with segment.in_order():
+            for at in range(0, segment.rows, _UPLOAD_ROWS):
+                part = slice(at, at + _UPLOAD_ROWS)
+                block = torch.from_numpy(np.array(segment.points[part])).to(self._device)
+                points[part] = block
+                norm = max(norm, float(points[part].float().norm(dim=1).max()))
+                error = max(error, float((block - points[part].float()).norm(dim=1).max()))
         return Resident(points, segment.form, norm, error * _OUTWARD)

@@ -20,7 +20,7 @@ from index import codes as coding
 from index import nibbles
 from index.kernels import relative_error
 from index.levels import LEVELS, choose_levels, encode_block, half_block
-from index.points import GrowingArray, mapped
+from index.points import GrowingArray, mapped, read_here_and_there
 from index.scan import Workers, read_only
 from index.tables import GROUP, MOST, Tables, tables_of
 from index.terms import Form, Ids, Points
@@ -79,10 +79,12 @@ class Bounds:
         rows, dimension = shape
         half = half_block(rows)
         blocks = -(-rows // (2 * half))
+        codes = mapped(folder / CODES, np.uint8, shape)
+        read_here_and_there(codes)
         return cls(
             mapped(folder / COLUMNS, np.uint8, (blocks, dimension, half)),
             mapped(folder / LEVELS_FILE, np.float32, (2, dimension, LEVELS)),
-            mapped(folder / CODES, np.uint8, shape),
+            codes,
             step,
             form,
             rows,

@@ -164,9 +164,10 @@ def merge(
         writer = SegmentWriter(folder, record.kind, record.dimension, record.score)
         try:
             for live in group:
-                for rows in _live_blocks(live):
-                    writer.append(live.segment.ids[rows], live.segment.points[rows])
-                    progress(len(rows))
+                with live.segment.in_order():
+                    for rows in _live_blocks(live):
+                        writer.append(live.segment.ids[rows], live.segment.points[rows])
+                        progress(len(rows))
         except BaseException:
             writer.abandon()
             raise

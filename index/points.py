@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -163,11 +164,37 @@ class GrowingArray:
 
 def let_go(array: NDArray[Any]) -> None:
     """Return the memory of a mapped array to the system; what is read again comes back."""
+    _advise(array, mmap.MADV_DONTNEED)
+
+
+def read_here_and_there(array: NDArray[Any]) -> None:
+    """Tell the system that of a mapped array a row here and a row there will be read.
+
+    It would bring 128 KB around each, which costs time, and where memory is short drives out what
+    is needed.
+    """
+    _advise(array, mmap.MADV_RANDOM)
+
+
+@contextmanager
+def read_in_order(array: NDArray[Any]) -> Iterator[None]:
+    """Let the system read ahead, while the block reads an array that is else read here and there.
+
+    Of two blocks at a time the one that ends later may read more slowly.
+    """
+    _advise(array, mmap.MADV_NORMAL)
+    try:
+        yield
+    finally:
+        read_here_and_there(array)
+
+
+def _advise(array: NDArray[Any], advice: int) -> None:
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
     if isinstance(owner, mmap.mmap):
-        owner.madvise(mmap.MADV_DONTNEED)
+        owner.madvise(advice)
 
 
 def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -250,16 +250,17 @@ def _scan(
     workers: Workers,
 ) -> list[Hits]:
     segment = live.segment
-    return scan(
-        segment.points,
-        segment.ids,
-        live.dead,
-        queries,
-        form=segment.form,
-        k=k,
-        limits=limits,
-        workers=workers,
-    )
+    with segment.in_order():
+        return scan(
+            segment.points,
+            segment.ids,
+            live.dead,
+            queries,
+            form=segment.form,
+            k=k,
+            limits=limits,
+            workers=workers,
+        )
 
 
 def _score(

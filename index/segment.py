@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -33,7 +34,15 @@ from index.errors import (
     DamagedIndexError,
     TruncatedFileError,
 )
-from index.points import GrowingArray, checked, checked_ids, first_duplicate, mapped
+from index.points import (
+    GrowingArray,
+    checked,
+    checked_ids,
+    first_duplicate,
+    mapped,
+    read_here_and_there,
+    read_in_order,
+)
 from index.prefilter import PREFILTER, Prefilter, write_prefilter
 from index.records import FileRecord, SegmentRecord
 from index.terms import Form, Ids, Kind, Points, Score, form_of
@@ -191,6 +200,10 @@ class Segment:
         """How its rows are ranked."""
         return form_of(self.record.kind, self.record.score)
 
+    def in_order(self) -> AbstractContextManager[None]:
+        """Read all points from the first to the last while the block runs."""
+        return nullcontext() if self.bounds is None else read_in_order(self.points)
+
     @classmethod
     def open(cls, folder: Path, record: SegmentRecord, verify: Verify = "checksums") -> Segment:
         """Check every file against the record, then map them.
@@ -204,14 +217,16 @@ class Segment:
             check_file(folder / name, file, "checksums" if name == PREFILTER else verify)
         step = _checked_step(folder / MANIFEST, record)
         shape = (record.rows, record.dimension)
+        points, bounds = mapped(folder / POINTS, np.float32, shape), None
+        if step is not None:
+            bounds = Bounds.open(folder, step, form_of(record.kind, record.score), shape)
+            read_here_and_there(points)
         return cls(
             folder,
             record,
-            points=mapped(folder / POINTS, np.float32, shape),
+            points=points,
             ids=mapped(folder / IDS, np.int64, (record.rows,)),
-            bounds=None
-            if step is None
-            else Bounds.open(folder, step, form_of(record.kind, record.score), shape),
+            bounds=bounds,
             prefilter=Prefilter.open(folder / PREFILTER) if PREFILTER in record.files else None,
         )
 

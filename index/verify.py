@@ -132,9 +132,10 @@ def _checked_ids(place: Path, record: SegmentRecord, state: State) -> Ids:
     """Check what a segment holds and return the ids that a search sees."""
     segment = Segment.open(place, record, "sizes")
     ids = checked_ids(record.kind, segment.ids)
-    for at in range(0, segment.rows, _ROWS):
-        part = slice(at, at + _ROWS)
-        checked(record.kind, ids[part], segment.points[part], record.dimension, record.score)
+    with segment.in_order():
+        for at in range(0, segment.rows, _ROWS):
+            part = slice(at, at + _ROWS)
+            checked(record.kind, ids[part], segment.points[part], record.dimension, record.score)
     gone = [
         deletion.id
         for deletion in state.deleted

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from index import points as points_module
 from index.errors import (
     BadPointsError,
     BadRowsError,
@@ -14,8 +17,10 @@ from index.errors import (
     TruncatedFileError,
 )
 from index.segment import MANIFEST, Segment, SegmentWriter, write_segment
+from index.store import Index
 from index.terms import Form
-from tests.index.samples import embeddings
+from index.verify import verify
+from tests.index.samples import embeddings, images, model
 
 EVERY_FILE = {
     "points.npy",
@@ -180,3 +185,34 @@ def test_an_id_that_is_no_number_of_64_bits_is_refused(wrong: Any, tmp_path: Pat
     with pytest.raises(BadRowsError, match="not a whole number of 64 bits"):
         writer.append([wrong], np.zeros((1, 2)))
     writer.abandon()
+
+
+def test_a_large_segment_is_read_here_and_there_but_where_all_of_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.segment.BOUNDS_FROM_BYTES", 40 * 16 * 4)
+    monkeypatch.setattr("index.points._READ_BYTES", 0)
+    advised: list[tuple[str, int]] = []
+    advise = points_module._advise
+
+    def spy(array: NDArray[Any], advice: int) -> None:
+        advised.append((str(array.dtype), advice))
+        advise(array, advice)
+
+    monkeypatch.setattr(points_module, "_advise", spy)
+    rows = np.random.default_rng(0).random((40, 16), dtype=np.float32)
+    apart, ahead = mmap.MADV_RANDOM, mmap.MADV_NORMAL
+    with Index.create(tmp_path / "large", model(), threads=1) as index:
+        index.add(images(range(40)), rows)
+        assert sorted(advised) == [("float32", apart), ("uint8", apart)]
+        advised.clear()
+        index.search("image", rows[0], 3, "exact")
+        assert advised == [("float32", ahead), ("float32", apart)]
+        advised.clear()
+        assert verify(tmp_path / "large").findings == ()
+        assert advised[-2:] == [("float32", ahead), ("float32", apart)]
+    advised.clear()
+    with Index.create(tmp_path / "small", model(), threads=1) as index:
+        index.add(images(range(39)), rows[:39])
+        index.search("image", rows[0], 3, "exact")
+    assert advised == []
