@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from models.model import ModelConfig
 from models.pictures import Preprocessing
@@ -17,10 +17,26 @@ class Preset:
     Attributes:
         config: what to train and how.
         mirror: whether a picture and its mirror image have the same captions.
+        steps: that an epoch should have at least; see `suited`.
     """
 
     config: TrainingConfig
     mirror: bool = True
+    steps: int = 0
+
+    def suited(self, images: int) -> TrainingConfig:
+        """Return the training for so many images: of few, in smaller batches at a lower rate.
+
+        Both are halved until an epoch has enough steps, but batches of 32 stay.
+        """
+        config = self.config
+        while images < self.steps * config.batch_size and config.batch_size >= 64:
+            config = replace(
+                config,
+                batch_size=config.batch_size // 2,
+                learning_rate=config.learning_rate / 2,
+            )
+        return config
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -47,7 +63,8 @@ PRESETS: Mapping[str, Preset] = {
             views=True,
             unknown_rate=0.15,
             precision="bfloat16",
-        )
+        ),
+        steps=8,
     ),
     # The built-in model: a small network learns from scratch, with the caption encoder. Small
     # things decide what is true of a scene and of a caption, hence the join of their parts; images

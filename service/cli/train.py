@@ -165,9 +165,10 @@ def train(
     choices: dict[str, object] = {"pooling": "average"} if backbone else {}
     choices |= dict(pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
-    config = training.with_choices(begin.config, choices)
     begun = None if start is None else checkpoint.load(start)
     collections = training.split_for_training(load(dataset), train_split, val_split)
+    given = begin.config if "batch_size" in choices else begin.suited(len(collections[0]))
+    config = training.with_choices(given, choices)
     kept = f"the same command goes on from there; {out} holds the best epoch so far"
     with world(pick_device(device)) as processes, keeping(lambda: kept):
         silent, together = not processes.leads, processes.size > 1

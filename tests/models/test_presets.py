@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from models.presets import PRESETS
+import pytest
+
+from models.presets import PRESETS, Preset
 from models.score import SCORES
+from models.trainer import TrainingConfig
 
 
 def test_each_score_of_the_paper_has_the_preset_of_its_name() -> None:
@@ -13,3 +16,20 @@ def test_each_score_of_the_paper_has_the_preset_of_its_name() -> None:
         assert config.margin == (0.2 if score == "cosine" else 0.05)
         assert (config.batch_size, config.captions_per_image) == (128, 1)
         assert (config.learning_rate, config.clip_norm) == (1e-3, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("images", "batch", "rate"),
+    [(6000, 512, 8e-3), (4096, 512, 8e-3), (4095, 256, 4e-3), (1000, 64, 1e-3), (20, 32, 5e-4)],
+)
+def test_few_images_are_learned_in_smaller_batches_at_a_lower_rate(
+    images: int, batch: int, rate: float
+) -> None:
+    config = PRESETS["hasse"].suited(images)
+    assert (config.batch_size, config.learning_rate) == (batch, pytest.approx(rate))
+    assert PRESETS["order"].suited(images) == PRESETS["order"].config
+
+
+def test_a_small_batch_is_left_as_it_is() -> None:
+    config = TrainingConfig(batch_size=16)
+    assert Preset(config, steps=8).suited(20) == config
