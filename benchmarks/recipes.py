@@ -94,7 +94,7 @@ def trained(
 ) -> tuple[Retrieval, float]:
     """Train a recipe, or find it trained, and return what it retrieves and how long it took."""
     learned, held_out = split_for_training(load_dataset(options.dataset), "train", "val")
-    start = PRESETS[recipe.preset].config
+    start = PRESETS[recipe.preset].suited(len(learned))
     config = with_choices(replace(start, seed=seed), {**recipe.changes, **options.choices})
     material = from_features(config, options.features, options.weights)
     trainer.train(
