@@ -26,7 +26,8 @@ def test_few_images_are_learned_in_smaller_batches_at_a_lower_rate(
     images: int, batch: int, rate: float
 ) -> None:
     config = PRESETS["hasse"].suited(images)
-    assert (config.batch_size, config.learning_rate) == (batch, pytest.approx(rate))
+    assert config.batch_size == batch
+    assert config.learning_rate == pytest.approx(rate)
     assert PRESETS["order"].suited(images) == PRESETS["order"].config
 
 
