@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from service.edge import SECURITY_HEADERS, Record, Refused, request_id_of
+from service.edge import SECURITY_HEADERS, Given, Record, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
 
 # Shorter waits are let be: what comes in one moment is no haste, and to wait costs work too.
@@ -190,7 +190,7 @@ class Door(HttpToolsProtocol):
             self.transport.close()  # who waits to be told to go on will not send a body now
         path = self.url.partition(b"?")[0].decode("ascii", "replace")
         self.keeper.record.refused(
-            Refused(
+            Given(
                 request_id,
                 self.parser.get_method().decode("ascii"),
                 refusal.route,

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.bodies import Bodies
 from service.errors import ServiceError, problem
-from service.logs import LOGGER, event, events
+from service.logs import LOGGER, Line, event, write_lines
 from service.metrics import Metrics
 
 CONTENT_SECURITY_POLICY = (
@@ -37,8 +37,8 @@ _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 _TOGETHER = 256  # refusals that wait to be described, at most
 
 
-class Refused(NamedTuple):
-    """What `Record` is told of a refusal; `route` is its place in the metrics."""
+class Given(NamedTuple):
+    """An answer that was given; `route` is its place in the metrics."""
 
     request_id: str
     method: str
@@ -47,6 +47,30 @@ class Refused(NamedTuple):
     status: int
     reason: str | None
     seconds: float
+    key: str | None = None
+
+    @property
+    def level(self) -> int:
+        """How much its line matters."""
+        if self.route in _QUIET:
+            return logging.DEBUG
+        return logging.WARNING if self.status >= 500 else logging.INFO
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What its line says."""
+        facts: dict[str, Any] = {
+            "id": self.request_id,
+            "method": self.method,
+            "path": self.path[:200],
+            "status": self.status,
+            "ms": round(self.seconds * 1e3, 2),
+        }
+        if self.reason:
+            facts["reason"] = self.reason
+        if self.key is not None:
+            facts["key"] = self.key
+        return facts
 
 
 class Record:
@@ -58,9 +82,14 @@ class Record:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._waiting: list[tuple[float, Refused]] = []
+        self._waiting: list[tuple[float, Given]] = []
 
-    def refused(self, answer: Refused) -> None:
+    def __call__(self, answer: Given) -> None:
+        """Count and describe one answer."""
+        self._count(answer)
+        event("request", answer.level, **answer.facts)
+
+    def refused(self, answer: Given) -> None:
         """Count and describe a refusal, soon."""
         self._waiting.append((time(), answer))
         if len(self._waiting) >= _TOGETHER:
@@ -70,68 +99,11 @@ class Record:
         """Count and describe what waits; whoever refuses calls this several times a second."""
         waiting, self._waiting = self._waiting, []
         for _, answer in waiting:
-            self._metrics.answered(answer.route, answer.status, answer.reason, answer.seconds)
-        events(
-            "request",
-            logging.INFO,
-            [
-                (
-                    at,
-                    _facts(
-                        answer.request_id,
-                        answer.method,
-                        answer.path,
-                        answer.status,
-                        answer.seconds,
-                        answer.reason,
-                    ),
-                )
-                for at, answer in waiting
-            ],
-        )
+            self._count(answer)
+        write_lines(Line(at, answer.level, "request", answer.facts) for at, answer in waiting)
 
-    def __call__(
-        self,
-        request_id: str,
-        method: str,
-        route: str,
-        path: str,
-        status: int,
-        reason: str | None,
-        seconds: float,
-        key: str | None = None,
-    ) -> None:
-        """Count and describe one answer; `route` is its place in the metrics."""
-        self._metrics.answered(route, status, reason, seconds)
-        level = logging.INFO
-        if route in _QUIET:
-            level = logging.DEBUG
-        elif status >= 500:
-            level = logging.WARNING
-        event("request", level, **_facts(request_id, method, path, status, seconds, reason, key))
-
-
-def _facts(
-    request_id: str,
-    method: str,
-    path: str,
-    status: int,
-    seconds: float,
-    reason: str | None,
-    key: str | None = None,
-) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "id": request_id,
-        "method": method,
-        "path": path[:200],
-        "status": status,
-        "ms": round(seconds * 1e3, 2),
-    }
-    if reason:
-        facts["reason"] = reason
-    if key is not None:
-        facts["key"] = key
-    return facts
+    def _count(self, answer: Given) -> None:
+        self._metrics.answered(answer.route, answer.status, answer.reason, answer.seconds)
 
 
 class Edge:
@@ -187,14 +159,16 @@ class Edge:
         finally:
             self._bodies.release(scope)
             self._record(
-                request_id,
-                method,
-                getattr(scope.get("route"), "path", "other"),
-                scope["path"],
-                status,
-                scope.get("hasse.reason"),
-                perf_counter() - start,
-                scope.get("hasse.key"),
+                Given(
+                    request_id,
+                    method,
+                    getattr(scope.get("route"), "path", "other"),
+                    scope["path"],
+                    status,
+                    scope.get("hasse.reason"),
+                    perf_counter() - start,
+                    scope.get("hasse.key"),
+                )
             )
 
 

@@ -32,7 +32,7 @@ async def _bodies(request: Request) -> Bodies:
 
 
 async def _metrics(request: Request) -> Metrics:
-    request.app.state.record.settle()
+    request.app.state.record.settle()  # what they count is told them now and then
     found: Metrics = request.app.state.metrics
     return found
 

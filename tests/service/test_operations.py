@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service import edge, logs
 from service.app import create_app
-from service.edge import Record, Refused
+from service.edge import Given, Record
 from service.engine import Engine
 from service.metrics import METRICS, Metrics
 from service.schemas import Version
@@ -215,7 +215,7 @@ def test_the_line_of_a_refusal_comes_soon_and_says_when_it_was(
 
     def refuse(count: int) -> None:
         for at in range(count):
-            record.refused(Refused(f"id-{at}", "POST", "/r", "/r?", 429, "busy", 0.001))
+            record.refused(Given(f"id-{at}", "POST", "/r", "/r?", 429, "busy", 0.001))
 
     refuse(2)
     logs.flush()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typer.testing import CliRunner
 
 from service.cli import app
+from service.logs import LOGGER
 
 # A training that takes a second, from pictures of 36 pixels.
 TINY_TRAINING = (
@@ -35,7 +36,9 @@ class Outcome:
 
 def hasse(*arguments: object) -> Outcome:
     """Run a command in this process; an exception that is not a mistake is raised."""
+    handlers = list(LOGGER.handlers)
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    LOGGER.handlers[:] = handlers  # what it logs to ends with it
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Outcome(result.exit_code, result.stdout, result.stderr)
