@@ -116,10 +116,12 @@ class Accelerator:
             room = self._memory - sum(one.points.nbytes for one in kept.values())
             for segment in sorted(segments, key=lambda segment: -segment.rows):
                 name, size = segment.record.name, segment.points.nbytes // 2
-                fits = _WORTH_BYTES <= size <= room and segment.points.max() <= _LARGEST
-                if name not in kept and fits:
-                    kept[name] = self._uploaded(segment)
-                    room -= size
+                if name in kept or not _WORTH_BYTES <= size <= room:
+                    continue
+                with segment.in_order():
+                    if segment.points.max() <= _LARGEST:
+                        kept[name] = self._uploaded(segment)
+                        room -= size
             self._residents = kept
 
     def resident(self, segment: Segment) -> Resident | None:
@@ -129,11 +131,10 @@ class Accelerator:
     def _uploaded(self, segment: Segment) -> Resident:
         points = torch.empty(segment.points.shape, device=self._device, dtype=torch.float16)
         error = norm = 0.0
-        with segment.in_order():
-            for at in range(0, segment.rows, _UPLOAD_ROWS):
-                part = slice(at, at + _UPLOAD_ROWS)
-                block = torch.from_numpy(np.array(segment.points[part])).to(self._device)
-                points[part] = block
-                norm = max(norm, float(points[part].float().norm(dim=1).max()))
-                error = max(error, float((block - points[part].float()).norm(dim=1).max()))
+        for at in range(0, segment.rows, _UPLOAD_ROWS):
+            part = slice(at, at + _UPLOAD_ROWS)
+            block = torch.from_numpy(np.array(segment.points[part])).to(self._device)
+            points[part] = block
+            norm = max(norm, float(points[part].float().norm(dim=1).max()))
+            error = max(error, float((block - points[part].float()).norm(dim=1).max()))
         return Resident(points, segment.form, norm, error * _OUTWARD)

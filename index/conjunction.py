@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 
@@ -129,7 +130,9 @@ class _Task:
 
     def score_candidates(self) -> Hits:
         """Return the hits among the candidates."""
-        return self._hits(self._rows, self._query.limit)
+        every = self._query.mode == "exact"
+        with self._live.segment.in_order() if every else nullcontext():
+            return self._hits(self._rows, self._query.limit)
 
     def score_survivors(self, limit: float) -> Hits:
         """Return the hits among all other rows that no part's bound rules out."""
