@@ -26,6 +26,7 @@ import numpy as np
 
 from benchmarks.search import processes
 from benchmarks.search.growth import Growth
+from benchmarks.words import megabytes, milliseconds
 from index.compaction import everything
 from index.store import Index
 from index.terms import ImageRow, ModelIdentity, Points
@@ -85,13 +86,13 @@ def _made(folder: Path, points: source.Source, rows: int, say: Say) -> None:
     built = processes.alone(processes.build, folder, points.images, rows, "image", 0, None, "wall")
     say("rows built", f"{rows:,} x {points.dimension:,}")
     say("rows built per second", f"{built.rows_per_second:,.0f}")
-    say("memory of building, beside the libraries", _megabytes(built.peak_bytes))
+    say("memory of building, beside the libraries", megabytes(built.peak_bytes))
     asked = points.asking_captions[:SERVED]
     held = processes.alone(processes.serve, folder, asked, "image", HITS, None)
-    say("codes", _megabytes(held.code_bytes))
-    say("memory before the index is opened", _megabytes(held.start_bytes))
-    say(f"after {len(asked)} searches", _megabytes(held.resident_bytes))
-    say("with the points that were read given back", _megabytes(held.rested_bytes))
+    say("codes", megabytes(held.code_bytes))
+    say("memory before the index is opened", megabytes(held.start_bytes))
+    say(f"after {len(asked)} searches", megabytes(held.resident_bytes))
+    say("with the points that were read given back", megabytes(held.rested_bytes))
     if held.code_bytes:
         say("that, of the codes (≤ 1.5 x)", f"{held.rested_bytes / held.code_bytes:.2f} x")
 
@@ -212,13 +213,13 @@ def _grow(folder: Path, points: source.Source, additions: int, say: Say) -> None
             took.append(time.perf_counter() - started)
             if id_ + 1 in KEPT:
                 name = f"one search over {id_ + 1:,} segments of a row"
-                say(name, _milliseconds(_median(index, query)))
-        say("one addition, alone", _milliseconds(float(np.median(took))))
+                say(name, milliseconds(_median(index, query)))
+        say("one addition, alone", milliseconds(float(np.median(took))))
         started = time.perf_counter()
         done = index.compact(everything)
         merging = _seconds(time.perf_counter() - started)
         say(f"merging {done.before:,} segments into {done.after}", merging)
-        say("one search after that", _milliseconds(_median(index, query)))
+        say("one search after that", milliseconds(_median(index, query)))
 
 
 def _row(id_: int) -> ImageRow:
@@ -240,15 +241,7 @@ def _tail(took: list[float]) -> tuple[float, float]:
 
 
 def _pair(tail: tuple[float, float]) -> str:
-    return " , ".join(map(_milliseconds, tail))
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:,.2f} ms"
+    return " , ".join(map(milliseconds, tail))
 
 
 def _seconds(seconds: float) -> str:

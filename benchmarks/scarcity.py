@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.search import processes
+from benchmarks.words import megabytes, milliseconds
 from index.hits import Hits
 from index.store import Index
 from index.terms import Kind, Points
@@ -120,10 +121,10 @@ def compared(
         return name, value(plenty), value(scarcity)
 
     return [
-        ("files of the index", _megabytes(size), _megabytes(size)),
-        ("memory, what is mapped included", "all", _megabytes(memory)),
+        ("files of the index", megabytes(size), megabytes(size)),
+        ("memory, what is mapped included", "all", megabytes(memory)),
         line("certified answers", lambda one: f"{one.proved} of {len(queries)}"),
-        line("read from the disk", lambda one: _megabytes(one.read)),
+        line("read from the disk", lambda one: megabytes(one.read)),
         line(f"one query, the first {half}: median", lambda one: _median(one.seconds[:half])),
         line("one query, the others: median", lambda one: _median(one.seconds[half:])),
         line("the slowest", lambda one: f"{max(one.seconds):.2f} s"),
@@ -136,14 +137,14 @@ def ask(folder: Path, queries: Points, kind: Kind, group: Path | None) -> Asked:
         (group / "cgroup.procs").write_text(str(os.getpid()))
     found, seconds, proved = [], [], 0
     with Index.open(folder, verify="sizes") as index:
-        before = _read()
+        before = processes.read_bytes()
         for query in queries:
             began = time.perf_counter()
             answer = index.search(kind, query, HITS)
             seconds.append(time.perf_counter() - began)
             proved += answer.certified
             found.append(Hits(answer.ids, answer.violations))
-        return Asked(found, proved, seconds, _read() - before)
+        return Asked(found, proved, seconds, processes.read_bytes() - before)
 
 
 @contextmanager
@@ -187,19 +188,8 @@ def forget(folder: Path) -> None:
                 os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _read() -> int:
-    for line in Path("/proc/self/io").read_text(encoding="ascii").splitlines():
-        if line.startswith("read_bytes:"):
-            return int(line.split()[1])
-    raise OSError("/proc/self/io does not tell read_bytes: run this on Linux")
-
-
 def _median(seconds: list[float]) -> str:
-    return f"{1e3 * float(np.median(seconds)):,.1f} ms"
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 2**20:,.0f} MB"
+    return milliseconds(float(np.median(seconds)))
 
 
 if __name__ == "__main__":

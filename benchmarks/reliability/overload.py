@@ -63,7 +63,7 @@ def overload(service: Served, requests: list[bytes], seconds: float) -> list[Lin
     places = settings.in_flight
     host, port = service.host, service.port
     run(closed_loop(host, port, requests, places, seconds / 6))
-    peak = _peak(service, requests, seconds)
+    peak = _peak(service, requests, places, seconds)
     before = service.usage().own_megabytes
     came = run(open_loop(host, port, requests, TIMES * peak, seconds))
     recovered = run(until_normal(host, port, requests[0], 10 * PATIENCE))
@@ -71,7 +71,7 @@ def overload(service: Served, requests: list[bytes], seconds: float) -> list[Lin
     asked = run(closed_loop(host, port, requests, crowd, seconds))
     recovered = max(recovered, run(until_normal(host, port, requests[0], 10 * PATIENCE)))
     grown = service.usage().own_megabytes - before
-    after = _peak(service, requests, seconds)
+    after = _peak(service, requests, places, seconds)
     mean = (peak + after) / 2
     return [
         Line(f"peak, {places} clients", f"{peak:,.0f}/s before, {after:,.0f}/s after"),
@@ -87,10 +87,9 @@ def overload(service: Served, requests: list[bytes], seconds: float) -> list[Lin
     ]
 
 
-def _peak(service: Served, requests: list[bytes], seconds: float) -> float:
+def _peak(service: Served, requests: list[bytes], places: int, seconds: float) -> float:
     """Return what is answered a second when as many ask as there are places."""
-    asking = closed_loop(service.host, service.port, requests, Settings().in_flight, seconds / 3)
-    return run(asking).goodput
+    return run(closed_loop(service.host, service.port, requests, places, seconds / 3)).goodput
 
 
 def main() -> None:

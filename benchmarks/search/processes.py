@@ -142,8 +142,17 @@ class _Peak:
             self.bytes = max(self.bytes, _memory("RssAnon"))
 
 
+def read_bytes() -> int:
+    """Return how many bytes this process has had brought from the disk."""
+    return _told("io", "read_bytes")
+
+
 def _memory(name: str) -> int:
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+    return 1024 * _told("status", name)
+
+
+def _told(file: str, name: str) -> int:
+    for line in Path("/proc/self", file).read_text(encoding="ascii").splitlines():
         if line.startswith(f"{name}:"):
-            return 1024 * int(line.split()[1])
-    raise OSError(f"/proc/self/status does not tell {name}: run this on Linux")
+            return int(line.split()[1])
+    raise OSError(f"/proc/self/{file} does not tell {name}: run this on Linux")
