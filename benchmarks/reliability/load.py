@@ -51,6 +51,22 @@ class Tally:
         return ", ".join([*said, f"{self.resets} resets"] if self.resets else said)
 
 
+def together(tallies: Iterable[Tally]) -> Tally:
+    """Return what clients were told at several times as one."""
+    found = Tally()
+    for tally in tallies:
+        found.statuses += tally.statuses
+        found.accepted += tally.accepted
+        found.refused += tally.refused
+        found.resets += tally.resets
+        found.late += tally.late
+        found.processor = (found.processor * found.seconds + tally.processor * tally.seconds) / (
+            found.seconds + tally.seconds
+        )
+        found.seconds += tally.seconds
+    return found
+
+
 def run(work: Coroutine[Any, Any, Result]) -> Result:
     """Run what clients do on a loop that takes little from the service beside it."""
     return uvloop.run(work)

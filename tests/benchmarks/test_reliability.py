@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,17 +31,34 @@ def service(folder: Path) -> Iterator[Served]:
         yield service
 
 
+def tally(statuses: dict[int, int], seconds: float) -> Tally:
+    """Return a second's answers, each of which took so long."""
+    found = Tally(seconds=1.0)
+    for status in Counter(statuses).elements():
+        found.add(status, seconds)
+    return found
+
+
 def test_what_a_service_takes_for_itself_is_what_its_stages_leave() -> None:
     head = b"HTTP/1.1 200 OK\r\nserver-timing: queue;dur=1.00, encode;dur=2.00, metadata;dur=9.00"
     assert throughput.overhead([Reply(200, head, b"", 0.010)]) == pytest.approx(0.007)
 
 
 def test_the_lines_of_an_overload_name_each_broken_promise() -> None:
-    tally = Tally(seconds=1.0)
-    tally.add(200, 0.1)
-    tally.add(503, 0.1)
-    answers, goodput, late, _ = overload.lines("a crowd", tally, peak=2.0, deadline=5.0)
+    broken = overload.Turn(tally({200: 1, 503: 1}, 0.1), peak=2.0)
+    answers, goodput, late, _ = overload.lines("a crowd", [broken], deadline=5.0)
     assert (answers.kept, goodput.kept, late.kept) == (False, False, True)
+
+
+def test_the_goodput_of_an_overload_is_the_median_of_its_turns_each_by_its_own_peak() -> None:
+    turns = [
+        overload.Turn(tally({200: accepted, 429: 30}, 0.1), peak)
+        for accepted, peak in ((5, 10.0), (19, 20.0), (8, 8.0))
+    ]
+    answers, goodput, _, _ = overload.lines("a crowd", turns, deadline=5.0)
+    assert answers.measured == "32 x 200, 90 x 429"
+    assert goodput.measured == "95% of the peak (50% to 100%), 11/s"
+    assert goodput.kept
 
 
 def test_a_crowd_gets_answers_and_refusals_and_nothing_else(service: Served) -> None:
