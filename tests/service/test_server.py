@@ -123,6 +123,14 @@ def test_it_says_what_it_serves_answers_and_ends_with_0(collection: Path) -> Non
     assert "Traceback" not in words
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has turns of this kind")
+def test_none_of_its_threads_interrupts_another(collection: Path) -> None:
+    with serving(collection) as server:
+        threads = [int(entry.name) for entry in Path(f"/proc/{server.process.pid}/task").iterdir()]
+        assert len(threads) > 1
+        assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
+
+
 def test_a_stop_answers_everything_in_flight(collection: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     limits = {"in_flight": 10, "deadline_seconds": 60, "log_format": "json"}
