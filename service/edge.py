@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from time import perf_counter, time
 from typing import Any, NamedTuple
@@ -86,7 +87,7 @@ class Record:
 
     def __call__(self, answer: Given) -> None:
         """Count and describe one answer."""
-        self._count(answer)
+        self._metrics.answered(answer.route, answer.status, answer.reason, answer.seconds)
         event("request", answer.level, **answer.facts)
 
     def refused(self, answer: Given) -> None:
@@ -98,12 +99,12 @@ class Record:
     def settle(self) -> None:
         """Count and describe what waits; whoever refuses calls this several times a second."""
         waiting, self._waiting = self._waiting, []
+        alike: dict[tuple[str, int, str | None], list[float]] = defaultdict(list)
         for _, answer in waiting:
-            self._count(answer)
+            alike[answer.route, answer.status, answer.reason].append(answer.seconds)
+        for (route, status, reason), seconds in alike.items():
+            self._metrics.answered(route, status, reason, *seconds)
         write_lines(Line(at, answer.level, "request", answer.facts) for at, answer in waiting)
-
-    def _count(self, answer: Given) -> None:
-        self._metrics.answered(answer.route, answer.status, answer.reason, answer.seconds)
 
 
 class Edge:

@@ -76,8 +76,8 @@ class Metrics:
     def _histogram(self, name: str, label: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, METRICS[name], (label,), registry=self.registry, buckets=buckets)
 
-    def answered(self, route: str, status: int, reason: str | None, seconds: float) -> None:
-        """Count one answer."""
+    def answered(self, route: str, status: int, reason: str | None, *seconds: float) -> None:
+        """Count answers that were alike, by how long each took."""
         counted = self._answers.get((route, status, reason))
         if counted is None:
             counted = self._answers[route, status, reason] = (
@@ -86,10 +86,11 @@ class Metrics:
                 self._request_seconds.labels(route),
             )
         requests, rejections, request_seconds = counted
-        requests.inc()
-        request_seconds.observe(seconds)
+        requests.inc(len(seconds))
+        for each in seconds:
+            request_seconds.observe(each)
         if rejections is not None:
-            rejections.inc()
+            rejections.inc(len(seconds))
 
     def searched(self, stages: Stages) -> None:
         """Record the stages of one search."""

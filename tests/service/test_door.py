@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from service.door import Door, Pace, Refusal, door
-from service.edge import Record
+from service.edge import Given, Record
 from service.errors import ServiceError
 from service.metrics import Metrics
 from service.schemas import Problem
@@ -160,6 +160,21 @@ def test_the_connection_of_a_refused_client_serves_its_next_request() -> None:
             assert house.inside == ["POST /search/images hello"]
 
     run(main)
+
+
+def test_refusals_that_are_counted_together_are_each_counted() -> None:
+    metrics = Metrics()
+    record = Record(metrics)
+    for route, seconds in (("/one", 0.003), ("/other", 0.3), ("/one", 0.03)):
+        record.refused(Given("id", "POST", route, route, 429, "busy", seconds))
+    record.settle()
+    record.settle()
+    text = metrics.text().decode()
+    assert 'hasse_requests_total{route="/one",status="429"} 2.0' in text
+    assert 'hasse_requests_total{route="/other",status="429"} 1.0' in text
+    assert 'hasse_rejections_total{reason="busy"} 3.0' in text
+    assert 'hasse_request_seconds_bucket{le="0.005",route="/one"} 1.0' in text
+    assert 'hasse_request_seconds_sum{route="/one"} 0.033' in text
 
 
 def test_a_body_that_comes_late_is_refused_at_its_head_and_then_let_fall() -> None:
