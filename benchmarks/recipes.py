@@ -4,9 +4,9 @@
 
 Every recipe is trained with several seeds on the training split and measured on the validation
 split, at its best epoch, as `hasse train` keeps it. The table gives the means over the seeds, of
-rsum with the lowest and the highest seed. Below it, rsum and image R@1 of the recipe `hasse` less
-those of the paper's `order`, and of the order less the cosine trained the same way, with 95 %
-intervals of a paired bootstrap over the images (of the first seed).
+rsum with the lowest and the highest seed. Below it, rsum and recalls of image retrieval of the
+recipe `hasse` less those of the paper's `order`, and of the order less the cosine trained the same
+way: means over the seeds, with 95 % intervals of a paired bootstrap over the images and the seeds.
 
 Trainings are kept in --out: run the command again to go on after a stop, or with more seeds.
 """
@@ -29,10 +29,10 @@ from models.checkpoint import load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
 from models.distributed import World
-from models.evaluation import Retrieval, retrieve
+from models.evaluation import Evaluation, Retrieval, retrieve
 from models.inputs import ImageInput
 from models.presets import PRESETS
-from models.uncertainty import differences
+from models.uncertainty import Interval, difference, differences_of_trainings
 from service.training import from_features, split_for_training, with_choices
 
 
@@ -135,16 +135,20 @@ def row(name: str, runs: list[tuple[Retrieval, float]]) -> str:
     )
 
 
-def comparison(name: str, mine: Retrieval, against: str, other: Retrieval) -> str:
-    """Return one line: two differences with their intervals."""
-    gaps = differences([mine], [other])
-    rsum = mine.evaluation.rsum - other.evaluation.rsum
-    first = mine.evaluation.image_retrieval.r1 - other.evaluation.image_retrieval.r1
-    low, high = gaps.metrics["image_retrieval"]["r1"]
-    return (
-        f"{name} less {against}: rsum {rsum:+.1f} ({gaps.rsum[0]:+.1f} to {gaps.rsum[1]:+.1f}), "
-        f"image R@1 {first:+.1f} ({low:+.1f} to {high:+.1f})"
-    )
+def comparison(name: str, mine: list[Retrieval], against: str, others: list[Retrieval]) -> str:
+    """Return one line: differences of the means over the seeds, with their intervals."""
+    ours, theirs = (Evaluation.mean([run.evaluation for run in runs]) for runs in (mine, others))
+    gaps, found = difference(ours, theirs), differences_of_trainings(mine, others)
+    said = [_difference("rsum", gaps["rsum"], found.rsum)]
+    for metric, words in (("r1", "R@1"), ("r5", "R@5"), ("r10", "R@10")):
+        interval = found.metrics["image_retrieval"][metric]
+        said.append(_difference(f"image {words}", gaps["image_retrieval"][metric], interval))
+    return f"{name} less {against}: {', '.join(said)}"
+
+
+def _difference(words: str, gap: float, interval: Interval) -> str:
+    low, high = interval
+    return f"{words} {gap:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def main() -> None:
@@ -182,7 +186,8 @@ def main() -> None:
     print()
     for name, against in COMPARED:
         if name in runs and against in runs:
-            print(comparison(name, runs[name][0][0], against, runs[against][0][0]))
+            mine, others = ([run for run, _ in runs[each]] for each in (name, against))
+            print(comparison(name, mine, against, others))
     print(f"\n{options.seeds} seeds; {time.monotonic() - started:.0f} s for what was not kept")
 
 

@@ -57,6 +57,22 @@ def differences(blocks: Sequence[Retrieval], others: Sequence[Retrieval]) -> Int
     return _percentiles(_resampled(blocks) - _resampled(others))
 
 
+def differences_of_trainings(mine: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
+    """Return the intervals of (mean metrics of `mine`) - (mean metrics of `others`), paired.
+
+    Each is what one training of a recipe retrieves, all of the same queries. A draw is one of the
+    images, the same for all, and one of the trainings of each recipe: so the intervals hold what
+    other pictures and what other seeds would change.
+
+    Raises:
+        ValueError: they are not of the same queries.
+    """
+    if not all(_same_queries(mine[0], one) for one in (*mine, *others)):
+        raise ValueError("only rankings of the same images and captions can be compared")
+    draw = np.random.default_rng(0)
+    return _percentiles(_drawn_mean(mine, draw) - _drawn_mean(others, draw))
+
+
 def difference(mine: Evaluation, others: Evaluation) -> dict[str, Any]:
     """Subtract evaluations: by direction and metric, and `rsum`."""
     gaps: dict[str, Any] = {
@@ -87,6 +103,15 @@ def _resampled(blocks: Sequence[Retrieval]) -> Floats:
             for row, table in enumerate(tables):
                 out[row, :, at] += table.metrics(counts)
     return out / len(blocks)
+
+
+def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Floats:
+    """Return the mean of trainings that are drawn with replacement: as `_resampled`."""
+    every = np.stack([_resampled([one]) for one in trainings])
+    count = len(trainings)
+    shares = draw.multinomial(count, [1 / count] * count, SAMPLES) / count  # (SAMPLES, trainings)
+    mean: Floats = np.einsum("st,tdms->dms", shares, every)
+    return mean
 
 
 @dataclass(frozen=True, slots=True)

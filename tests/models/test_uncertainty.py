@@ -7,7 +7,14 @@ from models import bootstrap, uncertainty
 from models.bootstrap import draws
 from models.evaluation import Evaluation, Retrieval
 from models.ranking import Ranking
-from models.uncertainty import DIRECTIONS, METRICS, difference, differences, intervals
+from models.uncertainty import (
+    DIRECTIONS,
+    METRICS,
+    difference,
+    differences,
+    differences_of_trainings,
+    intervals,
+)
 
 
 def ranking(images: np.ndarray, rng: np.random.Generator, highest: int = 20) -> Ranking:
@@ -98,6 +105,19 @@ def test_pairing_makes_a_small_steady_gain_visible() -> None:
         intervals([one]).metrics["image_retrieval"]["mean"] for one in (block, gain)
     )
     assert low < before, "apart, their intervals overlap"
+
+
+def test_trainings_that_differ_widen_the_interval_and_copies_of_one_do_not_shrink_it() -> None:
+    one, other = retrieval(5, highest=6), retrieval(6, highest=60)
+    alone = differences([one], [other])
+    copies = differences_of_trainings([one] * 3, [other] * 3)
+    assert copies.rsum == pytest.approx(alone.rsum)
+    mixed = differences_of_trainings([one, other, other], [other] * 3)
+    low, high = mixed.rsum
+    assert low == 0, "a draw may hold none of the better training"
+    assert high - low > alone.rsum[1] - alone.rsum[0]
+    with pytest.raises(ValueError, match="same images and captions"):
+        differences_of_trainings([one, retrieval(11, images=29)], [other, other])
 
 
 def test_every_metric_is_averaged_over_blocks_and_counts_are_added_up() -> None:
