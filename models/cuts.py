@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ from models.pictures import Cut, cut_out, random_cut, standardised
 
 AXES, TARGETS, MANIFEST = "axes.safetensors", "targets.f16", "targets.json"
 AXES_FROM = 3000  # cuts from which the main axes are found
-LOOK = 8  # cuts the teacher looks at together
+LOOK = 4  # cuts the teacher looks at together
 CHUNK = 1024  # cuts between two notes of how far it got
 
 Pixels = NDArray[np.uint8]
@@ -52,7 +53,7 @@ class CutsConfig:
         smallest: the share of a picture's area that a cut has at least.
         longest: the ratio of a cut's sides is at most this.
         side: pixels of the square that the teacher looks at.
-        axes: how many of the main axes of its features are kept.
+        axes: how many of the main axes of its features are kept at most.
         parts: a cut has so many parts along each side.
         bfloat16: let the teacher look in mixed precision.
         seed: of the cuts.
@@ -110,6 +111,7 @@ def teach(
     config: CutsConfig,
     folder: Path,
     *,
+    projection: Tensor | None = None,
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Cuts:
@@ -120,6 +122,8 @@ def teach(
         teacher: with its grid kept.
         config: which cuts.
         folder: where it is kept.
+        projection: (N, F), what a model makes of the teacher's features. Then the axes are those
+            of its points, so that the student learns first what tells captions apart.
         progress: told cuts seen and cuts in all.
         stop: asked now and then; when true, `CutsStopped` is raised.
     """
@@ -127,6 +131,7 @@ def teach(
     made_by = {
         "pictures": _fingerprint(pixels),
         "teacher": teacher.fingerprint(),
+        "projection": None if projection is None else _fingerprint(projection.numpy()),
         "config": asdict(config),
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -135,9 +140,9 @@ def teach(
     done: int = note["done"] if note.get("made_by") == made_by else 0
     cuts = Cuts(config, pixels, np.empty((0, 0, 0), dtype=np.float16))
     if done == 0:
-        _save_axes(folder / AXES, network, cuts)
+        _save_axes(folder / AXES, network, cuts, projection)
     basis = load_file(folder / AXES)
-    shape = (1 + config.parts**2, config.axes)
+    shape = (1 + config.parts**2, basis["axes"].shape[1])
     with (folder / TARGETS).open("r+b" if done else "w+b") as file:
         file.truncate(done * math.prod(shape) * 2)
         file.seek(0, os.SEEK_END)
@@ -160,17 +165,17 @@ def teach(
     return Cuts(config, pixels, targets)
 
 
-def _fingerprint(pixels: Pixels) -> str:
+def _fingerprint(rows: NDArray[Any]) -> str:
     digest = hashlib.sha256()
-    for picture in pixels:
-        digest.update(picture.tobytes())
+    for row in rows:
+        digest.update(row.tobytes())
     return digest.hexdigest()
 
 
-def _save_axes(path: Path, network: Backbone, cuts: Cuts) -> None:
-    """Find the main axes of the teacher's features, of the first round's cuts.
+def _save_axes(path: Path, network: Backbone, cuts: Cuts, projection: Tensor | None) -> None:
+    """Find the main axes of the teacher's features, or of what `projection` makes of them.
 
-    Along all of them together the cuts have unit variance.
+    They are those of the first round's cuts, which have unit variance along all axes together.
     """
     config = cuts.config
     chosen = np.arange(min(len(cuts.pixels), AXES_FROM))
@@ -180,9 +185,12 @@ def _save_axes(path: Path, network: Backbone, cuts: Cuts) -> None:
     ]
     features = torch.cat(seen).double()
     mean = features.mean(0)
-    spread, axes = torch.linalg.eigh(torch.cov((features - mean).T))
+    if projection is None:
+        projection = torch.eye(features.shape[1])
+    projection = projection.double()
+    spread, axes = torch.linalg.eigh(projection @ torch.cov((features - mean).T) @ projection.T)
     spread, axes = spread.flip(0)[: config.axes], axes.flip(1)[:, : config.axes]
-    axes = axes / spread.sum().sqrt()
+    axes = projection.T @ axes / spread.sum().sqrt()
     write_weights(path, {"mean": mean.float(), "axes": axes.float()})
 
 

@@ -160,7 +160,7 @@ class _Run:
                 f"{max(HELD_OUT, 2 * config.batch_size)}"
             )
         torch.manual_seed(config.seed)
-        self.student = Student(build_backbone(config.student), cuts.config.axes)
+        self.student = Student(build_backbone(config.student), cuts.targets.shape[2])
         if start is not None:
             self.student.network.network.load_state_dict(start)
         self.student.to(memory_format=torch.channels_last)

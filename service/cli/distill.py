@@ -15,25 +15,34 @@ from service.cli.progress import Report, progress, tell
 from service.cli.shell import Mistake, Stopped, keeping
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from models.backbone import Backbone
     from models.distillation import DistillationProgress
 
 
 def distill(
     *,
     dataset: DatasetFolder,
-    weights: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="The teacher's weights: .safetensors, or torchvision's own .pth."
-        ),
-    ],
     out: Annotated[
         Path,
         typer.Option("--out", "-o", metavar="DIR", help="Where the student and its work are kept."),
     ],
     teacher: Annotated[
-        str, typer.Option(help="The torchvision network to learn from.")
+        str,
+        typer.Option(
+            help="What to learn from: a torchvision network, or a checkpoint, of which the student "
+            "learns to see what tells its captions apart.",
+        ),
     ] = "mobilenet_v2",
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="those of the checkpoint",
+            help="The weights of a torchvision teacher: .safetensors, or torchvision's own .pth.",
+        ),
+    ] = None,
     student: Annotated[
         str, typer.Option(help="The torchvision network that learns, a smaller one.")
     ] = "regnet_x_400mf",
@@ -65,14 +74,14 @@ def distill(
     """Train a small network to see what a larger one sees.
 
     The teacher looks once at many cuts of each picture; the student learns to say what it saw,
-    under other colours. Stop it at any time and run the same command to go on. What comes out
-    are weights for 'hasse features --backbone'.
+    under other colours. A checkpoint as the teacher leaves out what no caption speaks of. Stop it
+    at any time and run the same command to go on. What comes out are weights for 'hasse features
+    --backbone'.
 
     \b
     [bold]Examples[/bold]
       hasse distill data/flickr8k --weights mobilenet_v2.safetensors --out data/student
-      hasse distill data/flickr8k --weights mobilenet_v2.safetensors --start scenes \\
-          --out data/student
+      hasse distill data/flickr8k --teacher data/model --start scenes --out data/student
       hasse distill data/coco --teacher resnet50 --weights resnet50.pth --out data/student
     """
     from models import checkpoint
@@ -85,7 +94,7 @@ def distill(
 
     collection = load(dataset).split(split)
     looks = Preprocessing(resize=teacher_side, crop=teacher_side, framing="whole")
-    network = build_backbone(teacher, weights).keep_grid()
+    network, projection = _teacher(teacher, weights)
     network.require_side(teacher_side)
     begun = None
     if start is not None and start.is_file():
@@ -124,6 +133,7 @@ def distill(
                         network,
                         CutsConfig(rounds=rounds, side=teacher_side, seed=seed),
                         out / "teacher",
+                        projection=projection,
                         progress=report,
                         stop=stop,
                     )
@@ -144,6 +154,24 @@ def distill(
         f"--resize {side * 4 // 3} --crop {side * 4 // 3} --framing whole --out ...",
         err=True,
     )
+
+
+def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]:
+    """Return a network that keeps its grid, and what a checkpoint makes of its features (N, F)."""
+    from models import checkpoint
+    from models.backbone import build_backbone
+
+    if weights is not None:
+        return build_backbone(named, weights).keep_grid(), None
+    folder = Path(named)
+    if not folder.is_dir():
+        raise Mistake(
+            f"there is no checkpoint {named}: name its folder, or the --weights of a torchvision "
+            f"network"
+        )
+    images = checkpoint.load(folder).model.images
+    network = images.backbone if images.backbone.grid else images.backbone.keep_grid()
+    return network, images.projection.weight.detach()
 
 
 def _teller(report: Report) -> Callable[[DistillationProgress], None]:

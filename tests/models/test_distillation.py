@@ -83,6 +83,31 @@ def test_targets_are_what_the_teacher_sees_on_axes_of_unit_variance(
     assert np.corrcoef(near, kept)[0, 1] > 0.9
 
 
+def test_targets_of_a_projection_are_of_what_it_leaves(
+    cuts: Cuts, teacher: Backbone, tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    projection = torch.randn(6, teacher.feature_dimension)
+    how = replace(HOW, rounds=1, axes=6)
+    found = teach(cuts.pixels, teacher, how, tmp_path, projection=projection)
+    kept = torch.from_numpy(np.asarray(found.targets[:, 0], dtype=np.float64))
+    with torch.inference_mode():
+        seen = teacher(standardised(torch.from_numpy(cuts.look(np.arange(48), 64)))).mean(1)
+    points = torch.nn.functional.normalize(seen, dim=-1) @ projection.T
+    spread = points.var(0).sum().sqrt().double()
+    near = torch.cdist(points.double() / spread, points.double() / spread)
+    np.testing.assert_allclose(torch.cdist(kept, kept), near, atol=0.02)
+    # Another projection is another teacher.
+    told: list[int] = []
+    for other, expected in ((projection, []), (2 * projection, [48])):
+        teach(
+            *(cuts.pixels, teacher, how, tmp_path),
+            projection=other,
+            progress=lambda done, _: told.append(done),
+        )
+        assert told == expected
+
+
 def test_a_cut_is_the_same_at_any_size_and_no_two_are_alike(cuts: Cuts) -> None:
     np.testing.assert_array_equal(cuts.look(np.array([5]), 32), cuts.look(np.array([5]), 32))
     small, large = (cuts.look(np.array([5]), side).mean((0, 1, 2)) for side in (32, 64))

@@ -72,6 +72,20 @@ def test_what_a_student_learned_makes_features_and_a_model(home: Path, tmp_path:
     # Rounded before features were made, so that the stored network is the one that made them.
     kept = build_backbone("mobilenet_v2", weights)
     assert model.images.backbone.fingerprint() == kept.fingerprint()
+    # The model can teach in turn.
+    taught = hasse(
+        *("distill", home / "data", "--teacher", tmp_path / "model", "--split", ""),
+        *("--out", tmp_path / "taught", *TINY),
+    )
+    assert taught.status == 0, taught.err
+    assert (tmp_path / "taught" / "student.safetensors").is_file()
+
+
+def test_a_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "student")
+    outcome = hasse("distill", home / "data", "--split", "", "--teacher", "resnet18", *out)
+    assert outcome.status == 1
+    assert "--weights" in outcome.error
 
 
 def test_a_checkpoint_of_another_network_cannot_be_the_start(home: Path, tmp_path: Path) -> None:
