@@ -22,14 +22,13 @@ from index.kernels import relative_error
 from index.levels import LEVELS, choose_levels, encode_block, half_block
 from index.points import GrowingArray, mapped, read_here_and_there
 from index.scan import Workers, read_only
-from index.tables import GROUP, MOST, Tables, tables_of
+from index.tables import GROUP, Tables, tables_of
 from index.terms import Form, Ids, Points
 
 COLUMNS = "columns.npy"
 LEVELS_FILE = "levels.npy"
 CODES = "codes.npy"
 
-_SAMPLED = 17  # of so many sums one tells where the smallest begin
 _TALL = 4096  # rows at a time, for bounded memory
 
 
@@ -129,30 +128,8 @@ class Bounds:
         workers.map(part, workers.ranges(blocks, groups * GROUP * half))
         bounded.done[b] = groups
         bounded.read[b] += blocks * groups * GROUP * half
-        rows, rest = self._smallest(sums.reshape(-1), count, dead)
-        return np.sort(rows), rest * float(tables.units[b])
-
-    def _smallest(
-        self, sums: NDArray[np.uint16], count: int, dead: NDArray[np.bool_]
-    ) -> tuple[Ids, float]:
-        """Return the `count` live rows with the smallest sums, and a sum no other is below."""
-        sample = sums[::_SAMPLED]
-        alive = self.rows - (np.count_nonzero(dead) if len(dead) else 0)
-        at = 2 * count * len(sums) // (max(1, alive) * _SAMPLED) + 8
-        while True:
-            limit = int(np.partition(sample, at)[at]) if at < len(sample) else MOST
-            places = np.flatnonzero(sums <= limit)
-            rows = nibbles.rows_at(places, self.columns.shape[2])
-            kept = rows < self.rows
-            if len(dead):
-                kept[kept] = ~dead[rows[kept]]
-            rows, found = rows[kept], sums[places[kept]]
-            if len(rows) > count:
-                chosen = np.argpartition(found, count)
-                return rows[chosen[:count]], float(found[chosen[count]])
-            if limit == MOST:
-                return rows, np.inf
-            at *= 4
+        rows, rest = nibbles.smallest(sums, self.rows, dead, count)
+        return rows, rest * float(tables.units[b])
 
     def survivors(
         self,

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from index.kernels import kernel, prefetch
-from index.levels import LEVELS
+from index.levels import LEVELS, STRIP
 from index.tables import GROUP, MOST
 from index.terms import Ids
 
@@ -32,6 +32,9 @@ _LOOK = 4  # groups between two looks at how many rows are left
 # A block is left when so small a share of its rows is possible: looking at their bytes, here and
 # there, then takes less than ruling out some more of them.
 _PATIENCE = 24
+
+_SAMPLED = 16  # of so many strips of sums one tells where the smallest begin
+_STEP = 64  # to within so much
 
 _INT = ir.IntType(64)
 
@@ -199,13 +202,62 @@ def add_groups(
 
 
 @kernel
-def rows_at(places: Ids, half: int) -> Ids:
-    """Return the rows (n,) of places (n,) of the sums of all blocks, one after the other."""
-    rows = np.empty(places.shape[0], np.int64)
-    for at in range(places.shape[0]):
-        block = places[at] // (2 * half)
-        rows[at] = block * 2 * half + row_of(places[at] % (2 * half), half)
-    return rows
+def _possible(sums: NDArray[np.uint16], limit: np.uint16) -> int:
+    left = 0
+    for place in range(sums.shape[0]):
+        left += sums[place] <= limit
+    return left
+
+
+@kernel
+def smallest(
+    sums: NDArray[np.uint16], rows: int, dead: NDArray[np.bool_], count: int
+) -> tuple[Ids, float]:
+    """Return the `count` live rows with the smallest of all sums (R / 2H, 2H), in ascending order.
+
+    Also returns a sum that that of no other live row is below.
+    """
+    sampled = np.zeros((MOST + 1) // _STEP, np.int64)  # sums in each step
+    for block in range(sums.shape[0]):
+        for first in range(0, sums.shape[1], _SAMPLED * STRIP):
+            for place in range(first, first + STRIP):
+                sampled[sums[block, place] // _STEP] += 1
+    wanted = 2 * count // _SAMPLED + 8
+    while True:
+        limit, left = 0, wanted
+        while limit <= MOST and left > 0:
+            left -= sampled[limit // _STEP]
+            limit += _STEP
+        found, theirs = _below(sums, limit, rows, dead)
+        if found.shape[0] > count or limit > MOST:
+            break
+        wanted *= 4
+    if found.shape[0] <= count:
+        return np.sort(found), np.inf
+    order = np.argsort(theirs)
+    return np.sort(found[order[:count]]), np.float64(theirs[order[count]])
+
+
+@kernel
+def _below(
+    sums: NDArray[np.uint16], limit: int, rows: int, dead: NDArray[np.bool_]
+) -> tuple[Ids, NDArray[np.uint16]]:
+    # The live rows whose sums are below the limit, which are few, and these sums.
+    half = sums.shape[1] // 2
+    last = np.uint16(limit - 1)
+    found, theirs = np.empty(rows, np.int64), np.empty(rows, np.uint16)
+    count = 0
+    for block in range(sums.shape[0]):
+        for first in range(0, 2 * half, 2 * STRIP):
+            if _possible(sums[block, first : first + 2 * STRIP], last) == 0:
+                continue
+            for place in range(first, first + 2 * STRIP):
+                row = block * 2 * half + row_of(place, half)
+                possible = sums[block, place] <= last and row < rows
+                if possible and not (dead.shape[0] > 0 and dead[row]):
+                    found[count], theirs[count] = row, sums[block, place]
+                    count += 1
+    return found[:count], theirs[:count]
 
 
 @kernel
@@ -266,11 +318,3 @@ def _list(
         found[count] = row
         count += row < rows and not (dead.shape[0] > 0 and dead[row])
     return count
-
-
-@kernel
-def _possible(sums: NDArray[np.uint16], limit: np.uint16) -> int:
-    left = 0
-    for place in range(sums.shape[0]):
-        left += sums[place] <= limit
-    return left

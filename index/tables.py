@@ -13,6 +13,7 @@ rounding or to the top of a byte.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ GROUP = 8  # coordinates whose tables stay in registers
 MOST = 65535  # the largest sum; larger ones stay there
 _SHIFTS = 6  # units of a group: 1, 2, ..., 32 of the query's
 _ENOUGH = 0.97  # of the expected violation: further coordinates are left to the next step
+_PLACES = 2048  # in which weights are sorted: 64 for each power of two, of 32
 # The unit makes half the expected violation this many, so that twice that still counts.
 _FINE = 1 << 14
 
@@ -34,8 +36,8 @@ class Tables:
     """What each query adds at each level of each coordinate, its heaviest coordinates first.
 
     Attributes:
-        order: (B, G + 1, GROUP) int32 coordinates; the last group is fetched and never read.
-        entries: (B, G, GROUP, LEVELS) uint8.
+        order: (B, all groups + 1, GROUP) int32 coordinates; the last group is fetched, never read.
+        entries: (B, G, GROUP, LEVELS) uint8, of the groups that add enough.
         shifts: (B, G): entries of a group count 2^shift units.
         units: (B,): of the query, in violation.
         heavy: (B, all groups): share of the expected violation that those up to each one add.
@@ -63,21 +65,16 @@ def tables_of(
     count, dimension = queries.shape
     groups = -(-dimension // GROUP)
     weights = np.zeros((count, groups * GROUP))
-    _weigh(queries, levels, shares, int(form), weights)
-    flat = np.zeros((count, (groups + 1) * GROUP), np.int32)
-    flat[:, : groups * GROUP] = np.argsort(-weights, axis=1)
-    # What fills up the last group weighs nothing and is read as coordinate 0.
-    ordered = np.take_along_axis(weights, flat[:, : groups * GROUP], axis=1)
-    totals = np.maximum(weights.sum(1), 1e-200)
-    heavy = ordered.reshape(count, groups, GROUP).sum(2).cumsum(1) / totals[:, None]
-    used = 1 + int((heavy[:, :-1] < _ENOUGH).sum(1).max(initial=0))
-    units = totals / (2 * _FINE)
-    entries = np.zeros((count, used, GROUP, LEVELS), np.uint8)
-    shifts = np.zeros((count, used), np.int64)
-    _tabulate(queries, levels, shares, flat, units, int(form), entries, shifts)
-    order = flat[:, : (used + 1) * GROUP].reshape(count, used + 1, GROUP)
-    order[order >= dimension] = 0
-    return Tables(np.ascontiguousarray(order), entries, shifts, units, heavy)
+    order = np.zeros((count, groups + 1, GROUP), np.int32)
+    entries = np.zeros((count, groups, GROUP, LEVELS), np.uint8)
+    shifts = np.zeros((count, groups), np.int64)
+    units, heavy = np.zeros(count), np.zeros((count, groups))
+    used = _prepare(
+        queries, levels, shares, int(form), weights, order, entries, shifts, units, heavy
+    )
+    # Contiguous, as the kernels were compiled for.
+    entries, shifts = (np.ascontiguousarray(each[:, :used]) for each in (entries, shifts))
+    return Tables(order, entries, shifts, units, heavy)
 
 
 @kernel
@@ -88,61 +85,127 @@ def _gap(asked: float, level: float, form: int) -> float:
 
 
 @kernel
+def _entry(value: float) -> Any:
+    # Truncated, which a vector does at once; `np.floor` would be a call for each.
+    return np.int32(min(value, 255.0))
+
+
+@kernel
 def _weigh(
-    queries: Points,
+    query: Points,
     levels: NDArray[np.float32],
     shares: NDArray[np.float32],
     form: int,
     weights: NDArray[np.float64],
 ) -> None:
-    for b in range(queries.shape[0]):
-        for j in range(queries.shape[1]):
-            asked, total = np.float64(queries[b, j]), 0.0
-            for at in range(LEVELS):
-                total += shares[j, at] * _gap(asked, np.float64(levels[j, at]), form) ** 2
-            weights[b, j] = total
+    for j in range(query.shape[0]):
+        asked, total = np.float64(query[j]), 0.0
+        for at in range(LEVELS):
+            total += shares[j, at] * _gap(asked, np.float64(levels[j, at]), form) ** 2
+        weights[j] = total
 
 
 @kernel
 def _tabulate(
-    queries: Points,
+    query: Points,
     levels: NDArray[np.float32],
     shares: NDArray[np.float32],
     order: NDArray[np.int32],
-    units: NDArray[np.float64],
+    unit: float,
     form: int,
+    groups: int,
     entries: NDArray[np.uint8],
     shifts: NDArray[np.int64],
 ) -> None:
-    dimension = queries.shape[1]
     exact, share = np.zeros((GROUP, LEVELS)), np.zeros((GROUP, LEVELS))
+    kept = np.empty(LEVELS)
+    scale = (1 - 2.0**-40) / unit
+    for group in range(groups):
+        top = 0.0
+        for g in range(GROUP):
+            j = order[group, g]
+            if j >= query.shape[0]:
+                exact[g] = 0
+                share[g] = 0
+                continue
+            asked = np.float64(query[j])
+            for at in range(LEVELS):
+                gap = _gap(asked, np.float64(levels[j, at]), form)
+                exact[g, at] = gap * gap * scale
+                share[g, at] = shares[j, at]
+            # Levels ascend: the gap to the first or to the last is the largest.
+            top = max(top, exact[g, 0], exact[g, LEVELS - 1])
+        # The unit in which most is left after rounding, over all rows.
+        most = -1.0
+        for shift in range(_SHIFTS):
+            size, part = 2.0**shift, 2.0**-shift
+            kept[:] = 0
+            for g in range(GROUP):
+                for at in range(LEVELS):  # each level by itself, so that vectors can add
+                    kept[at] += share[g, at] * _entry(exact[g, at] * part)
+            total = kept.sum() * size
+            if total > most:
+                most, shifts[group] = total, shift
+            if top <= 255 * size:
+                break
+        part = 2.0 ** -shifts[group]
+        for g in range(GROUP):
+            for at in range(LEVELS):
+                entries[group, g, at] = _entry(exact[g, at] * part)
+
+
+@kernel
+def _sort(weights: NDArray[np.float64], order: NDArray[np.int32]) -> None:
+    """List the weights (n,) in descending order, to about a hundredth of each."""
+    # A number's bits ascend with it: 11 of its exponent, then 52 of which 6 tell a hundredth.
+    keys = weights.view(np.int64) >> 46
+    top = keys.max()
+    starts = np.zeros(_PLACES + 1, np.int64)
+    for at in range(keys.shape[0]):
+        keys[at] = min(top - keys[at], _PLACES - 1)
+        starts[keys[at] + 1] += 1
+    for place in range(_PLACES):
+        starts[place + 1] += starts[place]
+    for at in range(keys.shape[0]):
+        order[starts[keys[at]]] = at
+        starts[keys[at]] += 1
+
+
+@kernel
+def _prepare(
+    queries: Points,
+    levels: NDArray[np.float32],
+    shares: NDArray[np.float32],
+    form: int,
+    weights: NDArray[np.float64],
+    order: NDArray[np.int32],
+    entries: NDArray[np.uint8],
+    shifts: NDArray[np.int64],
+    units: NDArray[np.float64],
+    heavy: NDArray[np.float64],
+) -> int:
+    """Fill in the tables; return how many groups add enough of every query's violation."""
+    # All in one: a call of numpy takes longer than what it would do here, since the scan of the
+    # last search has driven its code out of the caches.
+    used = 1
     for b in range(queries.shape[0]):
-        scale = (1 - 2.0**-40) / units[b]
+        _weigh(queries[b], levels, shares, form, weights[b])
+        flat = order[b].reshape(-1)
+        _sort(weights[b], flat)
+        total = max(weights[b].sum(), 1e-200)
+        units[b] = total / (2 * _FINE)
+        so_far = 0.0
         for group in range(shifts.shape[1]):
-            share[:] = 0
-            top = 0.0
-            exact[:] = 0
+            if so_far < _ENOUGH * total:
+                used = max(used, group + 1)
             for g in range(GROUP):
-                j = order[b, group * GROUP + g]
-                if j >= dimension:
-                    continue
-                asked = np.float64(queries[b, j])
-                for at in range(LEVELS):
-                    exact[g, at] = _gap(asked, np.float64(levels[j, at]), form) ** 2 * scale
-                    share[g, at] = shares[j, at]
-                    top = max(top, exact[g, at])
-            # The unit in which most is left after rounding, over all rows.
-            most = -1.0
-            for shift in range(_SHIFTS):
-                size, kept = 2.0**shift, 0.0
-                for g in range(GROUP):
-                    for at in range(LEVELS):
-                        kept += share[g, at] * min(np.floor(exact[g, at] / size), 255.0)
-                if kept * size > most:
-                    most, shifts[b, group] = kept * size, shift
-                if top <= 255 * size:
-                    break
-            size = 2.0 ** shifts[b, group]
+                so_far += weights[b, flat[group * GROUP + g]]
+            heavy[b, group] = so_far / total
+    for b in range(queries.shape[0]):
+        _tabulate(queries[b], levels, shares, order[b], units[b], form, used, entries[b], shifts[b])
+        # What fills up the last group weighs nothing and is read as coordinate 0.
+        for group in range(order.shape[1]):
             for g in range(GROUP):
-                for at in range(LEVELS):
-                    entries[b, group, g, at] = np.uint8(min(np.floor(exact[g, at] / size), 255.0))
+                if order[b, group, g] >= queries.shape[1]:
+                    order[b, group, g] = 0
+    return used

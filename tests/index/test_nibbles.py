@@ -7,6 +7,8 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from index import nibbles
 from index.levels import LEVELS, choose_levels, encode_block, half_block
@@ -40,9 +42,9 @@ def test_sums_are_those_of_the_entries_row_by_row(form: Form, dimension: int, ro
         if group < groups:
             added = tables.entries[0, group, g][places[j]].astype(np.int64)
             wanted += added << int(tables.shifts[0, group])
-    rows_at = nibbles.rows_at(np.arange(2 * half), half)
-    assert sorted(rows_at.tolist()) == list(range(2 * half))
-    assert np.array_equal(sums[0], np.minimum(wanted, MOST)[rows_at])
+    at = [nibbles.row_of(place, half) for place in range(2 * half)]
+    assert sorted(at) == list(range(2 * half))
+    assert np.array_equal(sums[0], np.minimum(wanted, MOST)[at])
 
 
 def test_sums_stay_at_the_most_instead_of_starting_anew() -> None:
@@ -52,6 +54,37 @@ def test_sums_stay_at_the_most_instead_of_starting_anew() -> None:
     sums = np.zeros((1, 128), np.uint16)
     nibbles.add_groups(columns, order, entries, np.full(100, 5), 100, 0, 1, sums)
     assert (sums == MOST).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    half=st.sampled_from([64, 192, 4032]),
+    blocks=st.integers(1, 3),
+    missing=st.integers(0, 60),
+    spread=st.sampled_from([1, 5, 300, 70_000]),
+    deleted=st.sampled_from([0.0, 0.2, 1.0]),
+    count=st.integers(1, 300),
+    seed=st.integers(0, 10_000),
+)
+def test_the_smallest_sums_are_those_of_a_sort(
+    half: int, blocks: int, missing: int, spread: int, deleted: float, count: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = 2 * half * blocks - missing
+    by_row = np.minimum(rng.integers(0, spread, 2 * half * blocks), MOST)
+    sums = np.empty((blocks, 2 * half), np.uint16)
+    for block in range(blocks):
+        for place in range(2 * half):
+            sums[block, place] = by_row[2 * half * block + nibbles.row_of(place, half)]
+    dead = rng.random(rows) < deleted if deleted else np.empty(0, bool)
+    alive = np.flatnonzero(~dead) if deleted else np.arange(rows)
+    found, rest = nibbles.smallest(sums, rows, dead, count)
+    assert np.isin(found, alive).all()
+    assert (np.diff(found) > 0).all()
+    assert len(found) == min(count, len(alive))
+    ordered = np.sort(by_row[alive])
+    assert np.array_equal(np.sort(by_row[found]), ordered[: len(found)])
+    assert rest == (ordered[count] if count < len(alive) else np.inf)
 
 
 # The last one is what every processor can do.
@@ -71,7 +104,9 @@ entries = rng.integers(0, 256, (3, 8, LEVELS), np.uint8)
 sums = np.zeros((2, 256), np.uint16)
 nibbles.add_groups(columns, order, entries, np.array([3, 0, 1]), 3, 0, 2, sums)
 by_row = np.empty(512, np.int64)
-by_row[nibbles.rows_at(np.arange(512), 128)] = sums.reshape(-1)
+for place in range(512):
+    block = place // 256
+    by_row[256 * block + nibbles.row_of(place % 256, 128)] = sums[block, place % 256]
 print(nibbles._WIDTH, by_row.tolist())
 """
     plain = {**os.environ, "NUMBA_CACHE_DIR": "", "NUMBA_DISABLE_CACHING": "1"}
