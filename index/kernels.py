@@ -37,7 +37,7 @@ _FLOAT = ir.FloatType()
 _INT = ir.IntType(64)
 _VECTOR = ir.VectorType(_FLOAT, _WIDTH)
 _ZERO = ir.Constant(_INT, 0)
-_ROWS_AHEAD = 2  # that are fetched while one is scored: nothing foresees which rows are chosen
+_ROWS_AHEAD = 8  # that are fetched while one is scored: nothing foresees which rows are chosen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
