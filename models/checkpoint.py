@@ -28,6 +28,7 @@ from models.datasets import Dataset
 from models.files import write_weights, write_whole
 from models.model import ModelConfig, OrderEmbedding
 from models.pictures import Preprocessing
+from models.stored import StoredDtype, packed, unpacked
 from models.vocabulary import Vocabulary
 
 WEIGHTS, CONFIG, VOCABULARY, CALIBRATION, METRICS = (
@@ -92,11 +93,11 @@ def save(
     name: str,
     metrics: Mapping[str, Any],
     calibration: Calibrations | None = None,
-    dtype: torch.dtype = torch.float32,
+    dtype: StoredDtype = "float32",
 ) -> None:
     """Write a checkpoint, each file whole or not at all, the weights last.
 
-    `dtype` is for matrices; vectors (biases, batch statistics) are few and stay float32.
+    `dtype` is how matrices are stored; see `models.stored`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     config = {
@@ -105,17 +106,13 @@ def save(
         "model": asdict(model.config),
         "preprocessing": asdict(model.preprocessing),
     }
-    weights = {
-        key: value.to(dtype) if value.is_floating_point() and value.ndim > 1 else value
-        for key, value in model.state_dict().items()
-    }
     write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
     calibration = calibration or Calibrations()
     write_whole(folder / CALIBRATION, json.dumps(calibration.to_json()).encode())
     write_whole(folder / METRICS, json.dumps(metrics, indent=2).encode())
     words = json.dumps(model.vocabulary.words, ensure_ascii=False)
     write_whole(folder / VOCABULARY, words.encode())
-    write_weights(folder / WEIGHTS, weights)
+    write_weights(folder / WEIGHTS, packed(model.state_dict(), dtype))
 
 
 def fingerprint(folder: Path) -> str:
@@ -161,10 +158,7 @@ def load(folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
             f"read ({error}); restore it or train the model again"
         ) from error
     try:
-        weights = load_file(folder / WEIGHTS)
-        model.load_state_dict(
-            {key: v.float() if v.is_floating_point() else v for key, v in weights.items()}
-        )
+        model.load_state_dict(unpacked(load_file(folder / WEIGHTS)))
     except (SafetensorError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(

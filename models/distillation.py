@@ -24,6 +24,7 @@ from models.cuts import Cuts, whole_and_parts
 from models.files import write_weights
 from models.pictures import standardised
 from models.schedule import learning_rate
+from models.stored import packed, unpacked
 from models.training_state import difference, load_state, read_notes, save_state
 
 STUDENT = "student.safetensors"
@@ -122,9 +123,9 @@ def distil(
 ) -> Path:
     """Train a student, or go on with the one in `folder`, and return the file of its weights.
 
-    They are those of torchvision's network without its classifier, rounded to float16, as a
-    checkpoint keeps them. `start` are such weights to begin with; without them it begins with
-    random ones.
+    They are those of torchvision's network without its classifier, rounded to what a byte each can
+    hold, so that a checkpoint of any type keeps them as they are. `start` are such weights to begin
+    with; without them it begins with random ones.
 
     Raises:
         DistillationError: the folder holds another distillation, or the loss is not a number.
@@ -258,12 +259,8 @@ class _Run:
 
     def write(self) -> Path:
         state = self.student.network.network.state_dict()
-        weights = {
-            key: (value.half() if value.is_floating_point() and value.ndim > 1 else value)
-            for key, value in state.items()
-        }
         path = self.folder / STUDENT
-        write_weights(path, weights)
+        write_weights(path, unpacked(packed(state, "int8")))
         return path
 
     def _progress(self, held_out: float | None = None) -> DistillationProgress:

@@ -30,6 +30,7 @@ from models.model import ModelConfig, OrderEmbedding, Points
 from models.pictures import Preprocessing
 from models.schedule import Schedule, learning_rate
 from models.score import penalties
+from models.stored import StoredDtype
 from models.training_state import difference, load_state, read_notes, save_state
 from models.truth import known_truth
 from models.vocabulary import END, PADDING, UNKNOWN, Vocabulary
@@ -73,7 +74,7 @@ class TrainingConfig:
         unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
         precision: "bfloat16" multiplies the GRU's matrices in that type, and runs a backbone
             that learns in mixed precision; weights and states stay float32.
-        saved_dtype: of the matrices in the checkpoint.
+        saved_dtype: of the matrices in the checkpoint; see `models.stored`.
         seed: of everything random.
     """
 
@@ -96,7 +97,7 @@ class TrainingConfig:
     views: bool = False
     unknown_rate: float = 0.0
     precision: Literal["float32", "bfloat16"] = "float32"
-    saved_dtype: Literal["float32", "float16"] = "float32"
+    saved_dtype: StoredDtype = "float32"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -363,10 +364,11 @@ class _Run:
             "torch": str(torch.__version__),
             "history": self.notes["history"],
         }
-        dtype = torch.float16 if self.config.saved_dtype == "float16" else torch.float32
         heaviest = self.model.heaviest_first(captions)
         self.model.renumber(heaviest)
-        checkpoint.save(self.folder, self.model, self.name, metrics, calibration, dtype)
+        checkpoint.save(
+            self.folder, self.model, self.name, metrics, calibration, self.config.saved_dtype
+        )
         self.model.renumber(torch.argsort(heaviest))
 
     def _batches(self, epoch: int, first: int) -> Iterator[tuple[int, Rows, Rows, Rows]]:

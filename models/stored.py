@@ -1,0 +1,63 @@
+"""Weights as a checkpoint keeps them: float32, float16, or a byte each.
+
+    float32, float16   every matrix in that type
+    int8               `NAME` int8, and beside it `NAME.scale` float32, one for each row (the first
+                       dimension): weight = byte * scale
+
+Vectors (biases, batch statistics) are few and stay float32. Scales are powers of two, so a matrix
+that was rounded to bytes once stays what it is in any of the three, however often it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+StoredDtype: TypeAlias = Literal["float32", "float16", "int8"]
+
+SCALE = ".scale"
+_TOP = 127
+_LEAST = 2.0**-24  # what float16 can still tell from zero
+
+
+def packed(weights: Mapping[str, Tensor], dtype: StoredDtype) -> dict[str, Tensor]:
+    """Return weights as they are stored in a type."""
+    stored: dict[str, Tensor] = {}
+    for key, value in weights.items():
+        if not value.is_floating_point() or value.ndim < 2 or dtype == "float32":
+            stored[key] = value
+        elif dtype == "float16":
+            stored[key] = value.half()
+        else:
+            stored[key], stored[key + SCALE] = _bytes(value.float())
+    return stored
+
+
+def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return stored weights as float32."""
+    weights = {}
+    for key, value in stored.items():
+        scale = stored.get(key + SCALE)
+        if key.endswith(SCALE) and key.removesuffix(SCALE) in stored:
+            continue
+        if scale is not None:
+            weights[key] = value.float() * _beside(scale, value)
+        else:
+            weights[key] = value.float() if value.is_floating_point() else value
+    return weights
+
+
+def _bytes(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    largest = matrix.abs().flatten(1).amax(1)
+    # largest / 127 is share * 2^power with share in [1/2, 1): the next power of two from there on.
+    share, power = torch.frexp(largest / _TOP)
+    scale = torch.ldexp(torch.ones_like(largest), power - (share == 0.5).int())
+    scale = torch.where(largest > 0, scale, 0).clamp(min=_LEAST)
+    return torch.round(matrix / _beside(scale, matrix)).to(torch.int8), scale
+
+
+def _beside(scale: Tensor, matrix: Tensor) -> Tensor:
+    return scale.view(-1, *[1] * (matrix.ndim - 1))
