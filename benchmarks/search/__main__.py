@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--graph-rows",
         type=int,
         default=150_000,
-        help="build no graph (HNSW, USearch) over more rows: a million take hours on one core",
+        help="build no graph (HNSW, USearch) over more rows: they take long",
     )
     parser.add_argument("--read-mb", type=int, default=512, help="to measure the memory with")
     parser.add_argument("--work", type=Path, default=Path("data/bench"), help="scratch; emptied")

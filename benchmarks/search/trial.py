@@ -37,7 +37,7 @@ class Settings:
     """What all trials of a run have in common.
 
     `beside` names the other engines that take part: flat, torch, ivf, hnsw, usearch.
-    `graph_rows`: no graph is built over more rows, because that takes hours. `seconds`: time for
+    `graph_rows`: no graph is built over more rows, because that takes long. `seconds`: time for
     each contender, once for single queries and once for batches. `clock` is "wall", or "processor"
     where others keep the cores busy: with one thread, both say the same on a machine at rest.
     """
