@@ -92,6 +92,8 @@ class Backbone(nn.Module):
         Raises:
             BackboneError: the network does not end in the average of a grid.
         """
+        if self.grid:
+            return self
         if isinstance(self.network, torchvision.models.MobileNetV2) and not self.network.classifier:
             # It averages in passing, by no layer that could be left out.
             self.network = nn.Sequential(OrderedDict(features=self.network.features))

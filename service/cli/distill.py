@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from models.backbone import Backbone
+    from models.datasets import Dataset
     from models.distillation import DistillationProgress
 
 
@@ -94,7 +95,7 @@ def distill(
 
     collection = load(dataset).split(split)
     looks = Preprocessing(resize=teacher_side, crop=teacher_side, framing="whole")
-    network, projection = _teacher(teacher, weights)
+    network, projection = _teacher(teacher, weights, collection)
     network.require_side(teacher_side)
     begun = None
     if start is not None and start.is_file():
@@ -156,22 +157,23 @@ def distill(
     )
 
 
-def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]:
+def _teacher(
+    named: str, weights: Path | None, collection: Dataset
+) -> tuple[Backbone, Tensor | None]:
     """Return a network that keeps its grid, and what a checkpoint makes of its features (N, F)."""
     from models import checkpoint
     from models.backbone import build_backbone
 
     if weights is not None:
         return build_backbone(named, weights).keep_grid(), None
-    folder = Path(named)
+    folder = checkpoint.find(Path(named), collection)
     if not folder.is_dir():
         raise Mistake(
             f"there is no checkpoint {named}: name its folder, or the --weights of a torchvision "
             f"network"
         )
     images = checkpoint.load(folder).model.images
-    network = images.backbone if images.backbone.grid else images.backbone.keep_grid()
-    return network, images.projection.weight.detach()
+    return images.backbone.keep_grid(), images.projection.weight.detach()
 
 
 def _teller(report: Report) -> Callable[[DistillationProgress], None]:
