@@ -83,14 +83,27 @@ class World:
         distributed.all_reduce(found, distributed.ReduceOp.MAX)
         return bool(found)
 
+    def agree(self, number: int) -> bool:
+        """Return whether all processes gave the same number."""
+        if self.size == 1:
+            return True
+        ends = torch.tensor([number, -number], device=self.device)
+        distributed.all_reduce(ends, distributed.ReduceOp.MAX)
+        return int(ends.sum()) == 0
+
+    def wait(self) -> None:
+        """Return once every process has come here."""
+        if self.size > 1:
+            distributed.barrier()
+
     @contextmanager
     def in_turn(self) -> Iterator[None]:
         """Let the first process work before the others, which then find what it made."""
-        if self.size > 1 and not self.leads:
-            distributed.barrier()
+        if not self.leads:
+            self.wait()
         yield
-        if self.size > 1 and self.leads:
-            distributed.barrier()
+        if self.leads:
+            self.wait()
 
 
 ALONE = World()

@@ -282,6 +282,12 @@ class _Run:
         """Go on where an earlier call stopped, if it was this training."""
         self.folder.mkdir(parents=True, exist_ok=True)
         found = read_notes(self.folder)
+        done = 0 if found is None else found["epoch"] * self.steps + found["step"]
+        if not self.world.agree(done):
+            raise TrainingError(
+                f"the processes do not find the same training in {self.folder}: give them a "
+                f"folder that all of them share"
+            )
         if found is None:
             return
         for key in ("config", "dataset", "start"):
@@ -295,6 +301,7 @@ class _Run:
         self.started = time.monotonic() - found["seconds"]
 
     def keep(self) -> None:
+        """Write down the state; the first process does, and the others need not wait for it."""
         if not self.world.leads:
             return
         self.notes["seconds"] = time.monotonic() - self.started
@@ -309,6 +316,7 @@ class _Run:
         for step, *batch in self._batches(epoch, self.notes["step"]):
             if self.world.any(stop is not None and stop()):
                 self.keep()
+                self.world.wait()  # who calls again is to find the state, in every process
                 raise TrainingStopped(
                     f"stopped in epoch {epoch + 1} of {self.config.epochs}; the same command "
                     f"goes on from there"
@@ -330,6 +338,8 @@ class _Run:
         if best:
             self.notes["best_epoch"] = epoch
         self.keep()
+        if self.finished:
+            self.world.wait()
         if report is not None:
             report(Progress(epoch, self.steps, self.steps, loss, measured, best))
 

@@ -7,12 +7,30 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
+from models import trainer
 from models.distributed import world
-from models.trainer import TrainingStopped, train
+from models.trainer import TrainingError, TrainingStopped, train
+from models.training_state import FILE_NAME, save_state
 from tests.models.test_trainer import CONFIG, collection, features, pixels, stop_after
+
+
+@contextlib.contextmanager
+def slow_states() -> Iterator[None]:
+    """Write each state of a training half a second late."""
+
+    def late(*state: Any) -> None:
+        time.sleep(0.5)
+        save_state(*state)
+
+    with mock.patch.object(trainer, "save_state", late):
+        yield
 
 
 def main(folder: Path) -> None:
@@ -22,12 +40,20 @@ def main(folder: Path) -> None:
     with world("cpu") as processes:
         train(CONFIG, "colours", folder / "whole", read, read, world=processes)
 
-        # The second process alone is told to stop.
+        # The second process alone is told to stop, and the first is slow to write.
         stop = None if processes.leads else stop_after(5)
-        with contextlib.suppress(TrainingStopped):
+        with contextlib.suppress(TrainingStopped), slow_states():
             train(CONFIG, "colours", folder / "stopped", read, read, world=processes, stop=stop)
             raise AssertionError("nobody stopped")
+        with contextlib.suppress(TrainingError):
+            own = folder / "stopped" if processes.leads else folder / "another"
+            train(CONFIG, "colours", own, read, read, world=processes)
+            raise AssertionError("one went on and one began")
+        with slow_states():
+            train(CONFIG, "colours", folder / "stopped", read, read, world=processes)
+        state = (folder / "stopped" / FILE_NAME).read_bytes()
         train(CONFIG, "colours", folder / "stopped", read, read, world=processes)
+        assert state == (folder / "stopped" / FILE_NAME).read_bytes(), "it had ended"
 
         with processes.in_turn():
             if processes.leads:
