@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 import sqlalchemy as sql
@@ -117,6 +116,9 @@ _IMAGE = tuple(IMAGES.columns)[:-1]
 _CAPTION = tuple(CAPTIONS.columns)[:-1]
 
 
+_NO_ROWS: sql.ColumnElement[str] = sql.literal_column("'[]'")
+
+
 def _rows_by(column: Column[Any], columns: Sequence[Column[Any]]) -> dict[str, sql.Select[Any]]:
     """Return what gives the rows whose `column` is one of `:ids`, for each database.
 
@@ -132,7 +134,7 @@ def _rows_by(column: Column[Any], columns: Sequence[Column[Any]]) -> dict[str, s
         "sqlite": sql.select(sql.func.json_group_array(sql.func.json_array(*columns))).where(
             column.in_(sql.select(each))
         ),
-        "postgresql": sql.select(sql.func.coalesce(sql.cast(rows, Text), "[]")).where(
+        "postgresql": sql.select(sql.func.coalesce(sql.cast(rows, Text), _NO_ROWS)).where(
             column.in_(sql.select(sql.cast(one, BigInteger)))
         ),
     }
@@ -141,9 +143,35 @@ def _rows_by(column: Column[Any], columns: Sequence[Column[Any]]) -> dict[str, s
 _IMAGES_BY_ID = _rows_by(IMAGES.c.id, _IMAGE)
 _CAPTIONS_BY_ID = _rows_by(CAPTIONS.c.id, _CAPTION)
 _CAPTIONS_BY_IMAGE = _rows_by(CAPTIONS.c.image_id, _CAPTION)
+# Both in one statement: two cost a search twice as much, and would be of two instants.
+_IMAGES_WITH_CAPTIONS: dict[str, sql.Select[Any]] = {
+    database: sql.select(
+        images.scalar_subquery().label("images"),
+        _CAPTIONS_BY_IMAGE[database].scalar_subquery().label("captions"),
+    )
+    for database, images in _IMAGES_BY_ID.items()
+}
 
-# What a database that was changed from outside makes the drivers raise, text included.
-_UNREADABLE = (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError)
+
+class _Lookup(NamedTuple):
+    """A statement about a list of ids, as the driver takes it.
+
+    It needs no transaction, and it runs when a search has just filled the processor's caches with
+    rows. What SQLAlchemy does for a statement takes longer then than SQLite, and is left out.
+    """
+
+    statement: str
+    places: int | None  # that the ids are given for; None where the parameter has a name
+
+    @classmethod
+    def compiled(cls, by_database: Mapping[str, sql.Select[Any]], dialect: sql.Dialect) -> Self:
+        """Return the one of some statements that is for a database; see `_rows_by`."""
+        found: Any = by_database[dialect.name].compile(dialect=dialect)
+        return cls(str(found), len(found.positiontup) if found.positional else None)
+
+    def parameters(self, ids: str) -> dict[str, str] | tuple[str, ...]:
+        """Return what the statement is executed with, for a list of ids in JSON."""
+        return {"ids": ids} if self.places is None else (ids,) * self.places
 
 
 def row_checksum(*values: object) -> int:
@@ -158,6 +186,12 @@ class Catalog:
         self.url = sql.make_url(url)
         self._writer = _engine(self.url, "BEGIN IMMEDIATE")
         self._reader = _engine(self.url, "BEGIN")
+        dialect = self._reader.dialect
+        self._driver: Any = dialect.loaded_dbapi
+        self._images_by_id = _Lookup.compiled(_IMAGES_BY_ID, dialect)
+        self._images_with_captions = _Lookup.compiled(_IMAGES_WITH_CAPTIONS, dialect)
+        self._captions_by_id = _Lookup.compiled(_CAPTIONS_BY_ID, dialect)
+        self._captions_by_image = _Lookup.compiled(_CAPTIONS_BY_IMAGE, dialect)
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -183,14 +217,26 @@ class Catalog:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a read transaction: everything read in it belongs to one instant."""
+        with self._answering(), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open the write transaction; it is committed, durably, when the block ends well."""
+        with self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        # A database that was changed from outside makes drivers raise all of these.
         try:
-            with self._reader.begin() as connection:
-                yield connection
-        except _UNREADABLE as error:
+            yield
+        except (SQLAlchemyError, self._driver.Error, UnicodeDecodeError) as error:
             said = getattr(error, "orig", None) or error
             if "locked" in str(said):
                 raise
-            if self.url.get_backend_name() != "sqlite" and isinstance(error, OperationalError):
+            gone = isinstance(error, OperationalError | self._driver.OperationalError)
+            if gone and self.url.get_backend_name() != "sqlite":
                 raise CatalogUnreachableError(
                     f"the catalog {self.url.render_as_string()} does not answer "
                     f"({' '.join(str(said).split())}): start that database, or correct its address"
@@ -198,12 +244,6 @@ class Catalog:
             raise DamagedIndexError(
                 f"{self.url.database} cannot be read ({said}): {REMEDY}"
             ) from error
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Open the write transaction; it is committed, durably, when the block ends well."""
-        with self._writer.begin() as connection:
-            yield connection
 
     def generation(self) -> int:
         """Return the visible generation: one small query."""
@@ -266,8 +306,16 @@ class Catalog:
 
     def images(self, ids: Iterable[int]) -> dict[int, ImageRow]:
         """Return the images there are among `ids`, by id."""
-        rows = self._lookup(_IMAGES_BY_ID, ids)
-        return {row[0]: ImageRow(*row) for row in rows}
+        (rows,) = self._look_up(self._images_by_id, ids)
+        return _image_rows(rows)
+
+    def images_with_captions(
+        self, ids: Iterable[int]
+    ) -> tuple[dict[int, ImageRow], dict[int, list[CaptionRow]]]:
+        """Return what `images` and `captions_of` do, of one instant."""
+        wanted = list(ids)
+        images, captions = self._look_up(self._images_with_captions, wanted)
+        return _image_rows(images), _captions_by_image(wanted, captions)
 
     def image_of(self, sha256: str) -> ImageRow | None:
         """Return the first image whose picture has these contents, if it was hashed."""
@@ -295,16 +343,14 @@ class Catalog:
 
     def captions(self, ids: Iterable[int]) -> dict[int, CaptionRow]:
         """Return the captions there are among `ids`, by id."""
-        rows = self._lookup(_CAPTIONS_BY_ID, ids)
+        (rows,) = self._look_up(self._captions_by_id, ids)
         return {row[0]: CaptionRow(*row) for row in rows}
 
     def captions_of(self, image_ids: Iterable[int]) -> dict[int, list[CaptionRow]]:
         """Return the captions of each image, by image id, in order of caption id."""
         wanted = list(image_ids)
-        found: dict[int, list[CaptionRow]] = {image: [] for image in wanted}
-        for row in sorted(self._lookup(_CAPTIONS_BY_IMAGE, wanted)):
-            found[row[1]].append(CaptionRow(*row))
-        return found
+        (rows,) = self._look_up(self._captions_by_image, wanted)
+        return _captions_by_image(wanted, rows)
 
     def counts(self) -> dict[Kind, int]:
         """Return the number of images and of captions."""
@@ -314,12 +360,15 @@ class Catalog:
                 "caption": _count(connection, CAPTIONS),
             }
 
-    def _lookup(self, rows_by: Mapping[str, sql.Select[Any]], ids: Iterable[int]) -> list[Any]:
+    def _look_up(self, lookup: _Lookup, ids: Iterable[int]) -> list[list[list[Any]]]:
+        """Return the lists of rows that a lookup gives of `ids`."""
         wanted = json.dumps(list({int(id_) for id_ in ids}))
-        with self.reading() as connection:
-            rows = rows_by[connection.dialect.name]
-            found: list[Any] = json.loads(connection.execute(rows, {"ids": wanted}).scalar_one())
-        return found
+        with self._answering(), closing(self._reader.raw_connection()) as connection:
+            cursor = connection.cursor()
+            cursor.execute(lookup.statement, lookup.parameters(wanted))
+            texts = cursor.fetchone() or ()
+            cursor.close()
+        return [json.loads(text) for text in texts]
 
 
 def open_catalog(folder: Path, catalog_url: str | None = None) -> Catalog:
@@ -380,6 +429,19 @@ def damaged_rows(catalog: Catalog) -> Iterator[str]:
             for row in connection.execute(sql.select(table)):
                 if not _is_whole(table, row):
                     yield f"{_row_name(table, row)} was changed"
+
+
+def _image_rows(rows: Iterable[Sequence[Any]]) -> dict[int, ImageRow]:
+    return {row[0]: ImageRow(*row) for row in rows}
+
+
+def _captions_by_image(
+    image_ids: Iterable[int], rows: Iterable[list[Any]]
+) -> dict[int, list[CaptionRow]]:
+    found: dict[int, list[CaptionRow]] = {image: [] for image in image_ids}
+    for row in sorted(rows):
+        found[row[1]].append(CaptionRow(*row))
+    return found
 
 
 def _is_whole(table: Table, row: Sequence[Any]) -> bool:

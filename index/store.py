@@ -277,6 +277,12 @@ class Index:
         """Return the images there are, by id: one query for a whole page of hits."""
         return self.catalog.images(image_ids)
 
+    def images_with_captions(
+        self, image_ids: Sequence[int]
+    ) -> tuple[dict[int, ImageRow], dict[int, list[CaptionRow]]]:
+        """Return the images there are and the captions of each, by image id, of one instant."""
+        return self.catalog.images_with_captions(image_ids)
+
     def caption(self, caption_id: int) -> CaptionRow | None:
         """Return one caption, or None."""
         return self.catalog.captions([caption_id]).get(caption_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -211,10 +211,8 @@ class Engine:
 
     async def image(self, image_id: int) -> ImageRecord:
         """Return what the catalog knows of an image; raises ServiceError `not_found`."""
-        row, captions = await self.in_catalog(
-            lambda: (self._image_row(image_id), self.index.captions_of([image_id])[image_id])
-        )
-        return image_record(row, captions)
+        rows, captions = await self.in_catalog(lambda: self.index.images_with_captions([image_id]))
+        return image_record(_there(rows, image_id), captions[image_id])
 
     async def caption(self, caption_id: int) -> CaptionRecord:
         """Return what the catalog knows of a caption; raises ServiceError `not_found`."""
@@ -225,8 +223,8 @@ class Engine:
 
     async def picture_path(self, image_id: int) -> Path:
         """Return where the picture of an image lies; raises ServiceError `not_found`."""
-        row = await self.in_catalog(lambda: self._image_row(image_id))
-        return self.index.path_of(row)
+        rows = await self.in_catalog(lambda: self.index.images([image_id]))
+        return self.index.path_of(_there(rows, image_id))
 
     async def in_catalog(self, read: Callable[[], Result]) -> Result:
         """Run a read of the catalog outside the event loop."""
@@ -265,12 +263,6 @@ class Engine:
         if options.k > self.settings.k_maximum:
             raise invalid("k", f"this service gives at most {self.settings.k_maximum} hits")
 
-    def _image_row(self, image_id: int) -> ImageRow:
-        rows = self.index.images([image_id])
-        if image_id not in rows:
-            raise ServiceError("not_found", f"there is no image with the id {image_id}")
-        return rows[image_id]
-
     def finish(self, stages: Stages) -> None:
         """Stop the watch of a search and count it."""
         stages.finish()
@@ -287,3 +279,9 @@ class Engine:
     def _device_memory(self) -> float:
         device = self.checkpoint.model.device
         return float(torch.cuda.memory_allocated(device)) if device.type == "cuda" else 0.0
+
+
+def _there(rows: Mapping[int, ImageRow], image_id: int) -> ImageRow:
+    if image_id not in rows:
+        raise ServiceError("not_found", f"there is no image with the id {image_id}")
+    return rows[image_id]

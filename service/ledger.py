@@ -80,7 +80,7 @@ class Ledger:
             else:
                 break
         ids = [outcome.row.id for outcome in outcomes if isinstance(outcome, Stored)]
-        rows, captions = self._index.images(ids), self._index.captions_of(ids)
+        rows, captions = self._index.images_with_captions(ids)
         return [
             Stored(rows.get(one.row.id, one.row), captions[one.row.id], one.created)
             if isinstance(one, Stored)

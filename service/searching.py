@@ -157,9 +157,7 @@ class Searcher:
         captions: dict[int, CaptionRow] = {}
         captions_of: dict[int, list[CaptionRow]] = {}
         if lane.kind == "image":
-            # In this order: an image that is still there had its captions a moment ago.
-            captions_of = self._index.captions_of(ids)
-            images = self._index.images(ids)
+            images, captions_of = self._index.images_with_captions(ids)
         else:
             captions = self._index.captions(ids)
         described = perf_counter()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,16 @@ import pytest
 import sqlalchemy as sql
 
 from index import changes
-from index.catalog import SCHEMA, Catalog, damaged_rows
+from index.catalog import (
+    _CAPTIONS_BY_ID,
+    _CAPTIONS_BY_IMAGE,
+    _IMAGES_BY_ID,
+    _IMAGES_WITH_CAPTIONS,
+    SCHEMA,
+    Catalog,
+    _Lookup,
+    damaged_rows,
+)
 from index.errors import DamagedIndexError
 from index.records import FileRecord, SegmentRecord
 from index.terms import CaptionRow, ImageRow
@@ -34,6 +45,7 @@ def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> No
         7: ImageRow(7, "7.jpg", "7.jpg", 3, 4, "val"),
     }
     assert catalog.captions_of([2**62, 7]) == {2**62: [caption], 7: []}
+    assert catalog.images_with_captions([2**62, 8]) == ({2**62: row}, {2**62: [caption], 8: []})
     assert catalog.counts() == {"image": 2, "caption": 1}
     assert list(damaged_rows(catalog)) == []
     catalog.close()
@@ -47,12 +59,25 @@ def test_a_thousand_ids_are_one_query_and_a_hundred_thousand_rows_go_in_by_block
         changes.insert_images(connection, images(range(1000)))
         changes.insert_captions(connection, captions(range(30_000), range(1000)))
     statements: list[str] = []
-    engine = catalog._reader
-    sql.event.listen(engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    with closing(catalog._reader.raw_connection()) as connection:
+        connection.set_trace_callback(statements.append)
     assert len(catalog.captions(range(1000))) == 1000
     assert len([text for text in statements if "SELECT" in text]) == 1
     assert len(catalog.captions(range(-10, 29_990))) == 29_990
     catalog.close()
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql+psycopg"])
+def test_a_lookup_has_no_parameter_but_its_ids(database: str) -> None:
+    dialect = sql.make_url(f"{database}://").get_dialect()()
+    for statements in (_IMAGES_BY_ID, _IMAGES_WITH_CAPTIONS, _CAPTIONS_BY_ID, _CAPTIONS_BY_IMAGE):
+        lookup = _Lookup.compiled(statements, dialect)
+        given = lookup.parameters("[1, 2]")
+        if isinstance(given, dict):
+            assert set(re.findall(r"%\((\w+)\)s", lookup.statement)) == set(given)
+        else:
+            assert lookup.statement.count("?") == len(given)
+            assert set(given) == {"[1, 2]"}
 
 
 def test_readers_do_not_see_a_change_before_it_is_whole(catalog: Catalog) -> None:

@@ -28,10 +28,10 @@ def client(collection: Path) -> Iterator[Client]:
 
 
 def take_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def reading() -> AbstractContextManager[Any]:
+    def answering() -> AbstractContextManager[Any]:
         raise CatalogUnreachableError(f"the catalog {ADDRESS} does not answer")
 
-    monkeypatch.setattr(client.app.state.engine.index.catalog, "reading", reading)
+    monkeypatch.setattr(client.app.state.engine.index.catalog, "_answering", answering)
 
 
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
