@@ -47,14 +47,14 @@ class Bounded:
     read: NDArray[np.int64]
     dimension: int
 
-    def largest(self, limits: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the largest true violations of rows whose float32 violation may be <= `limits`.
+    def largest(self, limit: float) -> float:
+        """Return the largest true violation of a row whose float32 violation may be <= `limit`.
 
         The float32 one may be below the true one by its rounding error, and by what vanishes in
         the squares of gaps below 2^-63.
         """
         slack = 1 - relative_error(self.dimension) - 1e-12
-        return (limits + self.dimension * 2.0**-126) / slack
+        return (limit + self.dimension * 2.0**-126) / slack
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,12 +143,11 @@ class Bounds:
         Rows are in ascending order. No other live row has a violation that small. Also returns
         how many rows of each query the columns left, whose bytes were read.
         """
-        largest = bounded.largest(limits)
+        largest = [bounded.largest(limit) for limit in limits.tolist()]
         left = self._left(bounded, dead, bounded.tables.thresholds(largest), workers)
-        thresholds = np.minimum(np.floor(largest / self.step**2 * (1 + 2.0**-50)) + 1, 2.0**32)
         rows = [
-            self._bytes(bounded, b, rows, int(threshold), workers)
-            for b, (rows, threshold) in enumerate(zip(left, thresholds.tolist(), strict=True))
+            self._bytes(bounded, b, rows, coding.threshold(most, self.step), workers)
+            for b, (rows, most) in enumerate(zip(left, largest, strict=True))
         ]
         return rows, [len(rows) for rows in left]
 
@@ -183,9 +182,10 @@ class Bounds:
             return [rows[:n] for rows, n in zip(found, counts.tolist(), strict=True)], added
 
         parts = workers.map(part, workers.ranges(blocks, half * dimension * count // 4))
-        bounded.read += GROUP * half * np.sum([added for _, added in parts], axis=0)
+        for _, added in parts:
+            bounded.read += GROUP * half * added
         found = zip(*(rows for rows, _ in parts), strict=True)
-        return [np.concatenate(rows).astype(np.int64) for rows in found]
+        return [np.concatenate(rows, dtype=np.int64) for rows in found]
 
     def _bytes(self, bounded: Bounded, b: int, rows: Ids, threshold: int, workers: Workers) -> Ids:
         asked, form = bounded.codes[b], int(self.form)

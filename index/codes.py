@@ -64,10 +64,23 @@ def encode_rows(points: Points, step: float, form: int, codes: NDArray[np.uint8]
 
 def encode_queries(queries: Points, step: float, form: Form) -> NDArray[np.uint8]:
     """Round queries (B, N) in the direction opposite to the rows."""
-    scaled = queries.astype(np.float64) / step
-    if form is Form.QUERY_ABOVE:
-        return np.minimum(np.floor(scaled * _INWARD), TOP).astype(np.uint8)
-    return np.minimum(np.ceil(scaled * _OUTWARD), TOP).astype(np.uint8)
+    codes = np.empty(queries.shape, np.uint8)
+    _encode_queries(queries, step, int(form), codes)
+    return codes
+
+
+@kernel
+def _encode_queries(queries: Points, step: float, form: int, codes: NDArray[np.uint8]) -> None:
+    for b in range(queries.shape[0]):
+        for j in range(queries.shape[1]):
+            scaled = np.float64(queries[b, j]) / step
+            rounded = np.floor(scaled * _INWARD) if form == 0 else np.ceil(scaled * _OUTWARD)
+            codes[b, j] = np.uint8(min(rounded, 255.0))
+
+
+def threshold(largest: float, step: float) -> int:
+    """Return the largest sum of squares of a row whose true violation may be `largest`."""
+    return int(min(largest / step**2 * _OUTWARD + 1, 2.0**32))
 
 
 def _bounder(form: Form) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from index.kernels import kernel, offer, sort
 from index.terms import Ids, Points
 
 
@@ -30,22 +31,31 @@ NOTHING = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
 
 def best(ids: Ids, violations: Points, k: int, limit: float = np.inf) -> Hits:
     """Sort rows by (violation, id) and keep the first k that do not exceed `limit`."""
-    if len(ids) > 4 * k:
-        # The k-th smallest, found without sorting, and everything tied with it.
-        kth = np.partition(violations, k - 1)[k - 1]
-        limit = min(limit, float(kth))
-    kept = np.flatnonzero(violations <= limit)
-    order = kept[np.lexsort((ids[kept], violations[kept]))][:k]
-    return Hits(ids[order], violations[order])
+    return Hits(*_best(ids, violations, k, limit))
 
 
 def merge(parts: Iterable[Hits], k: int) -> Hits:
     """Join the hits of disjoint sets of rows into the k best of all of them."""
     found = [part for part in parts if len(part)]
-    if len(found) < 2:
-        return best(found[0].ids, found[0].violations, k) if found else NOTHING
+    if len(found) == 1 and len(found[0]) <= k:
+        return found[0]
+    if not found:
+        return NOTHING
     return best(
         np.concatenate([part.ids for part in found]),
         np.concatenate([part.violations for part in found]),
         k,
     )
+
+
+@kernel
+def _best(ids: Ids, violations: Points, k: int, limit: float) -> tuple[Ids, Points]:
+    # One call: a scan drives numpy's code out of the caches, and each call of it is slow then.
+    room = min(k, ids.shape[0])
+    found, theirs = np.empty(room, np.int64), np.empty(room, np.float32)
+    count = 0
+    for at in range(ids.shape[0]):
+        if violations[at] <= limit:
+            count = offer(theirs, found, count, violations[at], ids[at])
+    sort(theirs, found, count)
+    return found[:count], theirs[:count]

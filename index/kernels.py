@@ -256,6 +256,7 @@ def _sift(violations: Any, ids: Any, count: int) -> None:
 
 @kernel
 def offer(violations: Any, ids: Any, count: int, violation: float, id_: int) -> int:
+    """Take a hit among the best so far, a heap, if there is room or it is better than the worst."""
     if count < violations.shape[0]:
         at = count
         while at > 0:
@@ -272,6 +273,15 @@ def offer(violations: Any, ids: Any, count: int, violation: float, id_: int) -> 
         violations[0], ids[0] = violation, id_
         _sift(violations, ids, count)
     return count
+
+
+@kernel
+def sort(violations: Any, ids: Any, count: int) -> None:
+    """Sort the hits that `offer` kept, by (violation, id)."""
+    for last in range(count - 1, 0, -1):
+        violations[0], violations[last] = violations[last], violations[0]
+        ids[0], ids[last] = ids[last], ids[0]
+        _sift(violations, ids, last)
 
 
 @kernel

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from index.errors import BadQueryError
+from index.scan import read_only
 from index.terms import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
 
 MAX_K = 1000
@@ -94,7 +96,7 @@ class Query:
 
 
 def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
-    """Return query points as float32 (B, N).
+    """Return query points as float32 (B, N), for reading only.
 
     Raises:
         BadQueryError: wrong dimension, or a coordinate that is not finite or negative.
@@ -105,11 +107,16 @@ def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
             f"the query has the shape {given.shape[1:]} and the index holds points of "
             f"{model.dimension} coordinates: encode it with the model '{model.name}'"
         )
-    with np.errstate(over="ignore"):
-        queries = np.ascontiguousarray(given, dtype=np.float32)
-    lowest = -np.inf if model.score == "cosine" else 0.0
-    if queries.size and not (np.isfinite(queries).all() and queries.min() >= lowest):
+    queries = given if given.dtype == np.float32 else _rounded(given)
+    least, most = queries.min(initial=0), queries.max(initial=0)
+    # Of what is not a number every comparison is false.
+    if not (most < np.inf and (least >= 0 or (model.score == "cosine" and least > -np.inf))):
         raise BadQueryError(
             "the query has a coordinate that is not finite or negative: encode it again"
         )
-    return queries
+    return read_only(queries)
+
+
+def _rounded(given: NDArray[Any]) -> Points:
+    with np.errstate(over="ignore"):
+        return given.astype(np.float32)

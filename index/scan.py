@@ -64,6 +64,8 @@ def read_only(array: NDArray[S]) -> NDArray[S]:
 
     Every array reaches the kernels in this one form, so that each is compiled once.
     """
+    if type(array) is np.ndarray and array.flags.c_contiguous and not array.flags.writeable:
+        return array
     plain = np.ascontiguousarray(array).view(np.ndarray)
     plain.flags.writeable = False
     return plain

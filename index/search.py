@@ -8,7 +8,6 @@ those are the k best of all, and the answer is proved. Segments too small for co
 from __future__ import annotations
 
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from index.bounds import Bounded
 from index.hits import NOTHING, Hits, best, merge
+from index.kernels import kernel
 from index.plan import is_scanned
 from index.query import Answer, Query, Stages, Touched
 from index.scan import Workers, scan, score_rows
@@ -84,8 +84,8 @@ def search(
 
     batch = max(1, len(queries))
     scanned = sum(live.live for live in scans) + sum(live.live for live, _ in residents)
-    ways = Counter(task.way for task in tasks)
-    ways += Counter({"scan": len(scans), "device": len(residents)})
+    ways = [task.way for task in tasks] + ["scan"] * len(scans) + ["device"] * len(residents)
+    plan = ", ".join(f"{ways.count(way)} {way}" for way in sorted(set(ways)))
     return [
         Answer(
             ids=found.ids,
@@ -95,7 +95,7 @@ def search(
             searched=snapshot.live(query.kind),
             rescored=scanned + sum(task.scored(b) for task in tasks),
             generation=snapshot.generation,
-            plan=", ".join(f"{count} {way}" for way, count in sorted(ways.items())),
+            plan=plan,
             touched=Touched(
                 scanned=scanned,
                 proposed=sum(len(task.candidates[b]) for task in tasks),
@@ -207,7 +207,7 @@ class _Task:
             return True
         if not self.others or self.bounded is None:
             return False
-        return self.others[b] > float(self.bounded.largest(np.array([limit]))[0])
+        return self.others[b] > self.bounded.largest(limit)
 
     def _hits(self, rows: list[Ids], limits: NDArray[np.float64]) -> list[Hits]:
         k, segment = self.query.k, self.live.segment
@@ -234,12 +234,17 @@ def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:
     return not is_scanned(segment.form, *size, count, batch, proved=proved)
 
 
+@kernel
 def _without(rows: Ids, known: Ids) -> Ids:
     """Return the rows that are not known; both are ascending and hold nothing twice."""
-    if not len(known):
-        return rows
-    at = np.minimum(np.searchsorted(known, rows), len(known) - 1)
-    return np.asarray(rows[known[at] != rows])
+    kept = np.empty(rows.shape[0], np.int64)
+    count = at = 0
+    for row in rows:
+        while at < known.shape[0] and known[at] < row:
+            at += 1
+        kept[count] = row
+        count += at == known.shape[0] or known[at] != row
+    return kept[:count]
 
 
 def _scan(

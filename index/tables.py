@@ -12,6 +12,7 @@ rounding or to the top of a byte.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,9 +54,10 @@ class Tables:
         """Return how many groups add this share of what query b is expected to violate."""
         return int(min(np.searchsorted(self.heavy[b], share) + 1, self.shifts.shape[1]))
 
-    def thresholds(self, largest: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the largest sums of rows whose true violations may be `largest` (B,)."""
-        return np.asarray(np.minimum(largest / self.units + 1, MOST), np.int64)
+    def thresholds(self, largest: Sequence[float]) -> NDArray[np.int64]:
+        """Return the largest sums of rows whose true violations may be `largest`, of B queries."""
+        pairs = zip(largest, self.units.tolist(), strict=True)
+        return np.array([min(violation / unit + 1, MOST) for violation, unit in pairs], np.int64)
 
 
 def tables_of(
