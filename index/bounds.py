@@ -10,8 +10,10 @@ row, its point.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,8 @@ from index.terms import Form, Ids, Points
 COLUMNS = "columns.npy"
 LEVELS_FILE = "levels.npy"
 CODES = "codes.npy"
+
+Number = TypeVar("Number", bound=np.generic)
 
 _TALL = 4096  # rows at a time, for bounded memory
 
@@ -157,7 +161,7 @@ class Bounds:
         dead: NDArray[np.bool_],
         thresholds: NDArray[np.int64],
         workers: Workers,
-    ) -> list[Ids]:
+    ) -> list[NDArray[np.int32]]:
         tables, count = bounded.tables, len(thresholds)
         blocks, dimension, half = self.columns.shape
 
@@ -185,9 +189,16 @@ class Bounds:
         for _, added in parts:
             bounded.read += GROUP * half * added
         found = zip(*(rows for rows, _ in parts), strict=True)
-        return [np.concatenate(rows, dtype=np.int64) for rows in found]
+        return [_joined(rows) for rows in found]
 
-    def _bytes(self, bounded: Bounded, b: int, rows: Ids, threshold: int, workers: Workers) -> Ids:
+    def _bytes(
+        self,
+        bounded: Bounded,
+        b: int,
+        rows: NDArray[np.int32],
+        threshold: int,
+        workers: Workers,
+    ) -> Ids:
         asked, form = bounded.codes[b], int(self.form)
 
         def part(edges: tuple[int, int]) -> Ids:
@@ -199,7 +210,13 @@ class Bounds:
         dimension = self.codes.shape[1]
         bounded.read[b] += len(rows) * dimension
         parts = workers.map(part, workers.ranges(len(rows), dimension))
-        return np.sort(np.concatenate(parts)) if parts else rows
+        found = _joined(parts) if parts else np.empty(0, np.int64)
+        found.sort()
+        return found
+
+
+def _joined(parts: Sequence[NDArray[Number]]) -> NDArray[Number]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def write_bounds(folder: Path, points: Points, form: Form) -> float:

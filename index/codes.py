@@ -179,7 +179,7 @@ def sum_of_squares(
 @kernel
 def rule_out(
     codes: NDArray[np.uint8],
-    rows: Ids,
+    rows: NDArray[np.int32],
     asked: NDArray[np.uint8],
     form: int,
     threshold: int,

@@ -59,6 +59,7 @@ def _lookup_of_this_machine() -> tuple[int, str]:
 _WIDTH, _LOOKUP = _lookup_of_this_machine()
 _PARTS = 4  # sums of one vector of bytes: of even and odd bytes, of low and high halves
 _SUMS = _WIDTH // 2
+_LOG_SUMS = _SUMS.bit_length() - 1
 _BYTES = ir.VectorType(ir.IntType(8), _WIDTH)
 _SHORTS = ir.VectorType(ir.IntType(16), _SUMS)
 _TABLE = ir.VectorType(ir.IntType(8), LEVELS)
@@ -175,12 +176,44 @@ def _add_vector(builder: Any, columns: Any, at: Any, shift: Any, sums: Any) -> N
 _add: Any = intrinsic(_adder)
 
 
+def _finder(_context: Any, sums: Any, first: Any, limit: Any) -> Any:
+    """Type the operation (sums, first, limit) -> a bit for each of STRIP sums within the limit."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        stored = context.make_array(signature.args[0])(context, builder, args[0])
+        kind = ir.VectorType(ir.IntType(16), STRIP)
+        place = builder.bitcast(builder.gep(stored.data, [args[1]]), kind.as_pointer())
+        one = builder.insert_element(
+            ir.Constant(kind, ir.Undefined), args[2], ir.Constant(ir.IntType(32), 0)
+        )
+        every = ir.Constant(ir.VectorType(ir.IntType(32), STRIP), [0] * STRIP)
+        limits = builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), every)
+        within = builder.icmp_unsigned("<=", builder.load(place, align=2), limits)
+        return builder.bitcast(within, _INT)
+
+    return types.int64(sums, types.int64, types.uint16), generate
+
+
+def _counter(_context: Any, bits: Any) -> Any:
+    """Type the operation that counts the zeros below the lowest of some bits, which are not 0."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(bits), generate
+
+
+_within: Any = intrinsic(_finder)
+_lowest: Any = intrinsic(_counter)
+
+
 @kernel
 def row_of(place: int, half: int) -> int:
     """Return the row of a block whose sum is at `place` of its sums (2H,)."""
-    at = place % (2 * _WIDTH)
-    byte = place // (2 * _WIDTH) * _WIDTH + at % _SUMS * 2 + at // _SUMS % 2
-    return byte + at // _WIDTH * half
+    # Bits of the place, since Python's division is dear here: (vector, half, parity, pair).
+    pair, parity = place & _SUMS - 1, place >> _LOG_SUMS & 1
+    upper, vector = place >> _LOG_SUMS + 1 & 1, place >> _LOG_SUMS + 2
+    return vector * _WIDTH + 2 * pair + parity + upper * half
 
 
 @kernel
@@ -239,6 +272,11 @@ def smallest(
 
 
 @kernel
+def _is_live(row: int, rows: int, dead: NDArray[np.bool_]) -> bool:
+    return row < rows and not (dead.shape[0] > 0 and dead[row])
+
+
+@kernel
 def _below(
     sums: NDArray[np.uint16], limit: int, rows: int, dead: NDArray[np.bool_]
 ) -> tuple[Ids, NDArray[np.uint16]]:
@@ -248,13 +286,13 @@ def _below(
     found, theirs = np.empty(rows, np.int64), np.empty(rows, np.uint16)
     count = 0
     for block in range(sums.shape[0]):
-        for first in range(0, 2 * half, 2 * STRIP):
-            if _possible(sums[block, first : first + 2 * STRIP], last) == 0:
-                continue
-            for place in range(first, first + 2 * STRIP):
+        for first in range(0, 2 * half, STRIP):
+            bits = _within(sums[block], first, last)
+            while bits != 0:
+                place = first + _lowest(bits)
+                bits &= bits - 1
                 row = block * 2 * half + row_of(place, half)
-                possible = sums[block, place] <= last and row < rows
-                if possible and not (dead.shape[0] > 0 and dead[row]):
+                if _is_live(row, rows, dead):
                     found[count], theirs[count] = row, sums[block, place]
                     count += 1
     return found[:count], theirs[:count]
@@ -308,13 +346,12 @@ def _list(
     found: NDArray[np.int32],
     count: int,
 ) -> int:
-    # Places first, without a branch: which of them are possible nobody foresees.
-    last = count
-    for place in range(2 * half):
-        found[last] = place
-        last += sums[place] <= limit
-    for at in range(count, last):
-        row = block * 2 * half + row_of(found[at], half)
-        found[count] = row
-        count += row < rows and not (dead.shape[0] > 0 and dead[row])
+    for first in range(0, 2 * half, STRIP):
+        bits = _within(sums, first, limit)
+        while bits != 0:
+            row = block * 2 * half + row_of(first + _lowest(bits), half)
+            bits &= bits - 1
+            if _is_live(row, rows, dead):
+                found[count] = row
+                count += 1
     return count
