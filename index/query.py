@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,16 +15,14 @@ from index.terms import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
 MAX_K = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
+class Stages(NamedTuple):
     """Seconds spent proposing candidates and scoring exactly (bounds included)."""
 
     prefilter: float
     rerank: float
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(NamedTuple):
     """How many rows each stage of a search touched, and how many bytes.
 
     Attributes:

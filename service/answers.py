@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice, repeat
 from typing import Any
@@ -30,7 +29,7 @@ def image_hits(found: Found) -> list[ImageHit]:
         row = found.images.get(image_id)
         if row is not None:
             hits.append(
-                ImageHit.model_construct(
+                ImageHit(
                     rank=found.offset + len(hits) + 1,
                     image_id=row.id,
                     file_name=row.file_name,
@@ -51,7 +50,7 @@ def caption_hits(found: Found) -> list[CaptionHit]:
         row = found.captions.get(caption_id)
         if row is not None:
             hits.append(
-                CaptionHit.model_construct(
+                CaptionHit(
                     rank=found.offset + len(hits) + 1,
                     caption_id=row.id,
                     image_id=row.image_id,
@@ -72,7 +71,7 @@ def facts(found: Found, model: str) -> dict[str, Any]:
         "searched": answer.searched,
         "rescored": answer.rescored,
         "plan": answer.plan,
-        "touched": asdict(answer.touched),
+        "touched": answer.touched._asdict(),
         "model": model,
         "generation": answer.generation,
     }

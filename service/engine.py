@@ -184,7 +184,7 @@ class Engine:
             found = await self.searcher.search_all("image", points, options, stages)
         answers = list(map(self._image_answer, captions, found))
         self.finish(stages)
-        return ImageAnswers.model_construct(answers=answers)
+        return ImageAnswers(answers=answers)
 
     async def captions_by_picture(
         self, data: bytes, options: SearchOptions, *, stages: Stages | None = None
@@ -242,7 +242,7 @@ class Engine:
         self.index.close()
 
     def _image_answer(self, caption: str, found: Found) -> ImageAnswer:
-        return ImageAnswer.model_construct(
+        return ImageAnswer(
             hits=image_hits(found),
             unknown_words=self.checkpoint.model.vocabulary.unknown(caption),
             **facts(found, self.checkpoint.name),
@@ -256,7 +256,7 @@ class Engine:
         found = await self.searcher.search("caption", point, options, stages)
         hits = caption_hits(found)
         self.finish(stages)
-        return CaptionAnswer.model_construct(hits=hits, **facts(found, self.checkpoint.name))
+        return CaptionAnswer(hits=hits, **facts(found, self.checkpoint.name))
 
     def check_options(self, options: SearchOptions) -> None:
         """Refuse options that this service does not take; raises ServiceError `invalid`."""

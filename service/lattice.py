@@ -47,11 +47,8 @@ async def all_of(
         found = await engine.searcher.jointly("image", points, options, stages)
     known = engine.checkpoint.calibration
     each = _each(found, [known.image if isinstance(part, str) else None for part in parts])
-    answer = AllOfAnswer.model_construct(
-        hits=[
-            JointImageHit.model_construct(None, **{**dict(hit), **each[hit.image_id]})
-            for hit in image_hits(found)
-        ],
+    answer = AllOfAnswer(
+        hits=[JointImageHit(**{**dict(hit), **each[hit.image_id]}) for hit in image_hits(found)],
         unknown_words=_unknown(engine, parts),
         **facts(found, engine.checkpoint.name),
     )
@@ -70,10 +67,9 @@ async def common(
         found = await engine.searcher.jointly("caption", points, options, stages)
     known = engine.checkpoint.calibration
     each = _each(found, [known.caption if isinstance(part, str) else known.image for part in parts])
-    answer = CommonAnswer.model_construct(
+    answer = CommonAnswer(
         hits=[
-            JointCaptionHit.model_construct(None, **{**dict(hit), **each[hit.caption_id]})
-            for hit in caption_hits(found)
+            JointCaptionHit(**{**dict(hit), **each[hit.caption_id]}) for hit in caption_hits(found)
         ],
         unknown_words=_unknown(engine, parts),
         **facts(found, engine.checkpoint.name),
@@ -110,7 +106,7 @@ async def like(
         )
     hits = [hit for hit in image_hits(found) if hit.image_id != start]
     wanted = hits[options.offset : options.offset + options.k]
-    answer = ImageAnswer.model_construct(
+    answer = ImageAnswer(
         hits=[
             hit.model_copy(update={"rank": rank, "probability": None})
             for rank, hit in enumerate(wanted, options.offset + 1)
@@ -133,7 +129,7 @@ async def entails(engine: Engine, pairs: Sequence[tuple[Part, str]], stages: Sta
         points = torch.from_numpy(await _points(engine, parts, stages))
     engine.finish(stages)
     known, score = engine.checkpoint.calibration, engine.checkpoint.model.config.score
-    return Entailments.model_construct(
+    return Entailments(
         answers=[
             _entailment(
                 engine,

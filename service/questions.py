@@ -42,17 +42,7 @@ Picture = Annotated[
 ]
 
 
-class JointQuery(SearchOptions):
-    """What the questions about several parts have in common."""
-
-    def options(self) -> SearchOptions:
-        """Return the options alone."""
-        return SearchOptions.model_construct(
-            None, **{name: getattr(self, name) for name in SearchOptions.model_fields}
-        )
-
-
-class AllOfQuery(JointQuery):
+class AllOfQuery(SearchOptions):
     """Of which images is every part true? An image as a part: which have all that it has?"""
 
     model_config = ConfigDict(
@@ -66,7 +56,7 @@ class AllOfQuery(JointQuery):
         return [*self.all_of]
 
 
-class AllOfForm(JointQuery):
+class AllOfForm(SearchOptions):
     """Which images have all that a picture has, and more? The fields of a multipart form."""
 
     image: Picture
@@ -77,7 +67,7 @@ class AllOfForm(JointQuery):
         return [self.image, *self.all_of]
 
 
-class CommonQuery(JointQuery):
+class CommonQuery(SearchOptions):
     """Which captions are true of every part? Of a caption, those are true that it entails."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"common": ["a poodle", "a cat"]}]})
@@ -89,7 +79,7 @@ class CommonQuery(JointQuery):
         return [*self.common]
 
 
-class CommonForm(JointQuery):
+class CommonForm(SearchOptions):
     """Which captions are true of a picture and of more? The fields of a multipart form."""
 
     image: Picture
@@ -100,7 +90,7 @@ class CommonForm(JointQuery):
         return [self.image, *self.common]
 
 
-class LikeQuery(JointQuery):
+class LikeQuery(SearchOptions):
     """Which images are like this one, with something else in the place of something?"""
 
     model_config = ConfigDict(
@@ -132,7 +122,7 @@ class LikeQuery(JointQuery):
         return given
 
 
-class LikeForm(JointQuery):
+class LikeForm(SearchOptions):
     """Which images are like this picture, but? The fields of a multipart form."""
 
     image: Picture

@@ -146,10 +146,6 @@ class ImageQuery(SearchOptions):
 
     caption: CaptionText
 
-    def options(self) -> SearchOptions:
-        """Return the options alone."""
-        return _options(self)
-
 
 class ImagesQuery(SearchOptions):
     """Which images is each of these captions true of?"""
@@ -166,15 +162,6 @@ class ImagesQuery(SearchOptions):
     k: int = Field(
         default=10, ge=1, le=TOGETHER_K_MAXIMUM, description="Most hits wanted for each caption."
     )
-
-    def options(self) -> SearchOptions:
-        """Return the options alone."""
-        return _options(self)
-
-
-def _options(query: SearchOptions) -> SearchOptions:
-    values = {name: getattr(query, name) for name in SearchOptions.model_fields}
-    return SearchOptions.model_construct(None, **values)
 
 
 class PictureQuery(SearchOptions):

@@ -51,7 +51,7 @@ async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere
     stages = Stages()
     query = await bodies.json_or_form(request, AllOfQuery, AllOfForm, ["all_of"])
     async with until_client_leaves(request):
-        answer = await lattice.all_of(engine, query.parts(), query.options(), stages)
+        answer = await lattice.all_of(engine, query.parts(), query, stages)
     return answered(answer, stages)
 
 
@@ -70,7 +70,7 @@ async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere
     stages = Stages()
     query = await bodies.json_or_form(request, CommonQuery, CommonForm, ["common"])
     async with until_client_leaves(request):
-        answer = await lattice.common(engine, query.parts(), query.options(), stages)
+        answer = await lattice.common(engine, query.parts(), query, stages)
     return answered(answer, stages)
 
 
@@ -91,9 +91,7 @@ async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) 
     stages = Stages()
     query = await bodies.json_or_form(request, LikeQuery, LikeForm, ["plus", "minus"])
     async with until_client_leaves(request):
-        answer = await lattice.like(
-            engine, query.start, query.plus, query.minus, query.options(), stages
-        )
+        answer = await lattice.like(engine, query.start, query.plus, query.minus, query, stages)
     return answered(answer, stages)
 
 

@@ -33,7 +33,7 @@ async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere
     stages = Stages()
     query = await bodies.json(request, ImageQuery)
     async with until_client_leaves(request):
-        answer = await engine.images_by_caption(query.caption, query.options(), stages=stages)
+        answer = await engine.images_by_caption(query.caption, query, stages=stages)
     return answered(answer, stages)
 
 
@@ -49,7 +49,7 @@ async def search_images_batch(request: Request, engine: EngineHere, bodies: Bodi
     stages = Stages()
     query = await bodies.json(request, ImagesQuery)
     async with until_client_leaves(request):
-        answers = await engine.images_by_captions(query.captions, query.options(), stages=stages)
+        answers = await engine.images_by_captions(query.captions, query, stages=stages)
     return answered(answers, stages)
 
 
