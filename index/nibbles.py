@@ -37,6 +37,7 @@ _SAMPLED = 16  # of so many strips of sums one tells where the smallest begin
 _STEP = 64  # to within so much
 
 _INT = ir.IntType(64)
+_ONE = np.uint64(1)  # a signed difference may not overflow
 
 
 def _lookup_of_this_machine() -> tuple[int, str]:
@@ -191,7 +192,7 @@ def _finder(_context: Any, sums: Any, first: Any, limit: Any) -> Any:
         within = builder.icmp_unsigned("<=", builder.load(place, align=2), limits)
         return builder.bitcast(within, _INT)
 
-    return types.int64(sums, types.int64, types.uint16), generate
+    return types.uint64(sums, types.int64, types.uint16), generate
 
 
 def _counter(_context: Any, bits: Any) -> Any:
@@ -210,7 +211,7 @@ _lowest: Any = intrinsic(_counter)
 @kernel
 def row_of(place: int, half: int) -> int:
     """Return the row of a block whose sum is at `place` of its sums (2H,)."""
-    # Bits of the place, since Python's division is dear here: (vector, half, parity, pair).
+    # The bits of a place: its vector, half, parity, pair.
     pair, parity = place & _SUMS - 1, place >> _LOG_SUMS & 1
     upper, vector = place >> _LOG_SUMS + 1 & 1, place >> _LOG_SUMS + 2
     return vector * _WIDTH + 2 * pair + parity + upper * half
@@ -290,7 +291,7 @@ def _below(
             bits = _within(sums[block], first, last)
             while bits != 0:
                 place = first + _lowest(bits)
-                bits &= bits - 1
+                bits &= bits - _ONE
                 row = block * 2 * half + row_of(place, half)
                 if _is_live(row, rows, dead):
                     found[count], theirs[count] = row, sums[block, place]
@@ -350,7 +351,7 @@ def _list(
         bits = _within(sums, first, limit)
         while bits != 0:
             row = block * 2 * half + row_of(first + _lowest(bits), half)
-            bits &= bits - 1
+            bits &= bits - _ONE
             if _is_live(row, rows, dead):
                 found[count] = row
                 count += 1
