@@ -239,7 +239,7 @@ def write_bounds(folder: Path, points: Points, form: Form) -> float:
         encode_block(points, at, transposed, int(form), block)
         columns.append(block[None])
         coded = np.empty((min(2 * half, rows - at), dimension), np.uint8)
-        coding.encode_rows(points[at : at + 2 * half], step, int(form), coded)
+        coding.encode_rows(points[at : at + 2 * half], step, form, coded)
         codes.append(coded)
     columns.close()
     codes.close()

@@ -50,32 +50,25 @@ def step_for(largest: float) -> float:
     return largest * (1 + 1e-9) / TOP if largest > 0 else 1.0
 
 
-@kernel
-def encode_rows(points: Points, step: float, form: int, codes: NDArray[np.uint8]) -> None:
+def encode_rows(points: Points, step: float, form: Form, codes: NDArray[np.uint8]) -> None:
     """Round rows (R, N) into their codes (R, N)."""
-    for row in range(points.shape[0]):
-        for j in range(points.shape[1]):
-            scaled = np.float64(points[row, j]) / step
-            if form == 0:
-                codes[row, j] = np.uint8(min(np.ceil(scaled * _OUTWARD), 255.0))
-            else:
-                codes[row, j] = np.uint8(np.floor(scaled * _INWARD))
+    _round(points, step, form is Form.QUERY_ABOVE, codes)
 
 
 def encode_queries(queries: Points, step: float, form: Form) -> NDArray[np.uint8]:
     """Round queries (B, N) in the direction opposite to the rows."""
     codes = np.empty(queries.shape, np.uint8)
-    _encode_queries(queries, step, int(form), codes)
+    _round(queries, step, form is not Form.QUERY_ABOVE, codes)
     return codes
 
 
 @kernel
-def _encode_queries(queries: Points, step: float, form: int, codes: NDArray[np.uint8]) -> None:
-    for b in range(queries.shape[0]):
-        for j in range(queries.shape[1]):
-            scaled = np.float64(queries[b, j]) / step
-            rounded = np.floor(scaled * _INWARD) if form == 0 else np.ceil(scaled * _OUTWARD)
-            codes[b, j] = np.uint8(min(rounded, 255.0))
+def _round(points: Points, step: float, up: bool, codes: NDArray[np.uint8]) -> None:
+    for row in range(points.shape[0]):
+        for j in range(points.shape[1]):
+            scaled = np.float64(points[row, j]) / step
+            rounded = np.ceil(scaled * _OUTWARD) if up else np.floor(scaled * _INWARD)
+            codes[row, j] = np.uint8(min(rounded, float(TOP)))
 
 
 def threshold(largest: float, step: float) -> int:

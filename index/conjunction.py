@@ -14,7 +14,6 @@ violation is: a row can be a hit only when its lower bound for *every* part is w
 from __future__ import annotations
 
 import time
-from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -23,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.hits import NOTHING, Hits, best, merge
-from index.query import Answer, Query, Stages, Touched
+from index.query import Answer, Query, Stages, Touched, plan_of
 from index.scan import Workers, score_rows
+from index.search import without
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Form, Ids, Points
 
@@ -59,7 +59,6 @@ def search_jointly(
         for task in tasks:
             limit = found.bound(query.k, query.limit)
             found = merge((found, task.score_survivors(limit)), query.k)
-    ways = Counter(task.way for task in tasks)
     return JointAnswer(
         ids=found.ids,
         parts=_each(tasks, found.ids, len(parts)),
@@ -69,7 +68,7 @@ def search_jointly(
         searched=snapshot.live(query.kind),
         rescored=sum(task.scored for task in tasks),
         generation=snapshot.generation,
-        plan=", ".join(f"{count} {way}" for way, count in sorted(ways.items())),
+        plan=plan_of([task.way for task in tasks]),
         touched=Touched(
             scanned=sum(task.scored for task in tasks if task.way == "scan"),
             proposed=sum(task.proposed for task in tasks if task.way != "scan"),
@@ -146,7 +145,7 @@ class _Task:
         rows = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), possible)
         self.bounded, self.left = self._live.segment.rows, len(rows)
         self.proved = True
-        return self._hits(np.setdiff1d(rows, self._rows, assume_unique=True), limit)
+        return self._hits(without(rows, self._rows), limit)
 
     def _hits(self, rows: Ids, limit: float) -> Hits:
         self.scored += len(rows)

@@ -74,6 +74,14 @@ def _filled(kind: Any, value: int) -> Any:
     return ir.Constant(kind, [value] * kind.count)
 
 
+def _repeated(builder: Any, kind: Any, value: Any) -> Any:
+    """Emit a vector that holds one value everywhere."""
+    nothing = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
+    return builder.shuffle_vector(first, nothing, everywhere)
+
+
 def _look_up(builder: Any, table: Any, places: Any) -> Any:
     """Emit table[place] for every byte of `places`, which are below 16."""
     if _LOOKUP:
@@ -124,15 +132,7 @@ def _adder(
             looked_up.append(
                 builder.shuffle_vector(table, ir.Constant(_TABLE, ir.Undefined), lanes)
             )
-        shifted = builder.shuffle_vector(
-            builder.insert_element(
-                ir.Constant(_SHORTS, ir.Undefined),
-                builder.trunc(args[5], ir.IntType(16)),
-                ir.Constant(ir.IntType(32), 0),
-            ),
-            ir.Constant(_SHORTS, ir.Undefined),
-            ir.Constant(ir.VectorType(ir.IntType(32), _SUMS), [0] * _SUMS),
-        )
+        shifted = _repeated(builder, _SHORTS, builder.trunc(args[5], ir.IntType(16)))
         group_of = (now, later, looked_up)
         with cgutils.for_range_slice(builder, _const(0), half, _const(_WIDTH), _INT) as (at, _):
             _add_vector(builder, group_of, at, shifted, out.data)
@@ -184,11 +184,7 @@ def _finder(_context: Any, sums: Any, first: Any, limit: Any) -> Any:
         stored = context.make_array(signature.args[0])(context, builder, args[0])
         kind = ir.VectorType(ir.IntType(16), STRIP)
         place = builder.bitcast(builder.gep(stored.data, [args[1]]), kind.as_pointer())
-        one = builder.insert_element(
-            ir.Constant(kind, ir.Undefined), args[2], ir.Constant(ir.IntType(32), 0)
-        )
-        every = ir.Constant(ir.VectorType(ir.IntType(32), STRIP), [0] * STRIP)
-        limits = builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), every)
+        limits = _repeated(builder, kind, args[2])
         within = builder.icmp_unsigned("<=", builder.load(place, align=2), limits)
         return builder.bitcast(within, _INT)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -91,6 +92,11 @@ class Query:
     def limit(self) -> float:
         """The largest violation that is a hit."""
         return np.inf if self.max_violation is None else self.max_violation
+
+
+def plan_of(ways: Sequence[str]) -> str:
+    """Say how many segments were searched which way, for `Answer.plan`."""
+    return ", ".join(f"{ways.count(way)} {way}" for way in sorted(set(ways)))
 
 
 def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:

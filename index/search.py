@@ -18,7 +18,7 @@ from index.bounds import Bounded
 from index.hits import NOTHING, Hits, best, merge
 from index.kernels import kernel
 from index.plan import is_scanned
-from index.query import Answer, Query, Stages, Touched
+from index.query import Answer, Query, Stages, Touched, plan_of
 from index.scan import Workers, scan, score_rows
 from index.segment import Segment
 from index.snapshot import LiveSegment, Snapshot
@@ -85,7 +85,7 @@ def search(
     batch = max(1, len(queries))
     scanned = sum(live.live for live in scans) + sum(live.live for live, _ in residents)
     ways = [task.way for task in tasks] + ["scan"] * len(scans) + ["device"] * len(residents)
-    plan = ", ".join(f"{ways.count(way)} {way}" for way in sorted(set(ways)))
+    plan = plan_of(ways)
     return [
         Answer(
             ids=found.ids,
@@ -183,7 +183,7 @@ class _Task:
         )
         self.left = [len(rows) for rows in possible]
         self.survivors = [
-            _without(rows, known) for rows, known in zip(possible, self.candidates, strict=True)
+            without(rows, known) for rows, known in zip(possible, self.candidates, strict=True)
         ]
         return self._hits(self.survivors, limits)
 
@@ -235,7 +235,7 @@ def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:
 
 
 @kernel
-def _without(rows: Ids, known: Ids) -> Ids:
+def without(rows: Ids, known: Ids) -> Ids:
     """Return the rows that are not known; both are ascending and hold nothing twice."""
     kept = np.empty(rows.shape[0], np.int64)
     count = at = 0

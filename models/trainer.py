@@ -338,8 +338,7 @@ class _Run:
         if best:
             self.notes["best_epoch"] = epoch
         self.keep()
-        if self.finished:
-            self.world.wait()
+        self.world.wait()
         if report is not None:
             report(Progress(epoch, self.steps, self.steps, loss, measured, best))
 

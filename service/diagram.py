@@ -26,7 +26,7 @@ from models.model import Points
 from models.score import penalties
 from service.encoding import check_caption
 from service.engine import Engine
-from service.errors import ServiceError
+from service.errors import absent
 from service.questions import Diagram, DiagramEdge, DiagramNode
 from service.schemas import SearchOptions
 from service.timing import Stages
@@ -71,7 +71,7 @@ async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
     async with engine.admission.enter(stages):
         stored = await engine.in_catalog(lambda: engine.index.points("image", [image_id]))
         if image_id not in stored:
-            raise ServiceError("not_found", f"there is no image with the id {image_id}")
+            raise absent(image_id)
         true = await engine.searcher.search(
             "caption", stored[image_id], SearchOptions(k=400), stages
         )

@@ -24,7 +24,7 @@ from service.admission import Admission
 from service.answers import caption_hits, caption_record, facts, image_hits, image_record
 from service.device import pick_device
 from service.encoding import Encoder, check_caption
-from service.errors import ServiceError, invalid, reaching_catalog
+from service.errors import ServiceError, absent, invalid, reaching_catalog
 from service.logs import event
 from service.metrics import Metrics
 from service.pictures import Pictures
@@ -283,5 +283,5 @@ class Engine:
 
 def _there(rows: Mapping[int, ImageRow], image_id: int) -> ImageRow:
     if image_id not in rows:
-        raise ServiceError("not_found", f"there is no image with the id {image_id}")
+        raise absent(image_id)
     return rows[image_id]

@@ -104,6 +104,11 @@ def invalid(field: str, reason: str) -> ServiceError:
     return ServiceError("invalid", f"{field}: {reason}", errors=((field, reason),))
 
 
+def absent(image_id: int) -> ServiceError:
+    """Return the error for an image that is not in the collection."""
+    return ServiceError("not_found", f"there is no image with the id {image_id}")
+
+
 def invalid_fields(error: ValidationError | RequestValidationError) -> ServiceError:
     """Turn what pydantic found into an error that names each field and never echoes the input."""
     found = [(_field(row["loc"]), _reason(row)) for row in error.errors()[:20]]

@@ -17,7 +17,7 @@ from models.score import penalties
 from service.answers import caption_hits, facts, image_hits, plain
 from service.encoding import Point, check_caption
 from service.engine import Engine
-from service.errors import ServiceError
+from service.errors import absent
 from service.questions import (
     AllOfAnswer,
     CommonAnswer,
@@ -173,7 +173,7 @@ async def _points(engine: Engine, parts: Sequence[Part], stages: Stages) -> Poin
             stored = await engine.in_catalog(lambda: engine.index.points("image", ids))
         missing = next((image_id for image_id in ids if image_id not in stored), None)
         if missing is not None:
-            raise ServiceError("not_found", f"there is no image with the id {missing}")
+            raise absent(missing)
         found.update(stored.items())
     for part in parts:
         if isinstance(part, bytes) and part not in found:

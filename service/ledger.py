@@ -13,7 +13,7 @@ from index.errors import BadRowsError
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, Points
 from service.encoding import Point
-from service.errors import ServiceError
+from service.errors import ServiceError, absent
 from service.schemas import ID_MAXIMUM
 
 Lane: TypeAlias = Literal["add", "remove"]
@@ -197,8 +197,3 @@ class Plan:
                 self._largest["caption"] += 1
                 self.captions.append(CaptionRow(self._largest["caption"], image_id, text))
                 self.caption_points.append(point)
-
-
-def absent(image_id: int) -> ServiceError:
-    """Return the error for an image that is not in the collection."""
-    return ServiceError("not_found", f"there is no image with the id {image_id}")
