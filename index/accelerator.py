@@ -8,6 +8,7 @@ the float32 points on disk.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from index.fused import TILE, smallest_of_tiles, violations_of_tiles
+from index.fused import TILE, columns_for, shape_of, smallest_of_tiles, violations_of_tiles
 from index.kernels import relative_error
 from index.segment import Segment
 from index.terms import Form, Ids, Points
@@ -33,12 +34,23 @@ _SHARE_OF_MEMORY = 0.8  # of what is free; the rest is left to the encoders
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resident:
-    """The points (R, N) of one segment in a device's memory."""
+    """The points of one segment in a device's memory.
 
-    points: Tensor
+    Attributes:
+        columns: their coordinates, (N, R) rounded up; see `index.fused`.
+        rows: how many they are.
+        dimension: N.
+        form: what the segment's kind and score ask of the two points of a pair.
+        largest_norm: of a point here.
+        error: the farthest that a point here is from the one on disk.
+    """
+
+    columns: Tensor
+    rows: int
+    dimension: int
     form: Form
     largest_norm: float
-    error: float  # the farthest that a point here is from the one on disk
+    error: float
 
     def shortlist(
         self,
@@ -51,10 +63,10 @@ class Resident:
 
         Rows are in ascending order; few more than k, unless there are many ties.
         """
-        device = self.points.device
+        device = self.columns.device
         gone = torch.from_numpy(np.array(dead)).to(device) if len(dead) else None
         asked = torch.from_numpy(np.array(queries)).to(device)
-        smallest = smallest_of_tiles(self.points, asked, gone, self.form)  # (B, tiles)
+        smallest = smallest_of_tiles(self.columns, asked, gone, self.rows, self.form)  # (B, tiles)
         norm = float(np.linalg.norm(queries, axis=1).max())
         bounds = np.full(len(queries), np.inf)
         if k <= smallest.shape[1]:
@@ -62,7 +74,7 @@ class Resident:
         bounds = self._near(np.minimum(self._near(bounds, norm), limits), norm)
         within = smallest.double() <= torch.from_numpy(bounds).to(device)[:, None]
         owners, tiles = within.nonzero().T.contiguous()  # (P,), by query and then by tile
-        values = violations_of_tiles(self.points, asked, gone, self.form, owners, tiles)
+        values = violations_of_tiles(self.columns, asked, gone, self.rows, self.form, owners, tiles)
         rows = tiles.cpu().numpy()[:, None] * TILE + np.arange(TILE)  # (P, TILE)
         flat = values.cpu().numpy().astype(np.float64)
         edges = np.searchsorted(owners.cpu().numpy(), np.arange(len(queries) + 1))
@@ -87,7 +99,7 @@ class Resident:
         most, and the inner product with a query by e times its norm. Any order of adding N terms
         rounds each of them at most N times.
         """
-        dimension = self.points.shape[1]
+        dimension = self.dimension
         rounding = 2 * (dimension + 2) * 2.0**-24 + relative_error(dimension)
         if self.form is Form.COSINE:
             return values + self.error * norm + rounding * (1 + self.largest_norm * norm)
@@ -113,9 +125,9 @@ class Accelerator:
         with self._lock:
             names = {segment.record.name for segment in segments}
             kept = {name: one for name, one in self._residents.items() if name in names}
-            room = self._memory - sum(one.points.nbytes for one in kept.values())
+            room = self._memory - sum(one.columns.nbytes for one in kept.values())
             for segment in sorted(segments, key=lambda segment: -segment.rows):
-                name, size = segment.record.name, segment.points.nbytes // 2
+                name, size = segment.record.name, 2 * math.prod(shape_of(*segment.points.shape))
                 if name in kept or not _WORTH_BYTES <= size <= room:
                     continue
                 with segment.in_order():
@@ -129,12 +141,14 @@ class Accelerator:
         return self._residents.get(segment.record.name)
 
     def _uploaded(self, segment: Segment) -> Resident:
-        points = torch.empty(segment.points.shape, device=self._device, dtype=torch.float16)
+        rows, dimension = segment.points.shape
+        columns = columns_for(rows, dimension, self._device)
         error = norm = 0.0
-        for at in range(0, segment.rows, _UPLOAD_ROWS):
-            part = slice(at, at + _UPLOAD_ROWS)
-            block = torch.from_numpy(np.array(segment.points[part])).to(self._device)
-            points[part] = block
-            norm = max(norm, float(points[part].float().norm(dim=1).max()))
-            error = max(error, float((block - points[part].float()).norm(dim=1).max()))
-        return Resident(points, segment.form, norm, error * _OUTWARD)
+        for at in range(0, rows, _UPLOAD_ROWS):
+            block = torch.from_numpy(np.array(segment.points[at : at + _UPLOAD_ROWS]))
+            block = block.to(self._device)
+            low = block.half()
+            columns[:dimension, at : at + len(block)] = low.T
+            norm = max(norm, float(low.float().norm(dim=1).max()))
+            error = max(error, float((block - low.float()).norm(dim=1).max()))
+        return Resident(columns, rows, dimension, segment.form, norm, error * _OUTWARD)

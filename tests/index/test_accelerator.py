@@ -1,28 +1,32 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from index.accelerator import Accelerator
+from index.fused import shape_of
 from index.query import Query
 from index.scan import Workers
 from index.search import search
 from index.terms import Kind, Points, Score
 from tests.index.samples import embeddings, grid, snapshot
 
+# A real one where there is one; elsewhere the kernels are interpreted.
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 @pytest.fixture(autouse=True)
 def _everything_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("index.accelerator._WORTH_BYTES", 1)
-    # The interpreter takes as long for a small tile as for a large one.
+    # Few rows are to fill more tiles than one.
     monkeypatch.setattr("index.fused.TILE", 32)
     monkeypatch.setattr("index.accelerator.TILE", 32)
-    monkeypatch.setattr("index.fused._QUERIES", 32)
-    monkeypatch.setattr("index.fused._STEP", 32)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,7 @@ def test_a_device_gives_the_cpus_answers_bit_for_bit(
     dead = rng.permutation(300)[:40].tolist()
     now = snapshot(tmp_path, kind, score, blocks, dead)
     queries = np.vstack([make(rng, 4, 33), blocks[0][1][:2]])
-    device = Accelerator("cpu", memory=10**9)
+    device = Accelerator(DEVICE, memory=10**9)
     device.keep([live.segment for live in now.segments])
     for k, limit in ((3, 0.3), (200, None)):
         query = Query(kind, k, "certified", max_violation=limit)
@@ -57,7 +61,7 @@ def test_a_device_gives_the_cpus_answers_bit_for_bit(
 def test_a_shortlist_holds_few_more_rows_than_are_wanted(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     now = snapshot(tmp_path, "image", "order", [(np.arange(500), embeddings(rng, 500, 64))])
-    device = Accelerator("cpu", memory=10**9)
+    device = Accelerator(DEVICE, memory=10**9)
     device.keep([now.segments[0].segment])
     resident = device.resident(now.segments[0].segment)
     assert resident is not None
@@ -77,7 +81,7 @@ def test_a_device_holds_what_fits_and_lets_go_of_what_is_no_longer_searched(
         [(np.arange(60), embeddings(rng, 60, 8)), (np.arange(60, 100), embeddings(rng, 40, 8))],
     )
     large, small = (live.segment for live in now.segments)
-    device = Accelerator("cpu", memory=large.points.nbytes // 2 + 100)
+    device = Accelerator(DEVICE, memory=2 * math.prod(shape_of(60, 8)) + 100)
     device.keep([small, large])
     assert device.resident(large) is not None
     assert device.resident(small) is None
