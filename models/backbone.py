@@ -99,7 +99,10 @@ class Backbone(nn.Module):
             self.network = nn.Sequential(OrderedDict(features=self.network.features))
             self.grid = True
             return self
-        pool = getattr(self.network, "avgpool", None)
+        place = (
+            "pool" if hasattr(self.network, "pool") else "avgpool"
+        )  # MNASNet's name, and all others'
+        pool = getattr(self.network, place, None)
         head = next(getattr(self.network, name) for name in _HEADS if hasattr(self.network, name))
         if (
             not isinstance(pool, nn.AdaptiveAvgPool2d)
@@ -110,7 +113,7 @@ class Backbone(nn.Module):
                 f"the network '{self.name}' does not end in the average of a grid: "
                 f"take pooling=average, or a ResNet, RegNet or EfficientNet"
             )
-        self.network.avgpool = nn.Identity()
+        setattr(self.network, place, nn.Identity())
         self.grid = True
         return self
 

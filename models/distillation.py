@@ -1,35 +1,45 @@
 """Distillation: a small network learns, from nothing, to see what a larger one sees.
 
-It has to match what the teacher saw in cuts of pictures (`models.cuts`) through one linear map,
-under other colours and laid over each other; see Hinton et al., "Distilling the knowledge in a
-neural network", and Beyer et al., "Knowledge distillation: A good teacher is patient and
-consistent", of which the cuts that both look at are taken.
+Both look at the same random cuts of pictures, the student at fewer pixels. It has to say what the
+teacher saw in the whole cut and in each of its places, through one linear map; and, through a
+linear map each, what the teacher's own layers held on the way there, from its finest grid to its
+coarsest. See Hinton et al., "Distilling the knowledge in a neural network"; Romero et al.,
+"FitNets: Hints for thin deep nets"; and Beyer et al., "Knowledge distillation: A good teacher is
+patient and consistent", of which the cuts that both look at, the pictures laid over each other and
+the many passes are taken.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
 from models.backbone import Backbone, build_backbone
-from models.cuts import Cuts, whole_and_parts
+from models.cuts import CutsConfig, varied
 from models.files import write_weights
 from models.pictures import standardised
 from models.schedule import learning_rate
 from models.stored import packed, unpacked
+from models.student import HINTS, Student, Teacher, fingerprint
 from models.training_state import difference, load_state, read_notes, save_state
 
 STUDENT = "student.safetensors"
 SECONDS_BETWEEN_STATES = 120.0
 HELD_OUT = 24  # one picture in so many measures the student and never teaches it
+_SHARE_OF_MEMORY = 0.5  # of what a device has free, that pictures may take
+
+Pixels = NDArray[np.uint8]
 
 
 class DistillationError(Exception):
@@ -46,32 +56,31 @@ class DistillationConfig:
 
     Attributes:
         student: torchvision's name of a network that ends in the average of a grid.
-        side: pixels of the square that it looks at while it learns. Things are larger in a cut
-            than in its picture, so give it whole pictures a third larger (Touvron et al.,
-            "Fixing the train-test resolution discrepancy").
-        epochs: passes over all cuts.
+        side: pixels of the square that it looks at.
+        teacher_side: likewise the teacher's.
+        cuts: how pictures are varied.
+        epochs: passes over the pictures, in each of which one cut of every picture is seen.
         batch_size: cuts in a step.
         learning_rate: AdamW's, at its highest; it falls to zero along a cosine.
         warm_up: steps over which it rises from zero.
         weight_decay: decoupled, on matrices.
         clip_norm: the longest gradient; longer ones are scaled down.
-        colour: how far brightness, contrast, saturation and tint are turned: the logarithm's
-            range.
-        mixed: the share of cuts that another cut is laid over; their targets are mixed likewise.
+        hints: weight of what the teacher's layers held, beside what it saw in the end.
         bfloat16: mixed precision.
         seed: of everything random.
     """
 
-    student: str = "regnet_x_400mf"
-    side: int = 96
-    epochs: int = 2
-    batch_size: int = 32
-    learning_rate: float = 1e-3
+    student: str = "mnasnet1_0"
+    side: int = 128
+    teacher_side: int = 224
+    cuts: CutsConfig = field(default_factory=CutsConfig)
+    epochs: int = 60
+    batch_size: int = 128
+    learning_rate: float = 2e-3
     warm_up: int = 200
-    weight_decay: float = 0.02
+    weight_decay: float = 0.05
     clip_norm: float = 5.0
-    colour: float = 0.3
-    mixed: float = 0.0
+    hints: float = 1.0
     bfloat16: bool = True
     seed: int = 0
 
@@ -83,8 +92,9 @@ class DistillationProgress:
     Attributes:
         cuts: cuts seen so far.
         total: cuts to see in all.
-        explained: the share of the targets' variance that the student explains lately.
-        held_out: likewise of pictures that it never learns from; after each pass.
+        explained: the share of the variance of what the teacher sees in cuts that the student
+            explains lately.
+        held_out: likewise of whole pictures that it never learns from; after each pass.
     """
 
     cuts: int
@@ -93,50 +103,60 @@ class DistillationProgress:
     held_out: float | None = None
 
 
-class Student(nn.Module):
-    """The network that learns, and the linear map from its features to the teacher's axes."""
-
-    def __init__(self, network: Backbone, axes: int) -> None:
-        super().__init__()
-        self.network = network.keep_grid()
-        # What all pictures have in common would drown what tells them apart.
-        self.centred = nn.BatchNorm1d(network.feature_dimension, affine=False)
-        self.head = nn.Linear(network.feature_dimension, axes)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
-
-    def forward(self, pixels: Tensor, parts: int) -> Tensor:
-        """Say what the teacher sees: (B, 3, S, S) -> (B, 1 + parts^2, axes)."""
-        features = whole_and_parts(self.network(pixels), parts).float()
-        seen: Tensor = self.head(self.centred(features.transpose(1, 2)).transpose(1, 2))
-        return seen
-
-
 def distil(
     config: DistillationConfig,
-    cuts: Cuts,
+    pixels: Pixels,
+    teacher: Backbone,
     folder: Path,
     *,
+    projection: Tensor | None = None,
     start: Mapping[str, Tensor] | None = None,
+    device: str = "cpu",
     report: Callable[[DistillationProgress], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Path:
     """Train a student, or go on with the one in `folder`, and return the file of its weights.
 
     They are those of torchvision's network without its classifier, rounded to what a byte each can
-    hold, so that a checkpoint of any type keeps them as they are. `start` are such weights to begin
-    with; without them it begins with random ones.
+    hold, so that a checkpoint of any type keeps them as they are.
+
+    Args:
+        config: who learns and how.
+        pixels: (n, S, S, 3), the pictures.
+        teacher: a network that ends in the average of a grid.
+        folder: where the student and its work are kept.
+        projection: (N, F), what a model makes of the teacher's features. Then what counts of them
+            is what tells captions apart.
+        start: weights to begin with; without them the student begins with random ones.
+        device: where both are.
+        report: told of every step and every pass.
+        stop: asked before every step; when true, the state is written and learning stops.
 
     Raises:
         DistillationError: the folder holds another distillation, or the loss is not a number.
-        DistillationStopped: `stop`, asked before every step, said so.
+        DistillationStopped: `stop` said so.
     """
-    run = _Run(config, cuts, folder, start)
+    dtype = torch.bfloat16 if config.bfloat16 else torch.float32
+    seeing = Teacher(teacher, projection, config.teacher_side, dtype, device)
+    run = _Run(config, pixels, seeing, folder, start, device)
     run.restore()
-    while not run.finished:
-        run.epoch_steps(report, stop)
-        run.measure(report)
+    with _tried_out(device):
+        while not run.finished:
+            run.epoch_steps(report, stop)
+            run.measure(report)
+    run.keep()
     return run.write()
+
+
+def _tried_out(device: str) -> AbstractContextManager[object]:
+    """Let cuDNN try which of its convolutions are fastest: those it takes unasked are 4 x slower.
+
+    (MNASNet with bfloat16 on an H100.)
+    """
+    if torch.device(device).type != "cuda":
+        return nullcontext()
+    flags: AbstractContextManager[object] = torch.backends.cudnn.flags(enabled=True, benchmark=True)
+    return flags
 
 
 class _Run:
@@ -145,26 +165,32 @@ class _Run:
     def __init__(
         self,
         config: DistillationConfig,
-        cuts: Cuts,
+        pixels: Pixels,
+        teacher: Teacher,
         folder: Path,
         start: Mapping[str, Tensor] | None,
+        device: str,
     ) -> None:
-        self.config, self.cuts, self.folder = config, cuts, folder
-        every = np.arange(len(cuts.targets))
-        picture = every % len(cuts.pixels)
-        self.taught = every[picture % HELD_OUT != HELD_OUT - 1]
-        # A cut of each; the others would say little more.
-        self.held_out = every[: len(cuts.pixels)][HELD_OUT - 1 :: HELD_OUT]
+        self.config, self.teacher, self.folder, self.device = config, teacher, folder, device
+        every = np.arange(len(pixels))
+        self.taught = every[every % HELD_OUT != HELD_OUT - 1]
+        self.held_out = every[HELD_OUT - 1 :: HELD_OUT]
         if len(self.taught) < config.batch_size or not len(self.held_out):
             raise DistillationError(
-                f"there are {len(cuts.pixels):,} pictures: a student needs at least "
+                f"there are {len(pixels):,} pictures: a student needs at least "
                 f"{max(HELD_OUT, 2 * config.batch_size)}"
             )
+        self.pixels = _resident(pixels, device)
         torch.manual_seed(config.seed)
-        self.student = Student(build_backbone(config.student), cuts.targets.shape[2])
+        network = build_backbone(config.student)
         if start is not None:
-            self.student.network.network.load_state_dict(start)
-        self.student.to(memory_format=torch.channels_last)
+            network.keep_grid().network.load_state_dict(start)
+        self.student = Student(network, teacher.channels, teacher.axes, config.side)
+        self.student.to(device).to(memory_format=torch.channels_last)
+        # It begins with what all pictures have in common, and learns what tells them apart.
+        first = standardised(self._chosen(self.taught[: config.batch_size]))
+        seen, _ = teacher.look(_smaller(first, teacher.side))
+        self.student.head.bias.data.copy_(seen.mean((0, 2, 3)))  # type: ignore[union-attr]
         matrices = [w for w in self.student.parameters() if w.ndim > 1]
         vectors = [w for w in self.student.parameters() if w.ndim <= 1]
         self.optimizer = torch.optim.AdamW(
@@ -172,19 +198,22 @@ class _Run:
                 {"params": matrices, "weight_decay": config.weight_decay},
                 {"params": vectors, "weight_decay": 0.0},
             ],
+            fused=True,
         )
         self.steps = len(self.taught) // config.batch_size
         self.notes: dict[str, Any] = {
             "config": asdict(config),
-            "start": self.student.network.fingerprint(),
-            "cuts": asdict(cuts.config) | {"pictures": len(cuts.pixels)},
+            "start": network.fingerprint(),
+            "teacher": teacher.fingerprint,
+            "pictures": [len(pixels), fingerprint(pixels)],
             "epoch": 0,
             "step": 0,
             "explained": 0.0,
             "seconds": 0.0,
             "history": [],
         }
-        self.started = time.monotonic()
+        self.unread: Tensor | None = None  # of the last step, its loss and what is unexplained
+        self.started = self.kept = time.monotonic()
 
     @property
     def finished(self) -> bool:
@@ -197,8 +226,8 @@ class _Run:
         found = read_notes(self.folder)
         if found is None:
             return
-        for key in ("config", "start", "cuts"):
-            if other := difference(found[key], self.notes[key]):
+        for key in ("config", "start", "teacher", "pictures"):
+            if other := difference(found.get(key), self.notes[key]):
                 raise DistillationError(
                     f"{self.folder} holds another distillation ({key}: {other}): "
                     f"choose another folder, or delete it to start again"
@@ -208,8 +237,11 @@ class _Run:
         self.started = time.monotonic() - found["seconds"]
 
     def keep(self) -> None:
+        """Write down the state."""
+        self._read()
         self.notes["seconds"] = time.monotonic() - self.started
         save_state(self.folder, self.student, self.optimizer, self.notes)
+        self.kept = time.monotonic()
 
     def epoch_steps(
         self, report: Callable[[DistillationProgress], None] | None, stop: Callable[[], bool] | None
@@ -217,51 +249,71 @@ class _Run:
         """Do the rest of the current pass."""
         size, epoch = self.config.batch_size, self.notes["epoch"]
         order = np.random.default_rng([self.config.seed, epoch]).permutation(self.taught)
-        kept = time.monotonic()
         self.student.train()
         for step in range(self.notes["step"], self.steps):
             if stop is not None and stop():
                 self.keep()
                 raise DistillationStopped(
-                    f"stopped in pass {epoch + 1} of {self.config.epochs} over the cuts"
+                    f"stopped in pass {epoch + 1} of {self.config.epochs} over the pictures"
                 )
-            explained = self._step(epoch, step, order[step * size : (step + 1) * size])
+            seen = self._step(epoch, step, order[step * size : (step + 1) * size])
+            # Of the step before: a GPU is not waited for while it works on this one.
+            self._read()
+            self.unread = seen
             self.notes["step"] = step + 1
-            self.notes["explained"] += 0.02 * (explained - self.notes["explained"])
             if report is not None:
                 report(self._progress())
-            if time.monotonic() - kept > SECONDS_BETWEEN_STATES:
+            if time.monotonic() - self.kept > SECONDS_BETWEEN_STATES:
                 self.keep()
-                kept = time.monotonic()
+        self._read()
+
+    def _read(self) -> None:
+        """Note what the last step said, if that was not done."""
+        if self.unread is None:
+            return
+        loss, off = self.unread.tolist()
+        self.unread = None
+        if not math.isfinite(loss):
+            raise DistillationError(
+                f"the loss is {loss} in pass {self.notes['epoch'] + 1}, step "
+                f"{self.notes['step']}: lower learning_rate"
+            )
+        self.notes["explained"] += 0.02 * (1 - off - self.notes["explained"])
 
     def measure(self, report: Callable[[DistillationProgress], None] | None) -> None:
         """Measure the student on pictures it does not learn from, and close the pass."""
         self.student.eval()
-        off, spread = 0.0, 0.0
+        found, wanted = [], []
         for start in range(0, len(self.held_out), self.config.batch_size):
             chosen = self.held_out[start : start + self.config.batch_size]
-            wanted = self._targets(chosen)
-            with torch.inference_mode():
-                pixels = standardised(torch.from_numpy(self.cuts.look(chosen, self.config.side)))
-                found = self.student(pixels, self.cuts.config.parts)
-            off += float((found - wanted)[:, 0].square().sum())
-            spread += float(wanted[:, 0].square().sum())
-        held_out = 1 - off / spread
+            whole = standardised(self._chosen(chosen))
+            with torch.inference_mode(), self._mixed_precision():
+                found.append(self.student(_smaller(whole, self.config.side))[0].mean((2, 3)))
+            wanted.append(self.teacher.look(_smaller(whole, self.teacher.side))[0].mean((2, 3)))
+        held_out = 1 - float(_unexplained(torch.cat(found), torch.cat(wanted)))
         epoch: int = self.notes["epoch"]
         explained: float = self.notes["explained"]
         self.notes["history"].append(
             {"epoch": epoch + 1, "explained": explained, "held_out": held_out}
         )
         self.notes |= {"epoch": epoch + 1, "step": 0}
-        self.keep()
         if report is not None:
             report(self._progress(held_out))
 
     def write(self) -> Path:
-        state = self.student.network.network.state_dict()
+        state = self.student.layers.state_dict()
         path = self.folder / STUDENT
-        write_weights(path, unpacked(packed(state, "int8")))
+        write_weights(path, unpacked(packed({k: v.cpu() for k, v in state.items()}, "int8")))
         return path
+
+    def _chosen(self, rows: NDArray[np.int64]) -> Tensor:
+        if isinstance(self.pixels, Tensor):
+            return self.pixels[torch.from_numpy(rows).to(self.device)]
+        return torch.from_numpy(self.pixels[rows]).to(self.device)
+
+    def _mixed_precision(self) -> torch.autocast:
+        device = torch.device(self.device).type
+        return torch.autocast(device, torch.bfloat16, enabled=self.config.bfloat16)
 
     def _progress(self, held_out: float | None = None) -> DistillationProgress:
         done = self.notes["epoch"] * self.steps + self.notes["step"]
@@ -273,7 +325,8 @@ class _Run:
             held_out,
         )
 
-    def _step(self, epoch: int, step: int, chosen: NDArray[np.int64]) -> float:
+    def _step(self, epoch: int, step: int, chosen: NDArray[np.int64]) -> Tensor:
+        """Take a step, and return its loss and the share of the whole that is unexplained: (2,)."""
         config = self.config
         draw = np.random.default_rng([config.seed, epoch, step])
         for group in self.optimizer.param_groups:
@@ -284,49 +337,47 @@ class _Run:
                 config.epochs * self.steps,
                 config.warm_up,
             )
-        pixels = standardised(torch.from_numpy(self.cuts.look(chosen, config.side)))
-        pixels, targets = _mixed(
-            _coloured(pixels, config.colour, draw), self._targets(chosen), config.mixed, draw
-        )
-        with torch.autocast("cpu", torch.bfloat16, enabled=config.bfloat16):
-            found = self.student(pixels, self.cuts.config.parts)
-        off = (found - targets).square().sum(-1)  # (B, 1 + parts^2)
-        # The whole counts as much as all its parts.
-        loss = off[:, 0].mean() + off[:, 1:].mean()
-        if not torch.isfinite(loss):
-            raise DistillationError(
-                f"the loss is {loss.item()} in pass {epoch + 1}, step {step + 1}: lower "
-                f"learning_rate"
-            )
+        pixels = varied(self._chosen(chosen), config.cuts, self.teacher.side, draw)
+        wanted, held = self.teacher.look(pixels)
+        with self._mixed_precision():
+            found, hints = self.student(_smaller(pixels, config.side))
+        whole = _unexplained(found.mean((2, 3)), wanted.mean((2, 3)))
+        # What it sees as a whole counts as much as what it sees in all places.
+        loss = whole + _unexplained(found, adaptive_avg_pool2d(wanted, found.shape[2:]))
+        off = [
+            _unexplained(hint, adaptive_avg_pool2d(grid, hint.shape[2:]))
+            for hint, grid in zip(hints, held[-HINTS:], strict=True)
+        ]
+        loss = loss + config.hints * torch.stack(off).mean()
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.student.parameters(), config.clip_norm)
         self.optimizer.step()
-        return 1 - float(off[:, 0].detach().sum() / targets[:, 0].square().sum())
-
-    def _targets(self, chosen: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(self.cuts.targets[chosen].astype(np.float32))
+        return torch.stack([loss.detach(), whole.detach()])
 
 
-def _coloured(pixels: Tensor, strength: float, draw: np.random.Generator) -> Tensor:
-    """Turn each picture's brightness, contrast, saturation and tint: (B, 3, S, S), in place."""
-    many = len(pixels)
-    turned = np.exp(draw.uniform(-strength, strength, size=(5, many)))
-    contrast, saturation = (torch.from_numpy(t).float().view(-1, 1, 1, 1) for t in turned[:2])
-    light = torch.from_numpy(np.log(turned[2:].T)).float().view(many, 3, 1, 1)
-    grey = pixels.mean(1, keepdim=True)
-    middle = grey.mean((2, 3), keepdim=True)
-    pixels.mul_(saturation).add_(grey * (1 - saturation))  # (B, 3, S, S)
-    return pixels.mul_(contrast).add_(middle * (1 - contrast) + light)
+def _unexplained(found: Tensor, wanted: Tensor) -> Tensor:
+    """Return the share of the variance of what is wanted, over a batch, that is not found.
+
+    Both are (B, K) or (B, K, H, W), of which each of the K has a mean of its own.
+    """
+    others = [0, *range(2, wanted.ndim)]
+    wanted = wanted.float()
+    spread = (wanted - wanted.mean(others, keepdim=True)).square().mean()
+    return (found.float() - wanted).square().mean() / spread.clamp(min=1e-12)
 
 
-def _mixed(
-    pixels: Tensor, targets: Tensor, share: float, draw: np.random.Generator
-) -> tuple[Tensor, Tensor]:
-    """Lay the next cut over some, with any weight, and mix what is to be seen likewise."""
-    many = round(share * len(pixels))
-    weight = torch.from_numpy(draw.uniform(0, 1, size=many)).float()
-    following = (torch.arange(many) + 1) % len(pixels)
-    over = torch.lerp(pixels[:many], pixels[following], weight.view(-1, 1, 1, 1))
-    seen = torch.lerp(targets[:many], targets[following], weight.view(-1, 1, 1))
-    return torch.cat([over, pixels[many:]]), torch.cat([seen, targets[many:]])
+def _smaller(pixels: Tensor, side: int) -> Tensor:
+    if pixels.shape[-1] == side:
+        return pixels
+    return interpolate(pixels, (side, side), mode="bilinear", antialias=True)
+
+
+def _resident(pixels: Pixels, device: str) -> Pixels | Tensor:
+    """Return pictures where they are read from: on the device, if it has room for them."""
+    if torch.device(device).type == "cpu":
+        return pixels
+    free, _ = torch.cuda.mem_get_info(device)
+    if pixels.nbytes > free * _SHARE_OF_MEMORY:
+        return pixels
+    return torch.from_numpy(np.array(pixels)).to(device)

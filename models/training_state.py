@@ -53,6 +53,12 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer)
                 number, moment = rest.split(".")
                 moments.setdefault(int(number), {})[moment] = file.get_tensor(key)
     model.load_state_dict(weights)
+    every = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for number, kept in moments.items():
+        for key, value in kept.items():
+            if value.shape == every[int(number)].shape:
+                # Laid out as the weight is: fused optimisers walk both side by side.
+                kept[key] = torch.empty_like(every[int(number)]).copy_(value)
     state = optimizer.state_dict()
     optimizer.load_state_dict({"state": moments, "param_groups": state["param_groups"]})
 

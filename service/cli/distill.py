@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.interrupt import stop_request
-from service.cli.options import DatasetFolder, Workers
+from service.cli.options import DatasetFolder, Device, Workers
 from service.cli.progress import Report, progress, tell
 from service.cli.shell import Mistake, Stopped, keeping
 
@@ -46,7 +46,7 @@ def distill(
     ] = None,
     student: Annotated[
         str, typer.Option(help="The torchvision network that learns, a smaller one.")
-    ] = "regnet_x_400mf",
+    ] = "mnasnet1_0",
     start: Annotated[
         Path | None,
         typer.Option(
@@ -60,38 +60,39 @@ def distill(
         str, typer.Option(help="The pictures to learn from. Their captions are not read.")
     ] = "train",
     side: Annotated[
-        int, typer.Option(min=32, help="Pixels of the cuts that the student learns from.")
-    ] = 96,
+        int, typer.Option(min=32, help="Pixels along a side that the student sees.")
+    ] = (128),
     teacher_side: Annotated[int, typer.Option(min=32, help="Likewise the teacher.")] = 224,
-    rounds: Annotated[
-        int, typer.Option(min=1, help="Cuts of each picture that the teacher looks at.")
-    ] = 12,
-    epochs: Annotated[int, typer.Option(min=1, help="How often the student sees all cuts.")] = 2,
-    batch_size: Annotated[int, typer.Option(min=2, help="Cuts at a time.")] = 32,
-    learning_rate: Annotated[float, typer.Option(help="AdamW's, at its highest.")] = 1e-3,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Passes over the pictures: of each, a new cut in every one.")
+    ] = 60,
+    batch_size: Annotated[int, typer.Option(min=2, help="Cuts at a time.")] = 128,
+    learning_rate: Annotated[float, typer.Option(help="AdamW's, at its highest.")] = 2e-3,
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0,
+    device: Device = "auto",
     workers: Workers = None,
 ) -> None:
     """Train a small network to see what a larger one sees.
 
-    The teacher looks once at many cuts of each picture; the student learns to say what it saw,
-    under other colours. A checkpoint as the teacher leaves out what no caption speaks of. Stop it
-    at any time and run the same command to go on. What comes out are weights for 'hasse features
-    --backbone'.
+    Both look at the same random cuts of the pictures, under other colours and laid over each
+    other; the student has to say what the teacher saw, and what its layers held. A checkpoint as
+    the teacher leaves out what no caption speaks of. More epochs are better, for a long time. Stop
+    it at any time and run the same command to go on. What comes out are weights for 'hasse
+    features --backbone'.
 
     \b
     [bold]Examples[/bold]
       hasse distill data/flickr8k --weights mobilenet_v2.safetensors --out data/student
-      hasse distill data/flickr8k --teacher data/model --start scenes --out data/student
+      hasse distill data/flickr8k --teacher data/model --epochs 280 --out data/student
       hasse distill data/coco --teacher resnet50 --weights resnet50.pth --out data/student
     """
     from models import checkpoint
     from models.backbone import build_backbone
-    from models.cuts import CutsConfig, CutsStopped, teach
     from models.datasets import load
     from models.distillation import DistillationConfig, DistillationStopped, distil
     from models.pictures import Preprocessing
     from models.pixels import cache_pixels
+    from service.device import pick_device
 
     collection = load(dataset).split(split)
     looks = Preprocessing(resize=teacher_side, crop=teacher_side, framing="whole")
@@ -110,6 +111,7 @@ def distill(
     config = DistillationConfig(
         student=student,
         side=side,
+        teacher_side=teacher_side,
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
@@ -126,33 +128,25 @@ def distill(
                 progress=report,
                 skipped=tell,
             )
-        with stop_request() as stop:
+        with stop_request() as stop, progress("learning") as report:
             try:
-                with progress("the teacher looks") as report:
-                    cuts = teach(
-                        pictures.pixels,
-                        network,
-                        CutsConfig(rounds=rounds, side=teacher_side, seed=seed),
-                        out / "teacher",
-                        projection=projection,
-                        progress=report,
-                        stop=stop,
-                    )
-                with progress("the student learns") as report:
-                    path = distil(
-                        config,
-                        cuts,
-                        out,
-                        start=None if begun is None else begun.network.state_dict(),
-                        report=_teller(report),
-                        stop=stop,
-                    )
-            except (CutsStopped, DistillationStopped) as stopped:
+                path = distil(
+                    config,
+                    pictures.pixels,
+                    network,
+                    out,
+                    projection=projection,
+                    start=None if begun is None else begun.network.state_dict(),
+                    device=pick_device(device),
+                    report=_teller(report),
+                    stop=stop,
+                )
+            except DistillationStopped as stopped:
                 raise Stopped(f"{stopped}; {kept}") from None
     typer.echo(f"{path}: weights of {student}")
     typer.echo(
         f"next: hasse features {dataset} --backbone {student} --weights {path} "
-        f"--resize {side * 4 // 3} --crop {side * 4 // 3} --framing whole --out ...",
+        f"--resize {side} --crop {side} --framing whole --out ...",
         err=True,
     )
 

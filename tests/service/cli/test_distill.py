@@ -18,7 +18,7 @@ from tests.tiny import tiny_checkpoint
 COUNT = 48
 TINY = (
     *("--student", "mobilenet_v2", "--side", 48, "--teacher-side", 64),
-    *("--rounds", 1, "--epochs", 1, "--batch-size", 8),
+    *("--epochs", 1, "--batch-size", 8, "--device", "cpu"),
 )
 
 
