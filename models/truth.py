@@ -36,19 +36,32 @@ class SameWords:
     def __init__(self, dataset: Dataset) -> None:
         number: dict[str, int] = {}
         described: list[set[int]] = []
-        self._texts: list[int] = []
+        texts: list[int] = []
         for row, image in enumerate(dataset.images):
             for caption in image.captions:
                 text = number.setdefault(caption.text, len(number))
                 if text == len(described):
                     described.append(set())
                 described[text].add(row)
-                self._texts.append(text)
-        self._images = [np.array(sorted(rows)) for rows in described]
+                texts.append(text)
+        self._texts = np.array(texts)
+        # The images of all texts one after the other, how many each has and where they begin.
+        self._images = np.concatenate([sorted(rows) for rows in described])
+        self._counts = np.array([len(rows) for rows in described])
+        self._starts = np.cumsum(self._counts) - self._counts
 
     def holds(self, images: Rows, captions: Rows) -> NDArray[np.bool_]:
-        columns = [np.isin(images, self._images[self._texts[caption]]) for caption in captions]
-        return np.stack(columns, axis=1)
+        texts = self._texts[captions]
+        counts = self._counts[texts]
+        columns = np.repeat(np.arange(len(texts)), counts)
+        within = np.arange(len(columns)) - np.repeat(np.cumsum(counts) - counts, counts)
+        described = self._images[self._starts[texts][columns] + within]
+        asked, places = np.unique(images, return_inverse=True)
+        at = np.minimum(np.searchsorted(asked, described), len(asked) - 1)
+        found = asked[at] == described
+        true = np.zeros((len(asked), len(texts)), dtype=np.bool_)
+        true[at[found], columns[found]] = True
+        return true[places]
 
     def entails(self, premises: Rows, hypotheses: Rows) -> None:
         """Tell nothing: what else follows from a caption nobody wrote down."""

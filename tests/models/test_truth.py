@@ -35,6 +35,7 @@ def test_the_same_words_hold_wherever_they_were_written() -> None:
     everything = truth.holds(np.arange(3), np.arange(4))
     assert everything.astype(int).tolist() == [[1, 1, 0, 1], [0, 0, 1, 0], [1, 0, 0, 1]]
     assert truth.holds(np.array([2]), np.array([3, 1])).tolist() == [[True, False]]
+    assert truth.holds(np.array([2, 1, 2]), np.array([0])).tolist() == [[True], [False], [True]]
 
 
 def test_the_meaning_of_scenes_decides_where_it_is_known() -> None:
