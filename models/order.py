@@ -23,10 +23,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Elements of the B x C x N cube that exist at one time. On a CPU 2^18 float32 are 1 MB, which
-# stay in the cache of one core. A GPU wants large blocks: 2^26 are 268 MB, which hold the whole
-# cube of 128 x 128 x 1024.
-BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 26}
+# Elements of the B x C x N cube that exist at one time on a CPU: 2^18 float32 are 1 MB, which stay
+# in the cache of one core.
+BLOCK_ELEMENTS = 1 << 18
 
 
 def violation(x: Tensor, y: Tensor) -> Tensor:
@@ -57,13 +56,20 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
 
     Memory beyond the result is bounded by `BLOCK_ELEMENTS`, forward and backward: the
     B x C x N cube of differences never exists, and is recomputed block by block for the
-    gradient. Accumulates in the dtype of the inputs; raises ValueError on unequal dimensions.
+    gradient. On a GPU not even blocks exist. Accumulates in the dtype of the inputs; raises
+    ValueError on unequal dimensions.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(
             f"expected two matrices of points of one dimension, got {tuple(x.shape)} "
             f"and {tuple(y.shape)}"
         )
+    if x.is_cuda:
+        from models.fused_order import FusedViolation  # of Triton, which a CPU alone may lack
+
+        with torch.cuda.device(x.device):
+            fused: Tensor = FusedViolation.apply(x, y)
+        return fused
     result: Tensor = _PairwiseViolation.apply(x, y)
     return result
 
@@ -98,9 +104,8 @@ def _gaps(x: Tensor, y: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
     arithmetic. What is yielded may be changed.
     """
     count, dimension = max(1, y.shape[0]), max(1, x.shape[1])
-    elements = BLOCK_ELEMENTS.get(x.device.type, BLOCK_ELEMENTS["cpu"])
-    across = min(count, max(1, elements // dimension))
-    down = min(max(1, x.shape[0]), max(1, elements // (across * dimension)))
+    across = min(count, max(1, BLOCK_ELEMENTS // dimension))
+    down = min(max(1, x.shape[0]), max(1, BLOCK_ELEMENTS // (across * dimension)))
     memory = x.new_empty(down * across * x.shape[1])
     for at in range(0, y.shape[0], across):
         part = y[at : at + across]

@@ -93,7 +93,7 @@ def test_tolerance_overlooks_a_small_shortfall() -> None:
 def test_pairwise_equals_the_plain_cube_in_blocks_of_any_size(
     monkeypatch: pytest.MonkeyPatch, block: int, b: int, c: int, n: int
 ) -> None:
-    monkeypatch.setattr(order, "BLOCK_ELEMENTS", {"cpu": block})
+    monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.rand(rows, n, generator=generator) for rows in (b, c))
     np.testing.assert_allclose(
@@ -105,7 +105,7 @@ def test_pairwise_equals_the_plain_cube_in_blocks_of_any_size(
 def test_the_pairwise_gradient_is_that_of_the_formula(
     monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(order, "BLOCK_ELEMENTS", {"cpu": block})
+    monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
     generator = torch.Generator().manual_seed(1)
     x = torch.rand(4, 6, generator=generator, dtype=torch.double, requires_grad=True)
     y = torch.rand(3, 6, generator=generator, dtype=torch.double, requires_grad=True)
@@ -128,7 +128,7 @@ def test_the_cube_never_exists_forward_or_backward(monkeypatch: pytest.MonkeyPat
                 largest = max(largest, out.untyped_storage().nbytes() // out.element_size())
             return result
 
-    monkeypatch.setattr(order, "BLOCK_ELEMENTS", {"cpu": 4096})
+    monkeypatch.setattr(order, "BLOCK_ELEMENTS", 4096)
     x = torch.rand(50, 64, requires_grad=True)
     y = torch.rand(70, 64, requires_grad=True)
     with Watch():  # type: ignore[no-untyped-call]

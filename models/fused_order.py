@@ -1,0 +1,147 @@
+"""Violations of all pairs on a GPU, and their gradient, fused: no gap of a pair is ever stored.
+
+The kernels are Triton's, so this module is imported where points are on a GPU only. Without one
+they run in Triton's interpreter (TRITON_INTERPRET=1, set before this module is imported), which
+is how they are tested; that they compile for a GPU is tested without one. Its compiler takes no
+annotation that is not its own, so kernels have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.nn.functional import pad
+
+jit = cast(Callable[[Callable[..., Any]], Any], triton.jit)
+
+TILE = 16  # points of either set that one program compares with each other
+STEP = 8  # coordinates, or points, between two tests for the end
+ROWS, WIDTH = 8, 128  # points and coordinates of a gradient that one program sums up
+
+
+class FusedViolation(torch.autograd.Function):
+    """The matrix of E(x[b], y[c]): (B, N), (C, N) -> (B, C), in the type of the points."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        # With coordinates apart, a program reads beside its neighbours and adds up alone.
+        x_columns, y_columns = _apart(x), _apart(y)
+        rows, columns = x_columns.shape[1], y_columns.shape[1]
+        out = x.new_zeros(rows, columns)
+        if out.numel():
+            _pairwise[(rows // TILE * (columns // TILE),)](
+                x_columns,
+                y_columns,
+                out,
+                rows,
+                columns,
+                len(x_columns),
+                tile=TILE,
+                step=STEP,
+                num_warps=1,
+                enable_fp_fusion=True,
+            )
+        return out[: len(x), : len(y)]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        # dE/dy = 2 max(0, y - x), dE/dx = -2 max(0, y - x), as on a CPU.
+        (grad,) = grads
+        x, y = ctx.saved_tensors
+        return _summed(x, y, grad, side=-1), _summed(y, x, grad.T, side=1)
+
+
+@jit
+def _pairwise(  # type: ignore[no-untyped-def]
+    x, y, out, rows, columns, dimension, tile: tl.constexpr, step: tl.constexpr
+):
+    program = tl.program_id(0)
+    across = columns // tile
+    row = program // across * tile + tl.arange(0, tile)
+    column = program % across * tile + tl.arange(0, tile)
+    x_at, y_at = x + row, y + column
+    total = tl.zeros((tile, tile), x.dtype.element_ty)
+    for _ in range(0, dimension, step):
+        for _ in tl.static_range(step):
+            gap = tl.load(y_at)[None, :] - tl.load(x_at)[:, None]
+            # What is not a number stays so: training looks for it in the loss.
+            gap = tl.maximum(gap, 0.0, propagate_nan=tl.PropagateNan.ALL)
+            total += gap * gap
+            x_at += rows
+            y_at += columns
+    tl.store(out + row.to(tl.int64)[:, None] * columns + column[None, :], total)
+
+
+@jit
+def _gradient(  # type: ignore[no-untyped-def]
+    own,
+    others,
+    grad,
+    out,
+    own_count,
+    other_count,
+    dimension,
+    own_stride,
+    other_stride,
+    side: tl.constexpr,
+    rows: tl.constexpr,
+    width: tl.constexpr,
+    step: tl.constexpr,
+):
+    program = tl.program_id(0)
+    across = tl.cdiv(dimension, width)
+    row = program // across * rows + tl.arange(0, rows)
+    at = program % across * width + tl.arange(0, width)
+    is_own, is_there = row < own_count, at < dimension
+    place = row.to(tl.int64)[:, None] * dimension + at[None, :]
+    inside = is_own[:, None] & is_there[None, :]
+    mine = tl.load(own + place, mask=inside, other=0.0)
+    total = tl.zeros((rows, width), own.dtype.element_ty)
+    theirs_at, weight_at = others + at, grad + row.to(tl.int64) * own_stride
+    # Unrolled, so that the loads of some points are under way together.
+    for _ in tl.range(0, other_count, loop_unroll_factor=step):
+        theirs = tl.load(theirs_at, mask=is_there, other=0.0)[None, :]
+        weight = tl.load(weight_at, mask=is_own, other=0.0)[:, None]
+        total += weight * tl.maximum(side * (mine - theirs), 0.0)
+        theirs_at += dimension
+        weight_at += other_stride
+    tl.store(out + place, 2 * side * total, mask=inside)
+
+
+def _summed(own: Tensor, others: Tensor, grad: Tensor, side: int) -> Tensor:
+    """Sum the gradient of each point over the other set: (B, N), (C, N), (B, C) -> (B, N).
+
+    `side` is 1 where a point's own coordinates are what is violated, and -1 where the others'.
+    """
+    own, others = own.contiguous(), others.contiguous()
+    out = torch.empty_like(own)
+    if out.numel():
+        _gradient[(triton.cdiv(len(own), ROWS) * triton.cdiv(own.shape[1], WIDTH),)](
+            own,
+            others,
+            grad,
+            out,
+            len(own),
+            len(others),
+            own.shape[1],
+            *grad.stride(),
+            side=side,
+            rows=ROWS,
+            width=WIDTH,
+            step=STEP,
+            num_warps=4,
+            enable_fp_fusion=True,
+        )
+    return out
+
+
+def _apart(points: Tensor) -> Tensor:
+    """Lay coordinates apart, with zeros up to what the kernel reads: (B, N) -> (N, B) at least."""
+    count, dimension = points.shape
+    return pad(points, (0, -dimension % STEP, 0, -count % TILE)).T.contiguous()
