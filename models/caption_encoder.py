@@ -74,7 +74,7 @@ class CaptionEncoder(nn.Module):
             self.extent.weight.copy_(self.extent.weight[:, order])
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Encode padded captions: (B, T) int64 and (B,) int64 on the CPU -> (B, N).
+        """Encode padded captions: (B, T) int64 and (B,) int64 as of `GRU` -> (B, N).
 
         `lengths` counts the end mark, so every caption has at least one token.
         """
@@ -85,7 +85,7 @@ class CaptionEncoder(nn.Module):
         states = self.gru.every(vectors, lengths, self.product)
         if not self.signed:
             return states.abs().amax(1)
-        past = torch.arange(states.shape[1])[None] >= lengths[:, None]
+        past = torch.arange(states.shape[1], device=lengths.device)[None] >= lengths[:, None]
         return states.masked_fill(past[..., None].to(states.device), -torch.inf).amax(1)
 
 

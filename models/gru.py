@@ -12,7 +12,7 @@ on the captions that have a t-th word, and nothing is computed for padding. The 
 written out: the recurrent weights get theirs from one matrix product over all steps instead of
 one per step, which is where autograd's way spends a third of its time. The products may run in
 bfloat16 (with float32 sums), which doubles to quadruples their speed where the processor has it;
-the state itself stays float32.
+the state itself stays float32. On a GPU the steps are those of `models.fused_gru`.
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ class GRU(nn.Module):
 
         Args:
             vectors: (B, T, inputs); those past a sequence's length are not read.
-            lengths: (B,) int64 on the CPU, from 1 to T.
+            lengths: (B,) int64, from 1 to T, on the CPU; those of vectors on a GPU may be there.
             product: the type in which matrices are multiplied.
 
         Returns:
             (B, states)
         """
+        if vectors.is_cuda:
+            return self._read_fused(vectors, lengths, product)[0][-1]
         states, order, alive = self._read(vectors, lengths, product)
         starts = torch.tensor([0, *alive]).cumsum(0)
         rows = starts[lengths[order.cpu()] - 1] + torch.arange(len(lengths))
@@ -64,8 +66,12 @@ class GRU(nn.Module):
     ) -> Tensor:
         """Return each sequence's states after all its vectors, zero past its end.
 
-        Arguments as of `forward`. Returns (B, T, states), T the length of the longest.
+        Arguments as of `forward`. Returns (B, T, states), T the length of the longest; on a GPU
+        that of the vectors.
         """
+        if vectors.is_cuda:
+            kept, read = self._read_fused(vectors, lengths, product)
+            return kept.masked_fill(~read[..., None], 0).transpose(0, 1)
         states, order, alive = self._read(vectors, lengths, product)
         steps = [
             pad(step, (0, 0, 0, len(lengths) - len(step))) for step in torch.split(states, alive)
@@ -81,6 +87,26 @@ class GRU(nn.Module):
             weight.copy_(weight[gates])
         self.recurrent_weight.copy_(self.recurrent_weight[gates][:, order])
 
+    def _read_fused(
+        self, vectors: Tensor, lengths: Tensor, product: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        """Return all states, (T, B, states), and (T, B): which are not past the end."""
+        from models.fused_gru import FusedGRU  # of Triton, which machines without a GPU may lack
+
+        steps = torch.arange(vectors.shape[1], device=vectors.device)[:, None]
+        alive = steps < lengths.to(vectors.device)
+        with torch.cuda.device(vectors.device):
+            states: Tensor = FusedGRU.apply(
+                vectors.transpose(0, 1),
+                self.input_weight,
+                self.recurrent_weight,
+                self.input_bias,
+                self.recurrent_bias,
+                alive,
+                product,
+            )
+        return states, alive
+
     def _read(
         self, vectors: Tensor, lengths: Tensor, product: torch.dtype
     ) -> tuple[Tensor, Tensor, list[int]]:
@@ -94,7 +120,7 @@ class GRU(nn.Module):
         alive = (lengths[None] > torch.arange(int(lengths.max()))[:, None]).sum(1).tolist()
         order = longest_first.to(vectors.device)
         words = torch.cat([vectors[order[:count], t] for t, count in enumerate(alive)])
-        if not torch.is_grad_enabled() and product == torch.float32 and words.device.type == "cpu":
+        if not torch.is_grad_enabled() and product == torch.float32:
             # One call for all steps: nothing that runs beside it gets between two of them.
             start = words.new_zeros(1, len(lengths), self.recurrent_weight.shape[1])
             weights: list[Tensor] = list(self.parameters())
