@@ -31,10 +31,12 @@ class ImageInput(Protocol):
     @property
     def learns_backbone(self) -> bool: ...
 
-    def points(
-        self, model: OrderEmbedding, rows: Rows, augment: np.random.Generator | None = None
-    ) -> Tensor:
-        """Return the points of some images: (B,) -> (B, N); vary them if told how."""
+    def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
+        """Return what there is of some images, on the CPU: (B,) -> (B, ...); varied if told how."""
+        ...
+
+    def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
+        """Return the points of what was read, on the model's device: (B, ...) -> (B, N)."""
         ...
 
 
@@ -52,16 +54,17 @@ class FeatureInput:
     views: NDArray[np.floating] | None = None
     learns_backbone: bool = False
 
-    def points(
-        self, model: OrderEmbedding, rows: Rows, augment: np.random.Generator | None = None
-    ) -> Tensor:
-        """Project features, in training those of the picture or of one of its views."""
+    def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
+        """Take features (B, F), in training those of the picture or of one of its views."""
         if augment is None or self.views is None:
             chosen = self.features[rows]
         else:
             chosen = self.views[rows, augment.integers(self.views.shape[1], size=len(rows))]
-        block = np.asarray(chosen, dtype=np.float32)
-        return model.feature_points(torch.from_numpy(block).to(model.device))
+        return torch.from_numpy(np.asarray(chosen, dtype=np.float32))
+
+    def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
+        """Project features."""
+        return model.feature_points(batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +86,9 @@ class PixelInput:
         """The images of the cache, in its order: (n,)."""
         return self.cache.image_ids
 
-    def points(
-        self, model: OrderEmbedding, rows: Rows, augment: np.random.Generator | None = None
-    ) -> Tensor:
-        """Cut, normalise and encode pictures."""
-        looks = self.cache.preprocessing
-        pixels = self._cut(rows, looks.crop, augment)  # (B, crop, crop, 3) uint8
-        batch = standardised(torch.from_numpy(pixels).to(model.device), looks.mean, looks.std)
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=self.bfloat16):
-            features = model.images.features(batch[:, None])
-        return model.feature_points(features.float())
-
-    def _cut(self, rows: Rows, crop: int, augment: np.random.Generator | None) -> NDArray[np.uint8]:
+    def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
+        """Cut pictures: -> (B, crop, crop, 3) uint8."""
+        crop = self.cache.preprocessing.crop
         spare = self.cache.preprocessing.resize - crop
         if augment is None:
             offsets = np.full((len(rows), 2), spare // 2)
@@ -106,4 +100,12 @@ class PixelInput:
         for at, (row, (top, left), turn) in enumerate(zip(rows, offsets, mirrored, strict=True)):
             cut = self.cache.pixels[row, top : top + crop, left : left + crop]
             out[at] = cut[:, ::-1] if turn else cut
-        return out
+        return torch.from_numpy(out)
+
+    def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
+        """Normalise and encode pictures."""
+        looks = self.cache.preprocessing
+        pixels = standardised(batch, looks.mean, looks.std)
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=self.bfloat16):
+            features = model.images.features(pixels[:, None])
+        return model.feature_points(features.float())

@@ -53,7 +53,8 @@ def contrastive_loss(penalty: Tensor, owners: Tensor, true: Tensor, sharpness: f
 def _both_ways(
     loss: Callable[[Tensor, Tensor], Tensor], penalty: Tensor, owners: Tensor, true: Tensor
 ) -> Tensor:
-    own = torch.bincount(owners, minlength=len(penalty))  # captions written for each image
+    images = torch.arange(len(penalty), device=owners.device)
+    own = (images[:, None] == owners).sum(1)  # captions written for each image
     by_caption = loss(penalty.T, true.T)  # (C,)
     by_image = loss(penalty, true)  # (B,)
     return by_caption.sum() + (own * by_image).sum()

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
 from models import checkpoint
+from models.batches import Batches, Rows
 from models.calibration import Calibrations, calibrations
 from models.datasets import Dataset, DatasetError
 from models.distributed import ALONE, World
 from models.evaluation import Evaluation, evaluate
+from models.graphed import WORDS_MULTIPLE, Graphed
 from models.inputs import ImageInput
 from models.loss import contrastive_loss, ranking_loss
 from models.model import ModelConfig, OrderEmbedding, Points
@@ -33,11 +35,9 @@ from models.score import penalties
 from models.stored import StoredDtype
 from models.training_state import difference, load_state, read_notes, save_state
 from models.truth import known_truth
-from models.vocabulary import END, PADDING, UNKNOWN, Vocabulary
+from models.vocabulary import PADDING, Vocabulary
 
 SECONDS_BETWEEN_STATES = 300.0
-
-Rows = NDArray[np.int64]
 
 
 class TrainingError(Exception):
@@ -73,7 +73,8 @@ class TrainingConfig:
         views: read the features of random cuts too, where features have them.
         unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
         precision: "bfloat16" multiplies the GRU's matrices in that type, and runs a backbone
-            that learns in mixed precision; weights and states stay float32.
+            that learns in mixed precision; weights and states stay float32. With "float32", a GPU
+            multiplies the GRU's matrices in TF32.
         saved_dtype: of the matrices in the checkpoint; see `models.stored`.
         seed: of everything random.
     """
@@ -138,7 +139,9 @@ def encode_dataset(
     rows = _rows_of(dataset, images)
     with torch.inference_mode():
         blocks = [
-            images.points(model, rows[start : start + batch_size]).cpu()
+            images.points(
+                model, images.read(rows[start : start + batch_size]).to(model.device)
+            ).cpu()
             for start in range(0, len(rows), batch_size)
         ]
     texts = [caption.text for caption in dataset.captions]
@@ -227,13 +230,17 @@ class _Run:
         self.dataset, self.images = dataset, images
         self.rows = _rows_of(dataset, images)
         self.truth = known_truth(dataset)
-        captions = list(dataset.captions)
-        texts = [caption.text for caption in captions]
+        texts = [caption.text for caption in dataset.captions]
         vocabulary = Vocabulary.build(texts, config.min_word_count)
-        self.tokens = [np.array(vocabulary.encode(text, config.model.max_words)) for text in texts]
-        counts = np.array([len(image.captions) for image in dataset.images])
-        self.first_caption = np.cumsum(counts) - counts
-        self.caption_counts = counts
+        self.batches = Batches(
+            dataset,
+            [vocabulary.encode(text, config.model.max_words) for text in texts],
+            size=config.batch_size,
+            captions_per_image=config.captions_per_image,
+            unknown_rate=config.unknown_rate,
+            seed=config.seed,
+        )
+        self.steps = self.batches.steps
         torch.manual_seed(config.seed)
         self.model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
         if backbone_weights is not None:
@@ -253,14 +260,24 @@ class _Run:
         self.model.to(memory_format=torch.channels_last).to(world.device)
         self.product = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         self.weights = [w for w in self.model.parameters() if w.requires_grad]
+        on_gpu = torch.device(world.device).type == "cuda"
+        # On a GPU nothing of a step may wait for the processor, nor be a number that it knows.
+        rate = config.learning_rate
         self.optimizer = torch.optim.AdamW(
-            self.weights, config.learning_rate, weight_decay=config.weight_decay
+            self.weights,
+            torch.tensor(rate, device=world.device) if on_gpu else rate,
+            weight_decay=config.weight_decay,
+            fused=on_gpu or None,
+            capturable=on_gpu,
         )
-        # A last image alone joins the batch before: it has no false pair, nor a batch statistic.
-        self.steps = math.ceil((len(dataset) - 1) / config.batch_size)
+        self.graphed = (
+            Graphed(self._learn, world.device)
+            if on_gpu and world.size == 1 and not images.learns_backbone
+            else None
+        )
         self.notes: dict[str, Any] = {
             "config": asdict(config),
-            "dataset": [dataset.name, len(dataset), len(captions)],
+            "dataset": [dataset.name, len(dataset), len(texts)],
             "start": None if start is None else start.fingerprint,
             "epoch": 0,
             "step": 0,
@@ -313,7 +330,7 @@ class _Run:
         kept = time.monotonic()
         self.model.train()
         self.model.captions.product = self.product
-        for step, *batch in self._batches(epoch, self.notes["step"]):
+        for step, *batch in self.batches.of_epoch(epoch, self.notes["step"]):
             if self.world.any(stop is not None and stop()):
                 self.keep()
                 self.world.wait()  # who calls again is to find the state, in every process
@@ -380,70 +397,89 @@ class _Run:
         )
         self.model.renumber(torch.argsort(heaviest))
 
-    def _batches(self, epoch: int, first: int) -> Iterator[tuple[int, Rows, Rows, Rows]]:
-        """Yield (step, images, captions, owners) from step `first` on.
-
-        No image comes twice in an epoch. `owners` says which of the batch's images each of its
-        captions was written for.
-        """
-        draw = np.random.default_rng([self.config.seed, epoch])
-        order = draw.permutation(len(self.dataset))
-        size, take = self.config.batch_size, self.config.captions_per_image
-        chosen = [
-            first_caption + draw.choice(count, min(take, count), replace=False)
-            for first_caption, count in zip(self.first_caption, self.caption_counts, strict=True)
-        ]
-        for step in range(first, self.steps):
-            rows = order[step * size : (step + 1) * size if step + 1 < self.steps else None]
-            captions = [chosen[row] for row in rows]
-            owners = np.repeat(np.arange(len(rows)), [len(own) for own in captions])
-            yield step, rows, np.concatenate(captions), owners
-
     def _step(self, epoch: int, step: int, rows: Rows, captions: Rows, owners: Rows) -> float:
-        config, draw = self.config, np.random.default_rng([self.config.seed, epoch, step])
+        config = self.config
+        rate = learning_rate(
+            config.learning_rate,
+            config.schedule,
+            epoch * self.steps + step,
+            config.epochs * self.steps,
+            config.warm_up,
+        )
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(
-                config.learning_rate,
-                config.schedule,
-                epoch * self.steps + step,
-                config.epochs * self.steps,
-                config.warm_up,
-            )
-        tokens, lengths = self._tokens(captions, draw)
-        image_points, caption_points = self._points(rows, tokens, lengths, draw)
-        true = torch.from_numpy(self.truth.holds(rows, captions)).to(image_points.device)
-        own = torch.from_numpy(owners).to(image_points.device)
-        loss = self._loss(image_points, caption_points, own, true)
-        if config.entailment > 0:
-            loss = loss + config.entailment * self._entailment(captions, caption_points)
-        if not torch.isfinite(loss):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+        inputs = self._inputs(rows, captions, owners, self.batches.draw(epoch, step))
+        if self.graphed is not None:
+            loss = float(self.graphed(*inputs))
+        else:
+            loss = float(self._learn(*(value.to(self.world.device) for value in inputs)))
+        if not math.isfinite(loss):
             raise TrainingError(
-                f"the loss is {loss.item()} in epoch {epoch + 1}, step {step + 1}: look for "
+                f"the loss is {loss} in epoch {epoch + 1}, step {step + 1}: look for "
                 f"features that are not numbers, or lower --learning-rate"
             )
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.world.sum_gradients(self.weights)
-        for weight in self.weights:
-            torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
-        self.optimizer.step()
-        return float(loss.detach()) / (len(captions) * config.model.members)
+        return loss / (len(captions) * config.model.members)
 
-    def _points(
-        self, rows: Rows, tokens: Tensor, lengths: Tensor, draw: np.random.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Encode a batch, each process its part of it: -> (B, N), (C, N)."""
-        images, captions = self.world.part(len(rows)), self.world.part(len(tokens))
+    def _inputs(
+        self, rows: Rows, captions: Rows, owners: Rows, draw: np.random.Generator
+    ) -> tuple[Tensor, ...]:
+        """Return what `_learn` takes, on the CPU: of images and captions this process's part."""
+        tokens, lengths = self.batches.tokens(captions, draw)
+        if self.graphed is not None:
+            tokens = pad(tokens, (0, -tokens.shape[1] % WORDS_MULTIPLE), value=PADDING)
+        image_part, caption_part = self.world.part(len(rows)), self.world.part(len(captions))
         # Parts of one batch are varied differently. numpy's types have `jumped` in subclasses only.
         bits: Any = draw.bit_generator
         draw = np.random.Generator(bits.jumped(self.world.rank))
-        points = self.images.points(self.model, self.rows[rows[images]], draw)
-        return (
-            self.world.gather(points, len(rows)),
-            self.world.gather(
-                self.model.caption_points(tokens[captions], lengths[captions]), len(tokens)
-            ),
-        )
+        images = self.images.read(self.rows[rows[image_part]], draw)
+        known = [owners, self.truth.holds(rows, captions)]
+        if self.config.entailment > 0:
+            entailed = self.truth.entails(captions, captions)
+            known += [] if entailed is None else [entailed]
+        told = (torch.from_numpy(array) for array in known)
+        return images, tokens[caption_part], lengths[caption_part], *told
+
+    def _learn(
+        self,
+        images: Tensor,
+        tokens: Tensor,
+        lengths: Tensor,
+        owners: Tensor,
+        true: Tensor,
+        *entailed: Tensor,
+    ) -> Tensor:
+        """Take one step and return the loss before it, ().
+
+        Args:
+            images: what was read of them, (B, ...).
+            tokens, lengths: of captions, (C, T) and (C,).
+            owners: (C,), the row of the image that each caption was written for.
+            true: (B, C) of bool, which captions hold of which images.
+            entailed: (C, C) of bool where it is known, which caption follows from which.
+        """
+        image_points = self.world.gather(self.images.points(self.model, images), len(true))
+        caption_points = self.world.gather(self.model.caption_points(tokens, lengths), len(owners))
+        loss = self._loss(image_points, caption_points, owners, true)
+        for follows in entailed:  # premises are ranked in the place of images
+            each = torch.arange(len(follows), device=follows.device)
+            among = self._loss(caption_points, caption_points, each, follows)
+            loss = loss + self.config.entailment * among
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.world.sum_gradients(self.weights)
+        self._clip()
+        self.optimizer.step()
+        return loss.detach()
+
+    def _clip(self) -> None:
+        """Scale down gradients that are too long, each weight tensor's by itself."""
+        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
+        norms = torch.stack(torch._foreach_norm(gradients))
+        shares = (self.config.clip_norm / (norms + 1e-6)).clamp(max=1)
+        torch._foreach_mul_(gradients, shares.unbind())
 
     def _loss(self, images: Tensor, captions: Tensor, owners: Tensor, true: Tensor) -> Tensor:
         """Add up what the members lose, each of which learns to be right alone."""
@@ -456,25 +492,6 @@ class _Run:
             else:
                 total = total + ranking_loss(penalty, owners, true, config.margin)
         return total
-
-    def _entailment(self, captions: Rows, points: Tensor) -> Tensor:
-        """Rank the premises of each caption and what follows from it: (C,), (C, N) -> ()."""
-        entailed = self.truth.entails(captions, captions)
-        if entailed is None:
-            return points.new_zeros(())
-        each = torch.arange(len(captions), device=points.device)
-        true = torch.from_numpy(entailed).to(points.device)
-        return self._loss(points, points, each, true)
-
-    def _tokens(self, captions: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
-        lengths = np.array([len(self.tokens[caption]) for caption in captions])
-        tokens = np.full((len(captions), lengths.max()), PADDING)
-        for at, caption in enumerate(captions):
-            tokens[at, : lengths[at]] = self.tokens[caption]
-        if self.config.unknown_rate > 0:
-            forgotten = draw.random(tokens.shape) < self.config.unknown_rate
-            tokens[forgotten & (tokens != PADDING) & (tokens != END)] = UNKNOWN
-        return torch.from_numpy(tokens), torch.from_numpy(lengths)
 
 
 def _rows_of(dataset: Dataset, images: ImageInput) -> Rows:

@@ -6,11 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image as Pillow
+from torch import Tensor
 
 from models import pixels
 from models.datasets import Dataset, DatasetError, Image
-from models.inputs import FeatureInput, PixelInput
+from models.inputs import FeatureInput, ImageInput, PixelInput
+from models.model import OrderEmbedding
 from models.pictures import Preprocessing, open_picture
 from models.pixels import cache_pixels
 from tests.tiny import tiny_model
@@ -27,6 +30,15 @@ def collection(folder: Path, count: int = 9) -> Dataset:
         Pillow.fromarray(rng.integers(0, 256, (50, 70, 3), dtype=np.uint8)).save(path)
         images.append(Image(100 + row, path.name, path))
     return Dataset("noise", tuple(images))
+
+
+def points_of(
+    images: ImageInput,
+    model: OrderEmbedding,
+    rows: NDArray[np.int64],
+    augment: np.random.Generator | None = None,
+) -> Tensor:
+    return images.points(model, images.read(rows, augment))
 
 
 def test_each_picture_is_its_central_square_scaled(tmp_path: Path) -> None:
@@ -117,7 +129,7 @@ def test_the_centre_cut_is_close_to_what_the_service_sees(tmp_path: Path) -> Non
     cache = cache_pixels(Dataset("one", (Image(7, path.name, path),)), LOOKS, tmp_path / "px")
     model = tiny_model()
     with torch.inference_mode():
-        trained_on = PixelInput(cache).points(model, np.array([0])).numpy()
+        trained_on = points_of(PixelInput(cache), model, np.array([0])).numpy()
     with Pillow.open(path) as picture:
         served = model.encode_images([picture])
     np.testing.assert_allclose(trained_on, served, atol=0.02)
@@ -128,10 +140,10 @@ def test_augmentation_cuts_and_mirrors_at_random_and_only_when_asked(tmp_path: P
     rows, model = np.arange(4), tiny_model()
     images = PixelInput(cache)
     with torch.inference_mode():
-        plain = images.points(model, rows)
-        again = images.points(model, rows)
-        varied = images.points(model, rows, np.random.default_rng(1))
-        repeated = images.points(model, rows, np.random.default_rng(1))
+        plain = points_of(images, model, rows)
+        again = points_of(images, model, rows)
+        varied = points_of(images, model, rows, np.random.default_rng(1))
+        repeated = points_of(images, model, rows, np.random.default_rng(1))
     assert plain.equal(again)
     assert varied.equal(repeated)
     assert not plain.equal(varied)
@@ -142,7 +154,7 @@ def test_features_are_projected_as_the_model_does() -> None:
     features = np.random.default_rng(0).random((5, 1024)).astype(np.float16)
     images = FeatureInput(np.arange(5), features)
     with torch.inference_mode():
-        points = images.points(model, np.array([4, 1])).numpy()
+        points = points_of(images, model, np.array([4, 1])).numpy()
     np.testing.assert_allclose(points, model.encode_features(features[[4, 1]]), atol=1e-6)
 
 
@@ -152,8 +164,8 @@ def test_training_reads_a_picture_or_any_of_its_views_and_measuring_the_picture(
     images = FeatureInput(np.arange(2), views[:, 0], views)
     rows = np.repeat([1], 60)
     with torch.inference_mode():
-        plain = images.points(model, rows).numpy()
-        varied = images.points(model, rows, np.random.default_rng(0)).numpy()
+        plain = points_of(images, model, rows).numpy()
+        varied = points_of(images, model, rows, np.random.default_rng(0)).numpy()
     expected = model.encode_features(views[1])
     np.testing.assert_allclose(plain, np.repeat(expected[:1], 60, axis=0), atol=1e-6)
     nearest = np.abs(varied[:, None] - expected[None]).max(2)  # (60, 3)

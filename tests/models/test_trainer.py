@@ -338,10 +338,10 @@ def test_an_epoch_sees_every_image_once_and_none_alone(
     images = features(collection(count))
 
     class Watched(FeatureInput):
-        def points(self, model, rows, augment=None):  # type: ignore[no-untyped-def]
+        def read(self, rows, augment=None):  # type: ignore[no-untyped-def]
             if augment is not None:
                 seen.append(rows.tolist())
-            return super().points(model, rows, augment)
+            return super().read(rows, augment)
 
     watched = Watched(images.image_ids, images.features)
     run(tmp_path, replace(CONFIG, epochs=1), (collection(count), watched))

@@ -1,0 +1,82 @@
+"""What each step of a training reads, drawn from (seed, epoch, step) alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.datasets import Dataset
+from models.vocabulary import END, PADDING, UNKNOWN
+
+Rows = NDArray[np.int64]
+
+
+class Batches:
+    """The images and captions of all steps.
+
+    Attributes:
+        steps: of an epoch.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        captions: Sequence[Sequence[int]],
+        *,
+        size: int,
+        captions_per_image: int,
+        unknown_rate: float,
+        seed: int,
+    ) -> None:
+        """Number the images of a dataset; `captions` are all of theirs, in words' numbers."""
+        self._size, self._take = size, captions_per_image
+        self._unknown_rate, self._seed = unknown_rate, seed
+        # The words of all captions one after the other, how many each has and where they begin.
+        self._words = np.concatenate(captions)
+        self._lengths = np.array([len(words) for words in captions])
+        self._first_word = np.cumsum(self._lengths) - self._lengths
+        self._captions = np.array([len(image.captions) for image in dataset.images])
+        self._first_caption = np.cumsum(self._captions) - self._captions
+        # A last image alone joins the batch before: it has no false pair, nor a batch statistic.
+        self.steps = math.ceil((len(dataset) - 1) / size)
+
+    def of_epoch(self, epoch: int, first: int) -> Iterator[tuple[int, Rows, Rows, Rows]]:
+        """Yield (step, images, captions, owners) from step `first` on.
+
+        No image comes twice in an epoch. `owners` says which of the batch's images each of its
+        captions was written for.
+        """
+        draw = np.random.default_rng([self._seed, epoch])
+        order = draw.permutation(len(self._captions))
+        chosen: Sequence[Rows]
+        if self._take == 1:  # of each image what `choice` would draw, without a call for each
+            chosen = (self._first_caption + draw.integers(self._captions))[:, None]
+        else:
+            each = zip(self._first_caption, self._captions, strict=True)
+            chosen = [at + draw.choice(n, min(self._take, n), replace=False) for at, n in each]
+        for step in range(first, self.steps):
+            end = (step + 1) * self._size if step + 1 < self.steps else None
+            rows = order[step * self._size : end]
+            captions = [chosen[row] for row in rows]
+            owners = np.repeat(np.arange(len(rows)), [len(own) for own in captions])
+            yield step, rows, np.concatenate(captions), owners
+
+    def draw(self, epoch: int, step: int) -> np.random.Generator:
+        """Return what the rest of a step's choices are drawn from."""
+        return np.random.default_rng([self._seed, epoch, step])
+
+    def tokens(self, captions: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Return the words of captions, some forgotten: (C,) -> (C, T) padded and lengths (C,)."""
+        lengths = self._lengths[captions]
+        each = np.arange(lengths.max())
+        at = self._first_word[captions][:, None] + each
+        tokens = np.where(each < lengths[:, None], self._words.take(at, mode="clip"), PADDING)
+        if self._unknown_rate > 0:
+            forgotten = draw.random(tokens.shape) < self._unknown_rate
+            tokens[forgotten & (tokens != PADDING) & (tokens != END)] = UNKNOWN
+        return torch.from_numpy(tokens), torch.from_numpy(lengths)
