@@ -6,8 +6,8 @@ The plain way is that of the VSE family: `torch.nn.GRU` over padded batches, the
 gathered, the cube of differences broadcast, clamped, squared and summed, the hinge as a matrix,
 autograd for all of it. Ours is `hasse train` itself, by the preset `order`, in float32 and with
 products in bfloat16. All start from the same weights and see the same batches, and the run fails
-unless their losses agree step by step. They take turns, so that all meet the same load, and the
-median step is what counts.
+unless the losses of a round's first steps agree. They take turns, so that all meet the same load,
+and the median step is what counts.
 
 Captions are made up: lengths as in Flickr8k (11 words on average), words by Zipf's law, features
 that depend on the words. Seconds are of the clock and of the processor; with one thread, the
@@ -52,6 +52,8 @@ WORDS, FEATURES, BACKBONE = 8000, 1280, "mobilenet_v2"
 EPOCH = 30_000  # captions; Flickr8k has as many to train on
 # Losses of one step may differ by this share: float32 by the order of sums, bfloat16 by rounding.
 Precision = Literal["float32", "bfloat16"]
+# Only the first steps of a round: what was rounded in one is multiplied in all that follow.
+AGREED = 8
 TOLERANCE: dict[Precision, float] = {"float32": 1e-3, "bfloat16": 2e-2}
 MEGABYTE = 1 << 20
 
@@ -80,13 +82,11 @@ class Watched(FeatureInput):
 
     seen: list[Rows]
 
-    def points(
-        self, model: OrderEmbedding, rows: Rows, augment: np.random.Generator | None = None
-    ) -> Tensor:
-        """Note the rows and project their features."""
+    def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
+        """Note the rows and take their features."""
         if augment is not None:
             self.seen.append(rows)
-        return FeatureInput.points(self, model, rows, augment)
+        return FeatureInput.read(self, rows, augment)
 
 
 class Plain(nn.Module):
@@ -168,9 +168,6 @@ def ours(
         return len(began) > steps
 
     def report(progress: Progress) -> None:
-        _wait(device)
-        found.clock.append(time.perf_counter() - began[-1][0])
-        found.processor.append(time.process_time() - began[-1][1])
         found.losses.append(progress.loss * progress.step - sum(found.losses))
 
     data = (material.dataset, images)
@@ -185,6 +182,7 @@ def ours(
             report=report,
             stop=stop,
         )
+    found.clock, found.processor = np.diff(began, axis=0).T.tolist()
     return found, images.seen
 
 
@@ -229,8 +227,13 @@ def products(material: Material, batches: list[Rows]) -> float:
     return float(2 * (3 * gates + 2 * image))
 
 
-def peak(dtype: torch.dtype, device: str, size: int = 2048) -> float:
-    """Return the operations a second of the best of some square products."""
+def peak(dtype: torch.dtype, device: str) -> float:
+    """Return the operations a second of the best of some square products.
+
+    On a GPU large ones, which fill it, and of float32 in TF32, as in both contenders' recurrence.
+    """
+    size = 2048 if device == "cpu" else 8192
+    torch.set_float32_matmul_precision("highest" if device == "cpu" else "high")
     a = torch.randn(size, size, device=device).to(dtype)
     best = float("inf")
     for _ in range(6):
@@ -305,11 +308,6 @@ def main() -> None:
             seen, batches = ours(material, precision, options.steps, device)
             _add(found, precision, seen)
         _add(found, "plain", plain(material, batches, device))
-    for precision, tolerance in TOLERANCE.items():
-        np.testing.assert_allclose(
-            found[precision].losses, found["plain"].losses, rtol=tolerance, err_msg=precision
-        )
-
     work = products(material, batches)
     steps = EPOCH / len(batches[0])
     print(
@@ -334,12 +332,23 @@ def main() -> None:
         used = [memory_of(score_and_loss(b, c, way, device), device) for way in ("ours", "plain")]
         cells = [f"{megabytes:.0f}" if megabytes is not None else "?" for megabytes in used]
         print(f"{f'{b} x {c}':<20}{cells[1]:>12}{cells[0]:>12}")
+    apart = {
+        name: _apart(found[name].losses, found["plain"].losses, options.steps) for name in TOLERANCE
+    }
     print(
         f"\nan epoch of {EPOCH:,} captions from the median of {len(found['plain'].clock)} steps of "
-        f"128; N = 1024; losses agree within {TOLERANCE['float32']:.1%} and "
-        f"{TOLERANCE['bfloat16']:.0%}; torch {torch.__version__}, {options.threads} threads, "
-        f"{device if device != 'cpu' else platform.machine()}"
+        f"128; N = 1024; losses of the first {AGREED} steps of a round differ by "
+        f"{apart['float32']:.2%} and {apart['bfloat16']:.2%} at most; torch {torch.__version__}, "
+        f"{options.threads} threads, {device if device != 'cpu' else platform.machine()}"
     )
+    for name, tolerance in TOLERANCE.items():
+        assert apart[name] <= tolerance, f"{name} does not learn what plain PyTorch learns"
+
+
+def _apart(ours: list[float], theirs: list[float], steps: int) -> float:
+    """Return by what share two contenders' losses differ at most where they are to agree."""
+    each = np.reshape(ours, (-1, steps)) / np.reshape(theirs, (-1, steps)) - 1
+    return float(np.abs(each[:, :AGREED]).max())
 
 
 def _add(found: dict[str, Steps], name: str, seen: Steps) -> None:
