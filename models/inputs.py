@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.model import OrderEmbedding
+from models.datasets import Dataset, DatasetError
+from models.model import OrderEmbedding, Points
 from models.pictures import standardised
 from models.pixels import PixelCache
 
@@ -109,3 +110,47 @@ class PixelInput:
         with torch.autocast(model.device.type, torch.bfloat16, enabled=self.bfloat16):
             features = model.images.features(pixels[:, None])
         return model.feature_points(features.float())
+
+
+def available(dataset: Dataset, images: ImageInput) -> Dataset:
+    """Leave out images that have no caption, or that `images` does not have."""
+    known = set(images.image_ids.tolist())
+    kept = tuple(image for image in dataset.images if image.captions and image.id in known)
+    if not kept:
+        raise DatasetError(f"no image of the dataset '{dataset.name}' has both captions and pixels")
+    return replace(dataset, images=kept)
+
+
+def rows_of(dataset: Dataset, images: ImageInput) -> Rows:
+    """Return where a dataset's images are in `images`: (n,).
+
+    Raises:
+        DatasetError: `images` lacks one of them.
+    """
+    row = {image_id: at for at, image_id in enumerate(images.image_ids.tolist())}
+    missing = next((image for image in dataset.images if image.id not in row), None)
+    if missing is not None:
+        raise DatasetError(
+            f"image {missing.id} ({missing.file_name}) has no features: run 'hasse features' again"
+        )
+    return np.array([row[image.id] for image in dataset.images])
+
+
+def encode_dataset(
+    model: OrderEmbedding, dataset: Dataset, images: ImageInput, batch_size: int = 256
+) -> tuple[Points, Points]:
+    """Return the points of a dataset's images and captions: (I, N), (C, N).
+
+    Raises:
+        DatasetError: `images` lacks one of the dataset's images.
+    """
+    rows = rows_of(dataset, images)
+    with torch.inference_mode():
+        blocks = [
+            images.points(
+                model, images.read(rows[start : start + batch_size]).to(model.device)
+            ).cpu()
+            for start in range(0, len(rows), batch_size)
+        ]
+    texts = [caption.text for caption in dataset.captions]
+    return torch.cat(blocks).numpy(), model.encode_captions(texts)

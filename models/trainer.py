@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from models.datasets import Dataset, DatasetError
 from models.distributed import ALONE, World
 from models.evaluation import Evaluation, evaluate
 from models.graphed import WORDS_MULTIPLE, Graphed
-from models.inputs import ImageInput
+from models.inputs import ImageInput, available, encode_dataset, rows_of
 from models.loss import contrastive_loss, ranking_loss
 from models.model import ModelConfig, OrderEmbedding, Points
 from models.pictures import Preprocessing
@@ -128,35 +128,6 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-def encode_dataset(
-    model: OrderEmbedding, dataset: Dataset, images: ImageInput, batch_size: int = 256
-) -> tuple[Points, Points]:
-    """Return the points of a dataset's images and captions: (I, N), (C, N).
-
-    Raises:
-        DatasetError: `images` lacks one of the dataset's images.
-    """
-    rows = _rows_of(dataset, images)
-    with torch.inference_mode():
-        blocks = [
-            images.points(
-                model, images.read(rows[start : start + batch_size]).to(model.device)
-            ).cpu()
-            for start in range(0, len(rows), batch_size)
-        ]
-    texts = [caption.text for caption in dataset.captions]
-    return torch.cat(blocks).numpy(), model.encode_captions(texts)
-
-
-def available(dataset: Dataset, images: ImageInput) -> Dataset:
-    """Leave out images that have no caption, or that `images` does not have."""
-    known = set(images.image_ids.tolist())
-    kept = tuple(image for image in dataset.images if image.captions and image.id in known)
-    if not kept:
-        raise DatasetError(f"no image of the dataset '{dataset.name}' has both captions and pixels")
-    return replace(dataset, images=kept)
-
-
 def train(
     config: TrainingConfig,
     name: str,
@@ -228,7 +199,7 @@ class _Run:
             raise DatasetError("training needs at least two captioned images")
         self.config, self.name, self.folder, self.world = config, name, folder, world
         self.dataset, self.images = dataset, images
-        self.rows = _rows_of(dataset, images)
+        self.rows = rows_of(dataset, images)
         self.truth = known_truth(dataset)
         texts = [caption.text for caption in dataset.captions]
         vocabulary = Vocabulary.build(texts, config.min_word_count)
@@ -492,16 +463,6 @@ class _Run:
             else:
                 total = total + ranking_loss(penalty, owners, true, config.margin)
         return total
-
-
-def _rows_of(dataset: Dataset, images: ImageInput) -> Rows:
-    row = {image_id: at for at, image_id in enumerate(images.image_ids.tolist())}
-    missing = next((image for image in dataset.images if image.id not in row), None)
-    if missing is not None:
-        raise DatasetError(
-            f"image {missing.id} ({missing.file_name}) has no features: run 'hasse features' again"
-        )
-    return np.array([row[image.id] for image in dataset.images])
 
 
 def _quality(measured: Evaluation) -> float:

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from models import checkpoint, trainer
 from models.caption_encoder import Members
-from models.datasets import Caption, Dataset, DatasetError, Image
+from models.datasets import Caption, Dataset, Image
 from models.distributed import ALONE
 from models.inputs import FeatureInput, ImageInput, PixelInput
 from models.model import ModelConfig
@@ -25,7 +25,6 @@ from models.trainer import (
     TrainingConfig,
     TrainingError,
     TrainingStopped,
-    available,
     train,
 )
 from models.training_state import FILE_NAME
@@ -318,16 +317,6 @@ def test_features_that_are_not_numbers_stop_the_training(tmp_path: Path) -> None
     spoiled.features[3] = np.nan
     with pytest.raises(TrainingError, match="the loss is nan in epoch 1"):
         run(tmp_path, data=(dataset, spoiled))
-
-
-def test_images_without_captions_or_features_are_left_out() -> None:
-    dataset = collection(4)
-    bare = replace(dataset.images[0], captions=())
-    dataset = replace(dataset, images=(bare, *dataset.images[1:]))
-    known = FeatureInput(np.array([0, 1, 3]), np.zeros((3, 4), dtype=np.float32))
-    assert [image.id for image in available(dataset, known).images] == [1, 3]
-    with pytest.raises(DatasetError, match="no image"):
-        available(dataset, FeatureInput(np.array([9]), np.zeros((1, 4), dtype=np.float32)))
 
 
 @pytest.mark.parametrize(("count", "batches"), [(8, 2), (9, 2), (10, 3)])

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.datasets import Caption, Dataset, DatasetError, Image
+from models.inputs import FeatureInput, available, rows_of
+
+
+def collection(*captioned: bool) -> Dataset:
+    images = []
+    for row, has_caption in enumerate(captioned):
+        captions = (Caption(row, row, "words"),) if has_caption else ()
+        images.append(Image(row, f"{row}.png", Path(f"{row}.png"), captions=captions))
+    return Dataset("drawn", tuple(images))
+
+
+def features(*image_ids: int) -> FeatureInput:
+    return FeatureInput(np.array(image_ids), np.zeros((len(image_ids), 4), dtype=np.float32))
+
+
+def test_images_without_captions_or_features_are_left_out() -> None:
+    dataset = collection(False, True, True, True)
+    assert [image.id for image in available(dataset, features(0, 1, 3)).images] == [1, 3]
+    with pytest.raises(DatasetError, match="no image"):
+        available(dataset, features(9))
+
+
+def test_images_are_found_in_any_order_and_one_that_is_not_there_is_named() -> None:
+    dataset = collection(True, True, True)
+    assert rows_of(dataset, features(2, 7, 0, 1)).tolist() == [2, 3, 0]
+    with pytest.raises(DatasetError, match=r"image 1 \(1\.png\) has no features"):
+        rows_of(dataset, features(2, 0))
