@@ -183,7 +183,8 @@ def ours(
             stop=stop,
         )
     found.clock, found.processor = np.diff(began, axis=0).T.tolist()
-    return found, images.seen
+    # One batch more was read than learned from: the next is prepared while a step is under way.
+    return found, images.seen[: len(found.losses)]
 
 
 def plain(material: Material, batches: list[Rows], device: str) -> Steps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,20 @@ from models.datasets import Dataset
 from models.vocabulary import END, PADDING, UNKNOWN
 
 Rows = NDArray[np.int64]
+
+
+class Batch(NamedTuple):
+    """What one step learns from.
+
+    Attributes:
+        step: of the epoch, from 0.
+        captions: how many, those of all processes.
+        inputs: the tensors that the step takes, on the CPU.
+    """
+
+    step: int
+    captions: int
+    inputs: tuple[Tensor, ...]
 
 
 class Batches:

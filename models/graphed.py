@@ -39,18 +39,19 @@ class Graphed:
         self._captured: dict[tuple[torch.Size, ...], _Captured | None] = {}
 
     def __call__(self, *inputs: Tensor) -> Tensor:
-        """Do the step on inputs of any shapes; its result is there until the next call."""
-        # Memory that the GPU can read by itself: the processor need not wait for the copies.
-        pinned = [value.pin_memory() for value in inputs]
+        """Do the step on inputs of any shapes; its result is there until the next call.
+
+        The GPU may still be at work on it. Inputs in pinned memory are not waited for either.
+        """
         with torch.cuda.device(self._device):
             around = torch.cuda.current_stream()
             self._stream.wait_stream(around)
             with torch.cuda.stream(self._stream):
-                result = self._run(pinned)
+                result = self._run(inputs)
             around.wait_stream(self._stream)
         return result
 
-    def _run(self, inputs: list[Tensor]) -> Tensor:
+    def _run(self, inputs: tuple[Tensor, ...]) -> Tensor:
         shapes = tuple(value.shape for value in inputs)
         if shapes not in self._captured:
             self._captured[shapes] = None
@@ -62,7 +63,7 @@ class Graphed:
         captured.graph.replay()
         return captured.result
 
-    def _capture(self, inputs: list[Tensor]) -> _Captured:
+    def _capture(self, inputs: tuple[Tensor, ...]) -> _Captured:
         places = tuple(torch.empty_like(value, device=self._device) for value in inputs)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from models import checkpoint
-from models.batches import Batches, Rows
+from models.batches import Batch, Batches, Rows
 from models.calibration import Calibrations, calibrations
 from models.datasets import Dataset, DatasetError
 from models.distributed import ALONE, World
@@ -231,19 +231,19 @@ class _Run:
         self.model.to(memory_format=torch.channels_last).to(world.device)
         self.product = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         self.weights = [w for w in self.model.parameters() if w.requires_grad]
-        on_gpu = torch.device(world.device).type == "cuda"
+        self.on_gpu = torch.device(world.device).type == "cuda"
         # On a GPU nothing of a step may wait for the processor, nor be a number that it knows.
         rate = config.learning_rate
         self.optimizer = torch.optim.AdamW(
             self.weights,
-            torch.tensor(rate, device=world.device) if on_gpu else rate,
+            torch.tensor(rate, device=world.device) if self.on_gpu else rate,
             weight_decay=config.weight_decay,
-            fused=on_gpu or None,
-            capturable=on_gpu,
+            fused=self.on_gpu or None,
+            capturable=self.on_gpu,
         )
         self.graphed = (
             Graphed(self._learn, world.device)
-            if on_gpu and world.size == 1 and not images.learns_backbone
+            if self.on_gpu and world.size == 1 and not images.learns_backbone
             else None
         )
         self.notes: dict[str, Any] = {
@@ -301,7 +301,9 @@ class _Run:
         kept = time.monotonic()
         self.model.train()
         self.model.captions.product = self.product
-        for step, *batch in self.batches.of_epoch(epoch, self.notes["step"]):
+        prepared = self._prepared(epoch, self.notes["step"])
+        batch = next(prepared, None)
+        while batch is not None:
             if self.world.any(stop is not None and stop()):
                 self.keep()
                 self.world.wait()  # who calls again is to find the state, in every process
@@ -309,13 +311,18 @@ class _Run:
                     f"stopped in epoch {epoch + 1} of {self.config.epochs}; the same command "
                     f"goes on from there"
                 )
-            self.notes["loss"] += self._step(epoch, step, *batch)
-            self.notes["step"] = step + 1
+            loss = self._step(epoch, batch)
+            # A GPU is at work on the step: meanwhile the processor prepares the one after it.
+            following = next(prepared, None)
+            self.notes["loss"] += self._told(epoch, batch, float(loss))
+            self.notes["step"] = batch.step + 1
             if report is not None:
-                report(Progress(epoch, step + 1, self.steps, self.notes["loss"] / (step + 1)))
+                done = batch.step + 1
+                report(Progress(epoch, done, self.steps, self.notes["loss"] / done))
             if time.monotonic() - kept > SECONDS_BETWEEN_STATES:
                 self.keep()
                 kept = time.monotonic()
+            batch = following
 
     def validate(self, held_out: tuple[Dataset, ImageInput], report: Report | None) -> None:
         """Measure the model, keep it if it is the best so far, and close the epoch."""
@@ -368,31 +375,40 @@ class _Run:
         )
         self.model.renumber(torch.argsort(heaviest))
 
-    def _step(self, epoch: int, step: int, rows: Rows, captions: Rows, owners: Rows) -> float:
-        config = self.config
+    def _prepared(self, epoch: int, first: int) -> Iterator[Batch]:
+        """Yield what the steps of an epoch learn from, from step `first` on."""
+        for step, rows, captions, owners in self.batches.of_epoch(epoch, first):
+            inputs = self._inputs(rows, captions, owners, self.batches.draw(epoch, step))
+            if self.on_gpu:  # which copies what is pinned by itself, while the processor goes on
+                inputs = tuple(value.pin_memory() for value in inputs)
+            yield Batch(step, len(captions), inputs)
+
+    def _step(self, epoch: int, batch: Batch) -> Tensor:
+        """Take a step and return the loss before it, (), which a GPU may still be at work on."""
         rate = learning_rate(
-            config.learning_rate,
-            config.schedule,
-            epoch * self.steps + step,
-            config.epochs * self.steps,
-            config.warm_up,
+            self.config.learning_rate,
+            self.config.schedule,
+            epoch * self.steps + batch.step,
+            self.config.epochs * self.steps,
+            self.config.warm_up,
         )
         for group in self.optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = rate
-        inputs = self._inputs(rows, captions, owners, self.batches.draw(epoch, step))
         if self.graphed is not None:
-            loss = float(self.graphed(*inputs))
-        else:
-            loss = float(self._learn(*(value.to(self.world.device) for value in inputs)))
+            return self.graphed(*batch.inputs)
+        return self._learn(*(v.to(self.world.device, non_blocking=True) for v in batch.inputs))
+
+    def _told(self, epoch: int, batch: Batch, loss: float) -> float:
+        """Return what to report of a batch's loss: the mean over captions and members."""
         if not math.isfinite(loss):
             raise TrainingError(
-                f"the loss is {loss} in epoch {epoch + 1}, step {step + 1}: look for "
+                f"the loss is {loss} in epoch {epoch + 1}, step {batch.step + 1}: look for "
                 f"features that are not numbers, or lower --learning-rate"
             )
-        return loss / (len(captions) * config.model.members)
+        return loss / (batch.captions * self.config.model.members)
 
     def _inputs(
         self, rows: Rows, captions: Rows, owners: Rows, draw: np.random.Generator

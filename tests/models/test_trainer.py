@@ -101,6 +101,14 @@ def run(
     return train(config, "colours", folder, data, data, stop=stop, report=report)
 
 
+def a_run(config: TrainingConfig, folder: Path) -> trainer._Run:
+    """Return a training that has not begun, on the features of the collection."""
+    data = (collection(), features(collection()))
+    return trainer._Run(
+        config, "colours", folder, data, backbone_weights=None, start=None, world=ALONE
+    )
+
+
 def stop_after(steps: int) -> Callable[[], bool]:
     asked = iter(range(steps))
     return lambda: next(asked, None) is None
@@ -137,15 +145,7 @@ def test_the_contrastive_loss_is_learned_from_too(tmp_path: Path) -> None:
 def test_members_learn_as_each_would_alone(tmp_path: Path) -> None:
     two = replace(CONFIG, model=replace(CONFIG.model, members=2), epochs=1)
     alone = replace(CONFIG, model=replace(CONFIG.model, dimension=6), epochs=1)
-    data = (collection(), features(collection()))
-    rows, captions, owners = np.arange(4), np.arange(0, 8, 2), np.arange(4)
-
-    def a_run(config: TrainingConfig) -> trainer._Run:
-        return trainer._Run(
-            config, "x", tmp_path, data, backbone_weights=None, start=None, world=ALONE
-        )
-
-    together, first = a_run(two), a_run(alone)
+    together, first = a_run(two, tmp_path), a_run(alone, tmp_path)
     assert isinstance(together.model.captions, Members)
     first.model.captions.load_state_dict(together.model.captions.encoders[0].state_dict())
     for theirs, mine in zip(
@@ -156,7 +156,7 @@ def test_members_learn_as_each_would_alone(tmp_path: Path) -> None:
         mine.data.copy_(theirs.data[:6])
     for one in (together, first):
         one.model.train()
-        one._step(0, 0, rows, captions, owners)
+        one._step(0, next(one._prepared(0, 0)))
     # Adam's first step is of the size of the learning rate, 0.01, wherever there is a gradient.
     torch.testing.assert_close(
         together.model.images.projection.weight[:6],
@@ -311,12 +311,41 @@ def test_a_training_may_start_from_a_model_of_its_shape_and_words(tmp_path: Path
         train(other, "other", tmp_path / "other", data, data, start=first)
 
 
-def test_features_that_are_not_numbers_stop_the_training(tmp_path: Path) -> None:
+def test_features_that_are_not_numbers_stop_the_training_at_their_own_step(tmp_path: Path) -> None:
     dataset = collection()
     spoiled = features(dataset)
     spoiled.features[3] = np.nan
-    with pytest.raises(TrainingError, match="the loss is nan in epoch 1"):
+    batches = a_run(CONFIG, tmp_path).batches.of_epoch(0, 0)
+    (step,) = [step for step, rows, _, _ in batches if 3 in rows]
+    with pytest.raises(TrainingError, match=f"the loss is nan in epoch 1, step {step + 1}:"):
         run(tmp_path, data=(dataset, spoiled))
+
+
+def test_the_next_batch_is_read_before_a_step_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    class Pending:
+        def __float__(self) -> float:
+            happened.append("wait")
+            return 1.0
+
+    def learn(*_: object) -> Pending:
+        happened.append("learn")
+        return Pending()
+
+    class Watched(FeatureInput):
+        def read(self, rows, augment=None):  # type: ignore[no-untyped-def]
+            if augment is not None:
+                happened.append("read")
+            return super().read(rows, augment)
+
+    monkeypatch.setattr(trainer._Run, "_learn", learn)
+    images = features(collection())
+    watched = Watched(images.image_ids, images.features)
+    run(tmp_path, replace(CONFIG, epochs=1), (collection(), watched))
+    assert happened == ["read", *["learn", "read", "wait"] * 2, "learn", "wait"]
 
 
 @pytest.mark.parametrize(("count", "batches"), [(8, 2), (9, 2), (10, 3)])
