@@ -21,6 +21,7 @@ jit = cast(Callable[[Callable[..., Any]], Any], triton.jit)
 
 TILE = 16  # points of either set that one program compares with each other
 STEP = 8  # coordinates, or points, between two tests for the end
+PROGRAMS = 512  # that share out the coordinates of few points, to keep a GPU busy
 ROWS, WIDTH = 8, 128  # points and coordinates of a gradient that one program sums up
 
 
@@ -30,24 +31,28 @@ class FusedViolation(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
+        if not x.numel() or not y.numel():
+            return x.new_zeros(len(x), len(y))
+        tiles = triton.cdiv(len(x), TILE) * triton.cdiv(len(y), TILE)
+        # Coordinates that one program adds up: all, unless there are few points to compare.
+        share = triton.cdiv(x.shape[1], max(1, PROGRAMS // tiles) * STEP) * STEP
         # With coordinates apart, a program reads beside its neighbours and adds up alone.
-        x_columns, y_columns = _apart(x), _apart(y)
-        rows, columns = x_columns.shape[1], y_columns.shape[1]
-        out = x.new_zeros(rows, columns)
-        if out.numel():
-            _pairwise[(rows // TILE * (columns // TILE),)](
-                x_columns,
-                y_columns,
-                out,
-                rows,
-                columns,
-                len(x_columns),
-                tile=TILE,
-                step=STEP,
-                num_warps=1,
-                enable_fp_fusion=True,
-            )
-        return out[: len(x), : len(y)]
+        x_columns, y_columns = _apart(x, share), _apart(y, share)
+        (dimension, rows), columns = x_columns.shape, y_columns.shape[1]
+        out = x.new_empty(dimension // share, rows, columns)
+        _pairwise[(tiles, len(out))](
+            x_columns,
+            y_columns,
+            out,
+            rows,
+            columns,
+            share,
+            tile=TILE,
+            step=STEP,
+            num_warps=1,
+            enable_fp_fusion=True,
+        )
+        return out.sum(0)[: len(x), : len(y)]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,15 +64,16 @@ class FusedViolation(torch.autograd.Function):
 
 @jit
 def _pairwise(  # type: ignore[no-untyped-def]
-    x, y, out, rows, columns, dimension, tile: tl.constexpr, step: tl.constexpr
+    x, y, out, rows, columns, share, tile: tl.constexpr, step: tl.constexpr
 ):
-    program = tl.program_id(0)
+    program, part = tl.program_id(0), tl.program_id(1)
     across = columns // tile
     row = program // across * tile + tl.arange(0, tile)
     column = program % across * tile + tl.arange(0, tile)
-    x_at, y_at = x + row, y + column
+    first = part.to(tl.int64) * share
+    x_at, y_at = x + first * rows + row, y + first * columns + column
     total = tl.zeros((tile, tile), x.dtype.element_ty)
-    for _ in range(0, dimension, step):
+    for _ in range(0, share, step):
         for _ in tl.static_range(step):
             gap = tl.load(y_at)[None, :] - tl.load(x_at)[:, None]
             # What is not a number stays so: training looks for it in the loss.
@@ -75,6 +81,7 @@ def _pairwise(  # type: ignore[no-untyped-def]
             total += gap * gap
             x_at += rows
             y_at += columns
+    out += part.to(tl.int64) * rows * columns
     tl.store(out + row.to(tl.int64)[:, None] * columns + column[None, :], total)
 
 
@@ -141,7 +148,7 @@ def _summed(own: Tensor, others: Tensor, grad: Tensor, side: int) -> Tensor:
     return out
 
 
-def _apart(points: Tensor) -> Tensor:
-    """Lay coordinates apart, with zeros up to what the kernel reads: (B, N) -> (N, B) at least."""
+def _apart(points: Tensor, share: int) -> Tensor:
+    """Lay coordinates apart, (B, N) -> (N, B), with zeros up to whole shares and tiles."""
     count, dimension = points.shape
-    return pad(points, (0, -dimension % STEP, 0, -count % TILE)).T.contiguous()
+    return pad(points, (0, -dimension % share, 0, -count % TILE)).T.contiguous()

@@ -8,13 +8,15 @@ from tests import oracle
 from tests.compilation import Signature, compiled
 
 pytest.importorskip("triton")
+from models import fused_order
 from models.fused_order import ROWS, STEP, TILE, WIDTH, FusedViolation
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SIZES = [(1, 1, 1), (5, 3, 4), (2, 33, 17), (TILE, 2 * TILE, STEP), (19, 20, 150), (0, 3, 4)]
+SIZES = [(1, 1, 1), (5, 3, 4), (2, 33, 17), (TILE, 2 * TILE, STEP), (19, 20, 150)]
+EMPTY = [(0, 3, 4), (2, 3, 0)]
 
 
-@pytest.mark.parametrize(("b", "c", "n"), SIZES)
+@pytest.mark.parametrize(("b", "c", "n"), [*SIZES, *EMPTY])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.double])
 def test_values_and_gradients_are_those_of_the_blocks(
     b: int, c: int, n: int, dtype: torch.dtype
@@ -36,6 +38,17 @@ def test_values_and_gradients_are_those_of_the_blocks(
     )
 
 
+@pytest.mark.parametrize("programs", [1, 9])
+def test_coordinates_may_be_shared_out_in_any_way(
+    monkeypatch: pytest.MonkeyPatch, programs: int
+) -> None:
+    monkeypatch.setattr(fused_order, "PROGRAMS", programs)
+    draw = torch.Generator().manual_seed(0)
+    x, y = (torch.rand(rows, 150, generator=draw) for rows in (19, 20))
+    found = FusedViolation.apply(x.to(DEVICE), y.to(DEVICE))
+    torch.testing.assert_close(found.cpu(), pairwise_violation(x, y))
+
+
 def test_a_gradient_of_any_strides_is_read() -> None:
     x = torch.rand(3, 5, dtype=torch.double, device=DEVICE, requires_grad=True)
     y = torch.rand(4, 5, dtype=torch.double, device=DEVICE, requires_grad=True)
@@ -50,7 +63,7 @@ def test_what_is_not_a_number_stays_so() -> None:
 
 def test_the_kernels_compile_for_a_gpu() -> None:
     points: Signature = {"x": "*fp32", "y": "*fp32", "out": "*fp32"}
-    sizes = dict.fromkeys(("rows", "columns", "dimension"), "i32")
+    sizes = dict.fromkeys(("rows", "columns", "share"), "i32")
     summed = dict.fromkeys(("own", "others", "grad", "out"), "*fp32")
     strides = dict.fromkeys(
         ("own_count", "other_count", "dimension", "own_stride", "other_stride"), "i32"
