@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 from models import checkpoint, trainer
-from models.caption_encoder import Members
+from models.caption_encoder import Members, Reading
 from models.datasets import Caption, Dataset, Image
-from models.distributed import ALONE
+from models.distributed import ALONE, World
 from models.inputs import FeatureInput, ImageInput, PixelInput
 from models.model import ModelConfig
 from models.order import pairwise_violation
@@ -205,6 +205,45 @@ def test_a_training_stopped_anywhere_ends_with_the_same_weights(
         run(tmp_path / "stopped", config, data, stop=stop_after(steps))
     run(tmp_path / "stopped", config, data)
     assert weights(tmp_path / "straight") == weights(tmp_path / "stopped")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="compares a GPU with a CPU")
+@pytest.mark.parametrize("reading", ["last", "join"])
+def test_a_gpu_learns_what_a_cpu_learns_also_when_it_is_stopped(
+    tmp_path: Path, reading: Reading
+) -> None:
+    data = (scenes(), features(scenes()))
+    config = replace(
+        CONFIG,
+        model=replace(CONFIG.model, reading=reading),
+        captions_per_image=2,
+        entailment=1.0,
+        epochs=6,
+        learning_rate=1e-3,
+        schedule="cosine",
+    )
+
+    def losses(device: str, steps: int) -> list[float]:
+        found: list[float] = []
+
+        def go_on(stop: Callable[[], bool] | None) -> None:
+            train(
+                config,
+                "scenes",
+                tmp_path / device,
+                data,
+                data,
+                world=World(device),
+                report=lambda progress: found.append(progress.loss),
+                stop=stop,
+            )
+
+        with pytest.raises(TrainingStopped):
+            go_on(stop_after(steps))
+        go_on(None)
+        return found
+
+    np.testing.assert_allclose(losses("cuda", 10), losses("cpu", 7), rtol=0.05)
 
 
 def test_captions_of_known_meaning_learn_which_follows_from_which(tmp_path: Path) -> None:
