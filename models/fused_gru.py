@@ -25,8 +25,8 @@ WIDTH = 256  # coordinates of a state that one program works on
 
 
 @contextmanager
-def _tensor_cores() -> Iterator[None]:
-    """Let products of float32 round their factors to TF32, as cuDNN's recurrence does too."""
+def tensor_cores() -> Iterator[None]:
+    """Let products of float32, of all threads, round their factors to TF32, as cuDNN does too."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
@@ -43,7 +43,6 @@ class FusedGRU(torch.autograd.Function):
     """
 
     @staticmethod
-    @_tensor_cores()
     def forward(
         ctx: Any,
         words: Tensor,
@@ -87,7 +86,7 @@ class FusedGRU(torch.autograd.Function):
         return states[1:]
 
     @staticmethod
-    @_tensor_cores()
+    @tensor_cores()
     def backward(
         ctx: Any, *grads: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, None, None]:

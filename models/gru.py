@@ -17,6 +17,7 @@ the state itself stays float32. On a GPU the steps are those of `models.fused_gr
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -91,11 +92,14 @@ class GRU(nn.Module):
         self, vectors: Tensor, lengths: Tensor, product: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Return all states, (T, B, states), and (T, B): which are not past the end."""
-        from models.fused_gru import FusedGRU  # of Triton, which machines without a GPU may lack
+        # Of Triton, which machines without a GPU may lack.
+        from models.fused_gru import FusedGRU, tensor_cores
 
+        # Only learning may round: a service reads captions in threads, and the setting is theirs.
+        rounded = tensor_cores() if torch.is_grad_enabled() else nullcontext()
         steps = torch.arange(vectors.shape[1], device=vectors.device)[:, None]
         alive = steps < lengths.to(vectors.device)
-        with torch.cuda.device(vectors.device):
+        with torch.cuda.device(vectors.device), rounded:
             states: Tensor = FusedGRU.apply(
                 vectors.transpose(0, 1),
                 self.input_weight,

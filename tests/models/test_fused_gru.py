@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -64,6 +66,28 @@ def test_words_past_the_end_are_not_read(drawn: tuple[GRU, Tensor]) -> None:
     for row, length in zip(vectors, LENGTHS.tolist(), strict=True):
         row[length:] = torch.nan
     assert fused(gru.to(DEVICE), vectors.to(DEVICE), torch.float32).isfinite().all()
+
+
+def test_only_learning_rounds_factors(
+    drawn: tuple[GRU, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    multiply = torch.mm
+
+    def watched(a: Tensor, b: Tensor, *, out: Tensor) -> Tensor:
+        seen.append(torch.get_float32_matmul_precision())
+        return multiply(a, b, out=out)
+
+    monkeypatch.setattr(torch, "mm", watched)
+    if DEVICE == "cpu":
+        monkeypatch.setattr(torch.cuda, "device", nullcontext)
+    gru, vectors = drawn[0].to(DEVICE), drawn[1].to(DEVICE)
+    states, _ = gru._read_fused(vectors, LENGTHS, torch.float32)
+    states.sum().backward()  # type: ignore[no-untyped-call]
+    assert set(seen) == {"high"}
+    with torch.no_grad():
+        gru._read_fused(vectors, LENGTHS, torch.float32)
+    assert set(seen) == {"high", "highest"}
 
 
 @pytest.mark.parametrize("product", ["*fp32", "*bf16"])
