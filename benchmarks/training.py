@@ -36,6 +36,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+from torch.nn.utils.rnn import pad_sequence
 
 from models.caption_encoder import CaptionEncoder
 from models.datasets import Caption, Dataset, Image
@@ -192,6 +193,8 @@ def plain(material: Material, batches: list[Rows], device: str) -> Steps:
     config = config_of("float32")
     texts = [caption.text for caption in material.dataset.captions]
     vocabulary = Vocabulary.build(texts, config.min_word_count)
+    # Once for all epochs, as ours does: a step has but to pad.
+    numbered = [torch.tensor(vocabulary.encode(text, config.model.max_words)) for text in texts]
     torch.manual_seed(config.seed)
     model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
     network = Plain(model).to(device)
@@ -201,7 +204,9 @@ def plain(material: Material, batches: list[Rows], device: str) -> Steps:
     for rows in batches:
         _wait(device)
         clock, processor = time.perf_counter(), time.process_time()
-        tokens, lengths = model.tokens([texts[row] for row in rows])
+        words = [numbered[row] for row in rows]
+        lengths = torch.tensor([len(row) for row in words])
+        tokens = pad_sequence(words, batch_first=True, padding_value=PADDING)
         features = torch.from_numpy(material.features[rows]).to(device)
         points = network(features, tokens.to(device), lengths.to(device))
         loss = plain_loss(plain_violation(*points), config.margin)
