@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
-from benchmarks.training import Plain, memory_of, plain_loss, plain_violation, score_and_loss
+from benchmarks.training import (
+    Plain,
+    make,
+    memory_of,
+    ours,
+    plain,
+    plain_loss,
+    plain_violation,
+    score_and_loss,
+)
 from models.loss import ranking_loss
 from tests.tiny import DIMENSION, tiny_model
 
 
 def test_both_encode_alike() -> None:
     model = tiny_model()
-    plain = Plain(model)
+    network = Plain(model)
     tokens, lengths = model.tokens(["a red dog runs", "the cat", "a child in the park"])
     features = torch.rand(3, 1024)
-    images, captions = plain(features, tokens, lengths)
+    images, captions = network(features, tokens, lengths)
     assert captions.shape == (3, DIMENSION)
     torch.testing.assert_close(captions, model.caption_points(tokens, lengths))
     torch.testing.assert_close(images, model.feature_points(features))
@@ -27,11 +37,18 @@ def test_both_have_one_loss() -> None:
     torch.testing.assert_close(plain_loss(penalty, 0.05), ours)
 
 
+def test_both_learn_from_the_same_batches() -> None:
+    material = make(200)
+    learned, batches = ours(material, "float32", steps=1, device="cpu")
+    assert len(batches) == len(learned.losses) == len(learned.clock) == 1
+    np.testing.assert_allclose(plain(material, batches, "cpu").losses, learned.losses, rtol=1e-3)
+
+
 def test_memory_is_that_of_the_work() -> None:
-    plain, ours = (
+    theirs, mine = (
         memory_of(score_and_loss(64, 64, way, "cpu"), "cpu") for way in ("plain", "ours")
     )
     # Where the system does not tell, nothing is claimed.
-    assert (plain is None) == (ours is None)
-    if plain is not None and ours is not None:
-        assert plain > 16 > ours
+    assert (theirs is None) == (mine is None)
+    if theirs is not None and mine is not None:
+        assert theirs > 16 > mine
