@@ -243,6 +243,7 @@ def test_a_gpu_learns_what_a_cpu_learns_also_when_it_is_stopped(
         go_on(None)
         return found
 
+    # What is rounded may change a sign, or which state is the largest, and with it a slope.
     np.testing.assert_allclose(losses("cuda", 10), losses("cpu", 7), rtol=0.05)
 
 
