@@ -1,4 +1,4 @@
-"""That the kernels compile for a GPU; what they compute is tested by tests/index/test_accelerator."""
+"""That the kernels compile for a GPU; tests/index/test_accelerator has what they compute."""
 
 from __future__ import annotations
 
