@@ -1,33 +1,21 @@
 """The catalog: the SQL database that says what an index holds and which generation is visible.
 
 One transaction makes a change visible, so a reader sees the old generation or the new one.
-SQLite (the default) writes ahead and syncs fully; the URL may name PostgreSQL instead. Every row
-carries a CRC-32 of its values, because SQLite itself does not notice a byte that flipped.
+SQLite (the default) writes ahead and syncs fully; the URL may name PostgreSQL instead.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sql
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Column,
-    Connection,
-    Engine,
-    ForeignKey,
-    Integer,
-    Table,
-    Text,
-)
+from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from index.errors import (
@@ -38,145 +26,32 @@ from index.errors import (
     MissingIndexError,
     NotAnIndexError,
 )
+from index.lookups import (
+    CAPTIONS_BY_ID,
+    CAPTIONS_BY_IMAGE,
+    IMAGES_BY_ID,
+    IMAGES_WITH_CAPTIONS,
+    Lookup,
+)
 from index.records import Deletion, FileRecord, SegmentRecord, State
+from index.schema import (
+    CAPTIONS,
+    DELETED,
+    FORMAT,
+    HASHED,
+    IMAGE_FACTS,
+    IMAGES,
+    META,
+    SCHEMA,
+    SEGMENTS,
+    row_checksum,
+)
 from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 
 CATALOG = "catalog.db"
 CATALOG_URL = "catalog.url"
-FORMAT = 4
-SCHEMA = sql.MetaData()
 
 LOOKUP = 10_000  # ids per SELECT: SQLite takes 32,766 parameters, PostgreSQL 65,535
-
-META = Table(
-    "meta",
-    SCHEMA,
-    Column("id", Integer, primary_key=True),
-    Column("format", Integer, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("dimension", Integer, nullable=False),
-    Column("score", Text, nullable=False),
-    Column("checkpoint", Text, nullable=False),
-    Column("checksum", BigInteger, nullable=False),
-)
-IMAGES = Table(
-    "images",
-    SCHEMA,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("file_name", Text, nullable=False),
-    Column("path", Text, nullable=False),
-    Column("width", Integer),
-    Column("height", Integer),
-    Column("split", Text, nullable=False),
-    Column("sha256", Text, nullable=False),
-    Column("added", BigInteger, nullable=False),
-    Column("checksum", BigInteger, nullable=False),
-    # With the id, so that a selection is read from the index alone.
-    sql.Index("ix_images_split", "split", "id"),
-    sql.Index("ix_images_added", "added", "id"),
-)
-_HASHED = IMAGES.c.sha256 != ""
-sql.Index("ix_images_sha256", IMAGES.c.sha256, sqlite_where=_HASHED, postgresql_where=_HASHED)
-CAPTIONS = Table(
-    "captions",
-    SCHEMA,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("image_id", BigInteger, ForeignKey("images.id"), nullable=False, index=True),
-    Column("text", Text, nullable=False),
-    Column("checksum", BigInteger, nullable=False),
-)
-SEGMENTS = Table(
-    "segments",
-    SCHEMA,
-    Column("name", Text, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("rows", BigInteger, nullable=False),
-    Column("dimension", Integer, nullable=False),
-    Column("dtype", Text, nullable=False),
-    Column("score", Text, nullable=False),
-    Column("files", Text, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("checksum", BigInteger, nullable=False),
-)
-# A row of a segment is dead when its id was deleted in a later generation than the segment's
-# own, so that an id that is removed and added again lives in its new segment.
-DELETED = Table(
-    "deleted",
-    SCHEMA,
-    Column("kind", Text, primary_key=True),
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("checksum", BigInteger, nullable=False),
-)
-
-# The columns of an image and of a caption that are facts about it, in the order of the rows.
-_IMAGE = tuple(IMAGES.columns)[:-1]
-_CAPTION = tuple(CAPTIONS.columns)[:-1]
-
-
-_NO_ROWS: sql.ColumnElement[str] = sql.literal_column("'[]'")
-
-
-def _rows_by(column: Column[Any], columns: Sequence[Column[Any]]) -> dict[str, sql.Select[Any]]:
-    """Return what gives the rows whose `column` is one of `:ids`, for each database.
-
-    Ids come and rows go as one text, a list and a list of lists in JSON: between two rows of
-    SQLite other threads of a busy service would go first, for milliseconds each time, and a
-    statement that is made once costs a quarter of one that is made for each list of ids.
-    """
-    ids = sql.bindparam("ids", type_=Text)
-    each = sql.func.json_each(ids).table_valued("value").c.value
-    one = sql.func.json_array_elements_text(sql.cast(ids, JSON)).column_valued("value")
-    rows = sql.func.json_agg(sql.func.json_build_array(*columns))
-    return {
-        "sqlite": sql.select(sql.func.json_group_array(sql.func.json_array(*columns))).where(
-            column.in_(sql.select(each))
-        ),
-        "postgresql": sql.select(sql.func.coalesce(sql.cast(rows, Text), _NO_ROWS)).where(
-            column.in_(sql.select(sql.cast(one, BigInteger)))
-        ),
-    }
-
-
-_IMAGES_BY_ID = _rows_by(IMAGES.c.id, _IMAGE)
-_CAPTIONS_BY_ID = _rows_by(CAPTIONS.c.id, _CAPTION)
-_CAPTIONS_BY_IMAGE = _rows_by(CAPTIONS.c.image_id, _CAPTION)
-# Both in one statement: two cost a search twice as much, and would be of two instants.
-_IMAGES_WITH_CAPTIONS: dict[str, sql.Select[Any]] = {
-    database: sql.select(
-        images.scalar_subquery().label("images"),
-        _CAPTIONS_BY_IMAGE[database].scalar_subquery().label("captions"),
-    )
-    for database, images in _IMAGES_BY_ID.items()
-}
-
-
-class _Lookup(NamedTuple):
-    """A statement about a list of ids, as the driver takes it.
-
-    It needs no transaction, and it runs when a search has just filled the processor's caches with
-    rows. What SQLAlchemy does for a statement takes longer then than SQLite, and is left out.
-    """
-
-    statement: str
-    places: int | None  # that the ids are given for; None where the parameter has a name
-
-    @classmethod
-    def compiled(cls, by_database: Mapping[str, sql.Select[Any]], dialect: sql.Dialect) -> Self:
-        """Return the one of some statements that is for a database; see `_rows_by`."""
-        found: Any = by_database[dialect.name].compile(dialect=dialect)
-        return cls(str(found), len(found.positiontup) if found.positional else None)
-
-    def parameters(self, ids: str) -> dict[str, str] | tuple[str, ...]:
-        """Return what the statement is executed with, for a list of ids in JSON."""
-        return {"ids": ids} if self.places is None else (ids,) * self.places
-
-
-def row_checksum(*values: object) -> int:
-    """Return the CRC-32 of a row's values in their order."""
-    return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
 
 
 class Catalog:
@@ -188,10 +63,10 @@ class Catalog:
         self._reader = _engine(self.url, "BEGIN")
         dialect = self._reader.dialect
         self._driver: Any = dialect.loaded_dbapi
-        self._images_by_id = _Lookup.compiled(_IMAGES_BY_ID, dialect)
-        self._images_with_captions = _Lookup.compiled(_IMAGES_WITH_CAPTIONS, dialect)
-        self._captions_by_id = _Lookup.compiled(_CAPTIONS_BY_ID, dialect)
-        self._captions_by_image = _Lookup.compiled(_CAPTIONS_BY_IMAGE, dialect)
+        self._images_by_id = Lookup.compiled(IMAGES_BY_ID, dialect)
+        self._images_with_captions = Lookup.compiled(IMAGES_WITH_CAPTIONS, dialect)
+        self._captions_by_id = Lookup.compiled(CAPTIONS_BY_ID, dialect)
+        self._captions_by_image = Lookup.compiled(CAPTIONS_BY_IMAGE, dialect)
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -319,14 +194,16 @@ class Catalog:
 
     def image_of(self, sha256: str) -> ImageRow | None:
         """Return the first image whose picture has these contents, if it was hashed."""
-        same = sql.select(*_IMAGE).where(IMAGES.c.sha256 == sha256, _HASHED)
+        same = sql.select(*IMAGE_FACTS).where(IMAGES.c.sha256 == sha256, HASHED)
         with self.reading() as connection:
             row = connection.execute(same.order_by(IMAGES.c.id)).first()
         return None if row is None else ImageRow(*row)
 
     def images_below(self, folder: str) -> list[ImageRow]:
         """Return the images whose pictures lie in a folder of the index."""
-        below = sql.select(*_IMAGE).where(IMAGES.c.path.startswith(f"{folder}/", autoescape=True))
+        below = sql.select(*IMAGE_FACTS).where(
+            IMAGES.c.path.startswith(f"{folder}/", autoescape=True)
+        )
         with self.reading() as connection:
             return [ImageRow(*row) for row in connection.execute(below)]
 
@@ -360,7 +237,7 @@ class Catalog:
                 "caption": _count(connection, CAPTIONS),
             }
 
-    def _look_up(self, lookup: _Lookup, ids: Iterable[int]) -> list[list[list[Any]]]:
+    def _look_up(self, lookup: Lookup, ids: Iterable[int]) -> list[list[list[Any]]]:
         """Return the lists of rows that a lookup gives of `ids`."""
         wanted = json.dumps(list({int(id_) for id_ in ids}))
         with self._answering(), closing(self._reader.raw_connection()) as connection:

@@ -12,19 +12,9 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
-from index.catalog import (
-    CAPTIONS,
-    DELETED,
-    FORMAT,
-    IMAGES,
-    LOOKUP,
-    META,
-    SCHEMA,
-    SEGMENTS,
-    Catalog,
-    row_checksum,
-)
+from index.catalog import LOOKUP, Catalog
 from index.records import SegmentRecord
+from index.schema import CAPTIONS, DELETED, FORMAT, IMAGES, META, SCHEMA, SEGMENTS, row_checksum
 from index.terms import CaptionRow, Ids, ImageRow, Kind, ModelIdentity
 
 _BULK = 20_000  # rows per INSERT: bounds the memory of adding a million

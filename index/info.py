@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from index.catalog import FORMAT
 from index.query import Query
+from index.schema import FORMAT
 from index.search import is_bounded
 from index.segment import MANIFEST, POINTS, Segment
 from index.snapshot import LiveSegment, Snapshot

@@ -15,8 +15,9 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
-from index.catalog import CAPTIONS, IMAGES, LOOKUP, Catalog
+from index.catalog import LOOKUP, Catalog
 from index.errors import BadQueryError
+from index.schema import CAPTIONS, IMAGES
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Ids, Kind
 

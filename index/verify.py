@@ -10,11 +10,12 @@ import numpy as np
 import sqlalchemy as sql
 
 from index import kept
-from index.catalog import CAPTIONS, CATALOG, IMAGES, Catalog, damaged_rows, open_catalog
+from index.catalog import CATALOG, Catalog, damaged_rows, open_catalog
 from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
 from index.leases import Lease
 from index.points import checked, checked_ids, first_duplicate
 from index.records import SegmentRecord, State
+from index.schema import CAPTIONS, IMAGES
 from index.segment import Segment, check_file
 from index.staging import SEGMENTS, refuse_unfinished
 from index.terms import KINDS, Ids, Kind

@@ -15,7 +15,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from index import build as index_build
-from index import catalog, durable
+from index import durable, schema
 from index.staging import STAGING
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, ModelIdentity
@@ -229,5 +229,5 @@ def _append_ids(path: Path, ids: Iterable[int]) -> None:
 
 def _paths(index: Index) -> set[str]:
     with index.catalog.reading() as connection:
-        rows = connection.execute(sql.select(catalog.IMAGES.c.path)).scalars()
+        rows = connection.execute(sql.select(schema.IMAGES.c.path)).scalars()
         return {os.path.normpath(index.folder / path) for path in rows}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.build import build
-from index.catalog import FORMAT
+from index.schema import FORMAT
 from index.terms import CaptionRow, ImageRow, ModelIdentity
 from models import checkpoint
 from models.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions

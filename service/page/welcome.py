@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sql
 
-from index.catalog import IMAGES
+from index.schema import IMAGES
 from models.vocabulary import words
 from service.page.scale import Scale, measure
 from service.page.view import Link, Query, Thumbnail, count, links, thumbnail

@@ -10,18 +10,17 @@ import pytest
 import sqlalchemy as sql
 
 from index import changes
-from index.catalog import (
-    _CAPTIONS_BY_ID,
-    _CAPTIONS_BY_IMAGE,
-    _IMAGES_BY_ID,
-    _IMAGES_WITH_CAPTIONS,
-    SCHEMA,
-    Catalog,
-    _Lookup,
-    damaged_rows,
-)
+from index.catalog import Catalog, damaged_rows
 from index.errors import DamagedIndexError
+from index.lookups import (
+    CAPTIONS_BY_ID,
+    CAPTIONS_BY_IMAGE,
+    IMAGES_BY_ID,
+    IMAGES_WITH_CAPTIONS,
+    Lookup,
+)
 from index.records import FileRecord, SegmentRecord
+from index.schema import SCHEMA
 from index.terms import CaptionRow, ImageRow
 from tests.index.samples import captions, images, model
 
@@ -70,8 +69,8 @@ def test_a_thousand_ids_are_one_query_and_a_hundred_thousand_rows_go_in_by_block
 @pytest.mark.parametrize("database", ["sqlite", "postgresql+psycopg"])
 def test_a_lookup_has_no_parameter_but_its_ids(database: str) -> None:
     dialect = sql.make_url(f"{database}://").get_dialect()()
-    for statements in (_IMAGES_BY_ID, _IMAGES_WITH_CAPTIONS, _CAPTIONS_BY_ID, _CAPTIONS_BY_IMAGE):
-        lookup = _Lookup.compiled(statements, dialect)
+    for statements in (IMAGES_BY_ID, IMAGES_WITH_CAPTIONS, CAPTIONS_BY_ID, CAPTIONS_BY_IMAGE):
+        lookup = Lookup.compiled(statements, dialect)
         given = lookup.parameters("[1, 2]")
         if isinstance(given, dict):
             assert set(re.findall(r"%\((\w+)\)s", lookup.statement)) == set(given)

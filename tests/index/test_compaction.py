@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from index import compaction
-from index.catalog import DELETED
 from index.compaction import everything, tiers
 from index.errors import ChecksumError, IndexLockedError
+from index.schema import DELETED
 from index.store import Index
 from index.terms import KINDS, MODES, Points
 from index.verify import verify

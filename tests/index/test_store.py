@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog import FORMAT
 from index.errors import (
     BadPointsError,
     BadRowsError,
@@ -23,6 +22,7 @@ from index.errors import (
     NotAnIndexError,
     ReadOnlyIndexError,
 )
+from index.schema import FORMAT
 from index.store import Index
 from index.terms import KINDS, MODES, CaptionRow
 from tests.index.samples import captions, embeddings, images, model, small_index, violations

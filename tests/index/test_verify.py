@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog import CAPTIONS, IMAGES, Catalog
+from index.catalog import Catalog
 from index.errors import HasseIndexError
+from index.schema import CAPTIONS, IMAGES
 from index.store import Index
 from index.verify import verify
 from tests.index.samples import embeddings, images, model, small_index

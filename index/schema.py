@@ -1,0 +1,86 @@
+"""The tables of the catalog.
+
+Every row carries a CRC-32 of its values, because SQLite itself does not notice a byte that flipped.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import sqlalchemy as sql
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
+
+FORMAT = 4
+SCHEMA = sql.MetaData()
+
+META = Table(
+    "meta",
+    SCHEMA,
+    Column("id", Integer, primary_key=True),
+    Column("format", Integer, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("dimension", Integer, nullable=False),
+    Column("score", Text, nullable=False),
+    Column("checkpoint", Text, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+IMAGES = Table(
+    "images",
+    SCHEMA,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("file_name", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("width", Integer),
+    Column("height", Integer),
+    Column("split", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("added", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+    # With the id, so that a selection is read from the index alone.
+    sql.Index("ix_images_split", "split", "id"),
+    sql.Index("ix_images_added", "added", "id"),
+)
+HASHED = IMAGES.c.sha256 != ""
+sql.Index("ix_images_sha256", IMAGES.c.sha256, sqlite_where=HASHED, postgresql_where=HASHED)
+CAPTIONS = Table(
+    "captions",
+    SCHEMA,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("image_id", BigInteger, ForeignKey("images.id"), nullable=False, index=True),
+    Column("text", Text, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+SEGMENTS = Table(
+    "segments",
+    SCHEMA,
+    Column("name", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("dimension", Integer, nullable=False),
+    Column("dtype", Text, nullable=False),
+    Column("score", Text, nullable=False),
+    Column("files", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+# A row of a segment is dead when its id was deleted in a later generation than the segment's
+# own, so that an id that is removed and added again lives in its new segment.
+DELETED = Table(
+    "deleted",
+    SCHEMA,
+    Column("kind", Text, primary_key=True),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+
+# The columns of an image and of a caption that are facts about it, in the order of the rows.
+IMAGE_FACTS = tuple(IMAGES.columns)[:-1]
+CAPTION_FACTS = tuple(CAPTIONS.columns)[:-1]
+
+
+def row_checksum(*values: object) -> int:
+    """Return the CRC-32 of a row's values in their order."""
+    return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
