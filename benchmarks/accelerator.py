@@ -28,9 +28,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.search import source
+from benchmarks.device import wait
+from benchmarks.search import oracle, source
 from benchmarks.search.growth import Growth
-from benchmarks.search.oracle import WrongAnswerError
 from index.accelerator import Accelerator
 from index.fused import smallest_of_tiles
 from index.query import Answer, Query
@@ -60,17 +60,12 @@ def milliseconds(work: Callable[[], object], device: str) -> float:
     found: list[float] = []
     work()
     while sum(found) < _SECONDS or len(found) < 3:
-        _wait(device)
+        wait(device)
         start = time.perf_counter()
         work()
-        _wait(device)
+        wait(device)
         found.append(time.perf_counter() - start)
     return 1000 * statistics.median(found)
-
-
-def _wait(device: str) -> None:
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize()
 
 
 def bandwidth(device: str) -> float:
@@ -90,17 +85,6 @@ def plain(points: Tensor, queries: Tensor, kind: Kind) -> Tensor:
             gap = asked - stored if kind == "image" else stored - asked
             found[at : at + _QUERIES, row : row + _ROWS] = gap.clamp(min=0).pow(2).sum(2)
     return found.topk(K, largest=False).indices
-
-
-def compare(here: Sequence[Answer], there: Sequence[Answer]) -> None:
-    """Require the same bits.
-
-    Raises:
-        WrongAnswerError: they are not.
-    """
-    for b, (one, other) in enumerate(zip(here, there, strict=True)):
-        if one.ids.tolist() != other.ids.tolist() or (one.violations != other.violations).any():
-            raise WrongAnswerError(f"query {b}: {one.ids} on the CPU, {other.ids} on the device")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -133,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return search(now, asked, Query(kind, K), workers, accelerator)
 
         here = search(now, queries[:CHECKED], Query(kind, K, "exact"), workers)
-        compare(here, answers(queries)[:CHECKED])
+        oracle.same("on the device", answers(queries)[:CHECKED], here)
 
         copied = bandwidth(device)
         one, many = (torch.from_numpy(part.copy()).to(device) for part in (queries[:1], queries))

@@ -38,6 +38,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
+from benchmarks.device import wait
 from models.caption_encoder import CaptionEncoder
 from models.datasets import Caption, Dataset, Image
 from models.distributed import World
@@ -164,7 +165,7 @@ def ours(
     began: list[tuple[float, float]] = []
 
     def stop() -> bool:
-        _wait(device)
+        wait(device)
         began.append((time.perf_counter(), time.process_time()))
         return len(began) > steps
 
@@ -202,7 +203,7 @@ def plain(material: Material, batches: list[Rows], device: str) -> Steps:
     optimizer = torch.optim.Adam(weights, config.learning_rate)
     found = Steps()
     for rows in batches:
-        _wait(device)
+        wait(device)
         clock, processor = time.perf_counter(), time.process_time()
         words = [numbered[row] for row in rows]
         lengths = torch.tensor([len(row) for row in words])
@@ -216,7 +217,7 @@ def plain(material: Material, batches: list[Rows], device: str) -> Steps:
             torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
         optimizer.step()
         found.losses.append(float(loss.detach()) / len(rows))
-        _wait(device)
+        wait(device)
         found.clock.append(time.perf_counter() - clock)
         found.processor.append(time.process_time() - processor)
     return found
@@ -243,10 +244,10 @@ def peak(dtype: torch.dtype, device: str) -> float:
     a = torch.randn(size, size, device=device).to(dtype)
     best = float("inf")
     for _ in range(6):
-        _wait(device)
+        wait(device)
         start = time.process_time() if device == "cpu" else time.perf_counter()
         a @ a
-        _wait(device)
+        wait(device)
         now = time.process_time() if device == "cpu" else time.perf_counter()
         best = min(best, now - start)
     return 2 * size**3 / best * (1 if device != "cpu" else torch.get_num_threads())
@@ -272,11 +273,6 @@ def memory_of(work: Callable[[], None], device: str) -> float | None:
 def _resident(key: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
-
-
-def _wait(device: str) -> None:
-    if device != "cpu":
-        torch.cuda.synchronize()
 
 
 def score_and_loss(b: int, c: int, way: str, device: str) -> Callable[[], None]:

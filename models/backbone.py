@@ -99,9 +99,8 @@ class Backbone(nn.Module):
             self.network = nn.Sequential(OrderedDict(features=self.network.features))
             self.grid = True
             return self
-        place = (
-            "pool" if hasattr(self.network, "pool") else "avgpool"
-        )  # MNASNet's name, and all others'
+        # MNASNet's name, and that of all others.
+        place = "pool" if hasattr(self.network, "pool") else "avgpool"
         pool = getattr(self.network, place, None)
         head = next(getattr(self.network, name) for name in _HEADS if hasattr(self.network, name))
         if (

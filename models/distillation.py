@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -283,14 +284,11 @@ class _Run:
     def measure(self, report: Callable[[DistillationProgress], None] | None) -> None:
         """Measure the student on pictures it does not learn from, and close the pass."""
         self.student.eval()
-        found, wanted = [], []
-        for start in range(0, len(self.held_out), self.config.batch_size):
-            chosen = self.held_out[start : start + self.config.batch_size]
-            whole = standardised(self._chosen(chosen))
+        found = []
+        for whole in self._whole():
             with torch.inference_mode(), self._mixed_precision():
                 found.append(self.student(_smaller(whole, self.config.side))[0].mean((2, 3)))
-            wanted.append(self.teacher.look(_smaller(whole, self.teacher.side))[0].mean((2, 3)))
-        held_out = 1 - float(_unexplained(torch.cat(found), torch.cat(wanted)))
+        held_out = 1 - float(_unexplained(torch.cat(found), self.wanted))
         epoch: int = self.notes["epoch"]
         explained: float = self.notes["explained"]
         self.notes["history"].append(
@@ -299,6 +297,18 @@ class _Run:
         self.notes |= {"epoch": epoch + 1, "step": 0}
         if report is not None:
             report(self._progress(held_out))
+
+    @cached_property
+    def wanted(self) -> Tensor:
+        """What the teacher sees in the held-out pictures, (H, N)."""
+        looked = (self.teacher.look(_smaller(whole, self.teacher.side)) for whole in self._whole())
+        return torch.cat([seen.mean((2, 3)) for seen, _ in looked])
+
+    def _whole(self) -> Iterator[Tensor]:
+        """Yield the held-out pictures, standardised, a batch at a time."""
+        for start in range(0, len(self.held_out), self.config.batch_size):
+            chosen = self.held_out[start : start + self.config.batch_size]
+            yield standardised(self._chosen(chosen))
 
     def write(self) -> Path:
         state = self.student.layers.state_dict()

@@ -59,8 +59,8 @@ class GRU(nn.Module):
             return self._read_fused(vectors, lengths, product)[0][-1]
         states, order, alive = self._read(vectors, lengths, product)
         starts = torch.tensor([0, *alive]).cumsum(0)
-        rows = starts[lengths[order.cpu()] - 1] + torch.arange(len(lengths))
-        return states[rows.to(states.device)][torch.argsort(order)]
+        rows = starts[lengths[order] - 1] + torch.arange(len(lengths))
+        return states[rows][torch.argsort(order)]
 
     def every(
         self, vectors: Tensor, lengths: Tensor, product: torch.dtype = torch.float32
@@ -120,9 +120,8 @@ class GRU(nn.Module):
             states (sum of lengths, states), the order of the sequences (B,), and how many of
             them have a t-th vector.
         """
-        longest_first = torch.argsort(lengths, descending=True, stable=True)
+        order = torch.argsort(lengths, descending=True, stable=True)
         alive = (lengths[None] > torch.arange(int(lengths.max()))[:, None]).sum(1).tolist()
-        order = longest_first.to(vectors.device)
         words = torch.cat([vectors[order[:count], t] for t, count in enumerate(alive)])
         if not torch.is_grad_enabled() and product == torch.float32:
             # One call for all steps: nothing that runs beside it gets between two of them.

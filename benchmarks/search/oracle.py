@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index.query import Answer
 from index.terms import Kind, Points
@@ -15,6 +17,27 @@ TOLERANCE = 1e-5
 
 class WrongAnswerError(Exception):
     """An answer that was said to be exact is not."""
+
+
+def equal(name: str, found: NDArray[Any], wanted: NDArray[Any]) -> None:
+    """Require the same bits of what `name` answered.
+
+    Raises:
+        WrongAnswerError: they are not.
+    """
+    if not np.array_equal(found, wanted):
+        raise WrongAnswerError(f"{name} answered {found.tolist()}, not {wanted.tolist()}")
+
+
+def same(name: str, answers: Sequence[Answer], wanted: Sequence[Answer]) -> None:
+    """Require the same bits of all answers.
+
+    Raises:
+        WrongAnswerError: one is not what is wanted.
+    """
+    for b, (found, other) in enumerate(zip(answers, wanted, strict=True)):
+        equal(f"query {b}, {name}:", found.ids, other.ids)
+        equal(f"query {b}, {name}:", found.violations, other.violations)
 
 
 def check(

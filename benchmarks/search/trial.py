@@ -12,7 +12,6 @@ from typing import Any
 
 import faiss as _faiss
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.search import oracle, processes
 from benchmarks.search.approximate import LINKS, Graph, Lists, USearch
@@ -127,7 +126,7 @@ def run(
         index = stack.enter_context(Index.open(folder, verify="sizes", threads=settings.threads))
         tell("comparing answers")
         answers = {mode: _answers(index, kind, queries, k, mode) for mode in MODES}
-        _compare(answers)
+        oracle.same("certified", answers["certified"], answers["exact"])
         for mode in ("exact", "certified"):
             oracle.check(
                 answers[mode][: settings.checked],
@@ -147,7 +146,7 @@ def run(
 
         def check(contender: Contender, part: slice, ids: Ids) -> None:
             if contender.name in {"hasse exact", "hasse certified"}:
-                _equal(contender.name, ids, truth[part])
+                oracle.equal(contender.name, ids, truth[part])
 
         tell("single queries")
         single, read = take_turns(contenders, queries, 1, settings.seconds, reader, clock, check)
@@ -191,18 +190,6 @@ def run(
 
 def _answers(index: Index, kind: Kind, queries: Points, k: int, mode: Mode) -> list[Answer]:
     return [index.search(kind, query, k, mode) for query in queries]
-
-
-def _compare(answers: dict[Mode, list[Answer]]) -> None:
-    """Certified answers are the exact ones, bit for bit."""
-    for exact, certified in zip(answers["exact"], answers["certified"], strict=True):
-        _equal("hasse certified", certified.ids, exact.ids)
-        _equal("hasse certified", certified.violations, exact.violations)
-
-
-def _equal(name: str, found: NDArray[Any], wanted: NDArray[Any]) -> None:
-    if not np.array_equal(found, wanted):
-        raise oracle.WrongAnswerError(f"{name} answered {found.tolist()}, not {wanted.tolist()}")
 
 
 def _rescored(answers: Sequence[Answer], rows: int) -> float:

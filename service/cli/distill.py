@@ -61,7 +61,7 @@ def distill(
     ] = "train",
     side: Annotated[
         int, typer.Option(min=32, help="Pixels along a side that the student sees.")
-    ] = (128),
+    ] = 128,
     teacher_side: Annotated[int, typer.Option(min=32, help="Likewise the teacher.")] = 224,
     epochs: Annotated[
         int, typer.Option(min=1, help="Passes over the pictures: of each, a new cut in every one.")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from benchmarks import accelerator
+from benchmarks.search import oracle
 from benchmarks.search.oracle import WrongAnswerError
 from index.accelerator import Accelerator
 from index.query import Answer, Query
@@ -16,9 +17,8 @@ from index.scan import Workers
 from index.search import search
 from index.terms import Kind
 from tests.benchmarks.samples import points_folder
+from tests.device import DEVICE
 from tests.index.samples import embeddings, snapshot
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.mark.parametrize("kind", ["image", "caption"])
@@ -57,7 +57,7 @@ def test_answers_that_differ_are_told(tmp_path: Path) -> None:
     points = embeddings(rng, 50, 16)
     now = snapshot(tmp_path, "image", "order", [(np.arange(50), points)])
     here: list[Answer] = search(now, points[:2], Query("image", 3, "exact"), Workers())
-    accelerator.compare(here, here)
+    oracle.same("on the device", here, here)
     off = replace(here[1], violations=np.nextafter(here[1].violations, np.float32(np.inf)))
     with pytest.raises(WrongAnswerError, match="query 1"):
-        accelerator.compare(here, [here[0], off])
+        oracle.same("on the device", [here[0], off], here)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from index.accelerator import Accelerator
 from index.fused import shape_of
@@ -15,10 +14,8 @@ from index.query import Query
 from index.scan import Workers
 from index.search import search
 from index.terms import Kind, Points, Score
+from tests.device import DEVICE
 from tests.index.samples import embeddings, grid, snapshot
-
-# A real one where there is one; elsewhere the kernels are interpreted.
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from tests.compilation import Signature, compiled
 
 pytest.importorskip("triton")
 from models.fused_gru import WIDTH, FusedGRU
+from tests.device import DEVICE
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LENGTHS = torch.tensor([4, 9, 1, 4, 2, 9])
 
 

@@ -10,8 +10,8 @@ from tests.compilation import Signature, compiled
 pytest.importorskip("triton")
 from models import fused_order
 from models.fused_order import ROWS, STEP, TILE, WIDTH, FusedViolation
+from tests.device import DEVICE
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = [(1, 1, 1), (5, 3, 4), (2, 33, 17), (TILE, 2 * TILE, STEP), (19, 20, 150)]
 EMPTY = [(0, 3, 4), (2, 3, 0)]
 
