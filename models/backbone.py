@@ -56,6 +56,7 @@ class Backbone(nn.Module):
         self.name = name
         self.frozen = False
         self.grid = False
+        self._origin: str | None = None
         self.feature_dimension = _remove_classifier(name, network)
         self.network = network
 
@@ -134,9 +135,11 @@ class Backbone(nn.Module):
         """Return a frozen copy that computes the same features sooner, and is good for no more.
 
         Batch normalisation is folded into the convolution before it and weights are laid out as
-        the CPU likes them: about 1.7 times quicker, equal to rounding. Its state is another's.
+        the CPU likes them: of a MobileNetV2, about twice as quick in batches and a sixth alone,
+        equal to rounding. Its state is another's, and its fingerprint this network's.
         """
         copied = copy.deepcopy(self).freeze()
+        copied._origin = self.fingerprint()
         if any(isinstance(layer, nn.BatchNorm2d) for layer in copied.modules()):
             copied.network = fuse(copied.network)
         copied.network.to(memory_format=torch.channels_last)
@@ -144,6 +147,8 @@ class Backbone(nn.Module):
 
     def fingerprint(self) -> str:
         """Return the SHA-256, in hexadecimal, over the name and all that features depend on."""
+        if self._origin is not None:
+            return self._origin
         digest = hashlib.sha256(self.name.encode())
         for key, value in sorted(self.network.state_dict().items()):
             # Batch counters change no feature, and older files lack them.

@@ -124,8 +124,11 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def load(folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
+def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = False) -> Checkpoint:
     """Read a checkpoint, ready to encode (evaluation mode).
+
+    Its backbone is `Backbone.for_inference`, unless the weights are `to_learn` on from, be saved
+    again or teach.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another format; it is named.
@@ -165,6 +168,8 @@ def load(folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
             f"{folder / WEIGHTS} does not hold the weights of {CONFIG} ({reason}); "
             f"restore it or train the model again"
         ) from error
+    if not to_learn:
+        model.images.backbone = model.images.backbone.for_inference()
     model = model.to(device).eval()
     return Checkpoint(model, name, fingerprint(folder), calibration, metrics, folder)
 

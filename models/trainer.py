@@ -177,7 +177,7 @@ def train(
     while not run.finished:
         run.epoch_steps(report, stop)
         run.validate(held_out, report)
-    return checkpoint.load(folder, world.device)
+    return checkpoint.load(folder, world.device, to_learn=True)
 
 
 class _Run:

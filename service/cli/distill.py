@@ -102,7 +102,8 @@ def distill(
     if start is not None and start.is_file():
         begun = build_backbone(student, start)
     elif start is not None:
-        begun = checkpoint.load(checkpoint.find(start, collection)).model.images.backbone
+        found = checkpoint.find(start, collection)
+        begun = checkpoint.load(found, to_learn=True).model.images.backbone
         if begun.name != student:
             raise Mistake(
                 f"{start} has a {begun.name}, and the student is a {student}: name another --start "
@@ -166,7 +167,7 @@ def _teacher(
             f"there is no checkpoint {named}: name its folder, or the --weights of a torchvision "
             f"network"
         )
-    images = checkpoint.load(folder).model.images
+    images = checkpoint.load(folder, to_learn=True).model.images
     return images.backbone.keep_grid(), images.projection.weight.detach()
 
 

@@ -165,7 +165,7 @@ def train(
     choices: dict[str, object] = {"pooling": "average"} if backbone else {}
     choices |= dict(pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
-    begun = None if start is None else checkpoint.load(start)
+    begun = None if start is None else checkpoint.load(start, to_learn=True)
     collections = training.split_for_training(load(dataset), train_split, val_split)
     given = begin.config if "batch_size" in choices else begin.suited(len(collections[0]))
     config = training.with_choices(given, choices)

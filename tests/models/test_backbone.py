@@ -223,7 +223,7 @@ def test_a_copy_for_inference_computes_the_same(name: str) -> None:
     with torch.inference_mode():
         expected = backbone.eval()(pixels)
         torch.testing.assert_close(copied(pixels), expected, rtol=1e-3, atol=1e-5)
-    assert backbone.fingerprint() == before
+    assert backbone.fingerprint() == copied.fingerprint() == before
     assert not backbone.frozen
     assert not any(parameter.requires_grad for parameter in copied.parameters())
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from models import checkpoint
@@ -25,11 +26,20 @@ def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         loaded.model.encode_captions(["a red dog"]), model.encode_captions(["a red dog"])
     )
-    np.testing.assert_array_equal(
-        loaded.model.encode_images([picture]), model.encode_images([picture])
+    np.testing.assert_allclose(
+        loaded.model.encode_images([picture]), model.encode_images([picture]), atol=1e-6
     )
     assert (loaded.name, loaded.metrics) == ("tiny", {"seen": 3})
     assert loaded.calibration == calibration
+
+
+def test_weights_to_learn_on_from_are_those_that_were_saved(tmp_path: Path) -> None:
+    model = tiny_model()
+    checkpoint.save(tmp_path, model, "tiny", {})
+    loaded = checkpoint.load(tmp_path, to_learn=True).model
+    saved = model.state_dict()
+    assert loaded.state_dict().keys() == saved.keys()
+    assert all(torch.equal(value, saved[key]) for key, value in loaded.state_dict().items())
 
 
 def test_a_model_that_was_never_calibrated_says_so(tmp_path: Path) -> None:
