@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import Context
 from time import perf_counter
 
 from service.errors import ServiceError
@@ -16,13 +17,16 @@ from service.timing import Stages
 _WEIGHT = 0.1
 # A search is not begun when it would take more than this share of the deadline.
 _SAFE = 0.8
+_LOOK_SECONDS = 0.05  # between two looks at who has stood in line for too long
 
 
 class Admission:
     """A bounded number of searches in flight, and a bounded queue before them.
 
     A search that finds the queue full is refused at once; one that cannot be answered within
-    the deadline is given up. Belongs to one event loop.
+    the deadline is given up. The queue has two parts: a line at the door, of requests for which
+    nothing was done yet, and those behind it that found no place when they came to `enter`.
+    Belongs to one event loop.
     """
 
     def __init__(self, in_flight: int, queued: int, deadline: float) -> None:
@@ -31,6 +35,8 @@ class Admission:
         self._deadline = deadline
         self._active = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._line: deque[tuple[float, Callable[[], None]]] = deque()
+        self._calling = self._looking = False  # those who stand in line, and at them, soon
         self._coming = 0  # let in at the door, and not at `enter` yet
         self._mean_seconds = 0.0
 
@@ -42,7 +48,24 @@ class Admission:
     @property
     def waiting(self) -> int:
         """Count the searches that wait for their turn."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._line)
+
+    def stand_in_line(self, turn: Callable[[], None]) -> bool:
+        """Let a search that has no place yet stand in line; its `turn` is called when it has.
+
+        Or when it has stood there for so long that it is to be refused. False if it need not wait,
+        or if there is no room to.
+        """
+        may_go_on = not self._line and self._coming < self._free()
+        if may_go_on or not self._has_room(self._coming):
+            return False
+        self._line.append((perf_counter(), turn))
+        self._look_later()
+        return True
+
+    def leave_line(self, turn: Callable[[], None]) -> None:
+        """Forget one who stands in line."""
+        self._line = deque(one for one in self._line if one[1] != turn)
 
     def knock(self) -> ServiceError | None:
         """Return what a search that comes to the door is refused with; None lets it in.
@@ -66,11 +89,11 @@ class Admission:
                 deadline, `late` when the deadline passed during the work.
         """
         admitted = False
-        arrived = perf_counter()
+        arrived = perf_counter() - stages.waited
         try:
-            async with asyncio.timeout(self._deadline):
+            async with asyncio.timeout(self._deadline - stages.waited):
                 with stages.measure("queue"):
-                    had_to_wait = await self._acquire()
+                    had_to_wait = await self._acquire() or stages.waited > 0
                 start = perf_counter()
                 if had_to_wait and start - arrived + self._mean_seconds > self._deadline:
                     # Work that nobody will wait for keeps others from theirs.
@@ -118,6 +141,29 @@ class Admission:
                 turn.set_result(None)  # the place goes over, so `_active` stays
                 return
         self._active -= 1
+        if self._line and not self._calling:
+            # Not from here: who is called begins a task, which would be in this one's context.
+            self._calling = True
+            asyncio.get_running_loop().call_soon(self._call, context=Context())
+
+    def _call(self) -> None:
+        """Let as many go on of those who stand in line as there are places."""
+        self._calling = False
+        while self._line and self._coming < self._capacity - self._active - len(self._waiting):
+            self._line.popleft()[1]()
+
+    def _look_later(self) -> None:
+        if self._line and not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look, context=Context())
+
+    def _look(self) -> None:
+        self._looking = False
+        late = perf_counter() - _SAFE * self._deadline
+        while self._line and self._line[0][0] < late:
+            self._line.popleft()[1]()
+        self._call()
+        self._look_later()
 
     def _all_came(self) -> None:
         self._coming = 0
@@ -127,19 +173,22 @@ class Admission:
 
     def _refusal(self, coming: int = 0) -> ServiceError | None:
         """Return what a search is refused with that comes after `coming` others."""
+        return None if self._has_room(coming) else self._busy()
+
+    def _has_room(self, coming: int) -> bool:
         free = self._free()
         if coming < free:
-            return None
-        ahead = len(self._waiting) + coming - free
+            return True
+        ahead = self.waiting + coming - free
         late = self._expected_seconds(ahead) > _SAFE * self._deadline
-        return self._busy() if late or ahead >= self._queued else None
+        return not late and ahead < self._queued
 
     def _expected_seconds(self, ahead: int) -> float:
         # Its turn comes when those before it had theirs, and then it takes its own time.
         return self._mean_seconds * ((ahead + 1) / self._capacity + 1)
 
     def _retry_after(self) -> int:
-        return max(1, math.ceil(self._expected_seconds(len(self._waiting))))
+        return max(1, math.ceil(self._expected_seconds(self.waiting)))
 
     def _busy(self) -> ServiceError:
         return ServiceError(

@@ -12,7 +12,6 @@ from starlette.staticfiles import StaticFiles
 from service import errors, openapi
 from service.access import Access
 from service.bodies import Bodies
-from service.door import Refusal
 from service.edge import Edge, Record
 from service.engine import Engine
 from service.lifecycle import Lifecycle, Open
@@ -23,9 +22,9 @@ from service.page.order import router as order
 from service.page.router import router as page
 from service.page.together import router as together
 from service.readiness import Phase, Readiness
+from service.reception import Reception
 from service.routes import collection, lattice, operations, reference, search, writing
 from service.routes.context import MAY_READ, MAY_SEARCH, MAY_WRITE
-from service.routes.searches import searched
 from service.settings import Settings
 
 STATIC = Path(__file__).parent / "page" / "static"
@@ -53,16 +52,7 @@ def create_app(
     metrics.watch("hasse_body_bytes", lambda: bodies.held)
     metrics.watch("hasse_ready", lambda: float(readiness.phase is Phase.SERVING))
 
-    def refusal(method: bytes, target: bytes) -> Refusal | None:
-        route = searched(method, target.partition(b"?")[0])
-        if route is None or readiness.engine is None:
-            return None
-        error = readiness.engine.admission.knock()
-        return None if error is None else Refusal(error, route)
-
-    def stopping() -> bool:
-        return readiness.phase is Phase.STOPPING
-
+    reception = Reception(readiness)
     record = Record(metrics)
     app = FastAPI(
         title="Hasse",
@@ -81,8 +71,7 @@ def create_app(
     app.state.metrics = metrics
     app.state.bodies = bodies
     app.state.record = record
-    app.state.refusal = refusal
-    app.state.stopping = stopping
+    app.state.reception = reception
     errors.install(app)
     app.include_router(search.router, dependencies=[MAY_SEARCH])
     app.include_router(lattice.router, dependencies=[MAY_SEARCH])
@@ -97,7 +86,7 @@ def create_app(
         Edge,
         record=record,
         bodies=bodies,
-        stopping=stopping,
+        stopping=reception.is_leaving,
     )
     openapi.describe(app)
     return app

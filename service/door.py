@@ -1,9 +1,10 @@
 """Who is turned away at the door: under overload, what most clients get must cost the least.
 
 A search that would be refused is refused when its head has come: before its body is read, before
-there is a task or a route for it. Such refusals have a rate of their own. A connection that was
-refused is read again when its turn comes, at the latest when `Retry-After` has passed, so that
-clients who do not wait for it cannot keep the service from those it let in.
+there is a task or a route for it. Who asks again before `Retry-After` has passed is heard when its
+turn comes, at the latest then, so that clients who do not wait cannot keep the service from those
+it let in. A search for which there will be a place stands in line as the bytes that came: what is
+made of a request costs twice as much to put aside and to take up again.
 """
 
 from __future__ import annotations
@@ -11,18 +12,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 from time import perf_counter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from service.edge import SECURITY_HEADERS, Given, Record, request_id_of
+from service.edge import SECURITY_HEADERS, Alike, Record, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
 
-# Shorter waits are let be: what comes in one moment is no haste, and to wait costs work too.
-_SHORTEST_WAIT = 0.1
+# Who was refused and asks again within this time will go on so. Of those fewer are heard than of
+# others, who may be the many clients of a proxy.
+_HASTE_SECONDS, _HASTE_SHARE = 0.01, 0.2
 _LAST_WORDS_SECONDS = 0.002  # in which what a client has sent is read and answered
 _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
+_LOOK_SECONDS = 0.01  # between two looks at whose turn has come
+_WAITING_BYTES = 65_536  # of one request that are taken in before its turn
+_LINE_BYTES = 1_024  # in which the method and the target of a request are looked for
 _HEAD = b"".join(
     b"%b: %b\r\n" % (name.lower().encode(), value.encode())
     for name, value in (
@@ -34,14 +41,14 @@ _HEAD = b"".join(
 
 
 class Pace:
-    """Spreads refusals over time: so many a second, none put off longer than is said to it."""
+    """Spreads what comes too soon over time: so many a second, none put off for too long."""
 
     def __init__(self, per_second: float) -> None:
         self._interval = 1 / per_second
         self._next = 0.0
 
     def wait(self, now: float, longest: float) -> float:
-        """Return for how long a client that is refused now should not be read, in seconds."""
+        """Return for how long a client that asks now should not be heard, in seconds."""
         self._next = max(now, self._next + self._interval)
         wait = min(self._next - now, longest)
         self._next = now + wait
@@ -56,8 +63,20 @@ class Refusal:
     route: str
 
 
-# Says what a request of this method to this target is refused with, if it would be.
-Refuse = Callable[[bytes, bytes], Refusal | None]
+class Host(Protocol):
+    """Who says which requests are let in, by their method and target."""
+
+    def refusal(self, method: bytes, target: bytes) -> Refusal | None:
+        """Return what a request is refused with, if it is; else it comes in now."""
+
+    def stands_in_line(self, method: bytes, target: bytes, turn: Callable[[], None]) -> bool:
+        """Tell whether a request has to wait, and call `turn` when it need no more."""
+
+    def leaves_line(self, turn: Callable[[], None]) -> None:
+        """Forget a request that waits."""
+
+    def is_leaving(self) -> bool:
+        """Tell whether each answer is the last on its connection."""
 
 
 class Notice(NamedTuple):
@@ -66,6 +85,30 @@ class Notice(NamedTuple):
     head: bytes
     before: bytes  # the body up to the id of the request
     after: bytes
+    server_headers: list[
+        tuple[bytes, bytes]
+    ]  # that `head` has; the server makes others each second
+
+
+class Turns:
+    """Connections that are not heard until their turn: one timer for all, since each has a cost."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[float, int, Door]] = []
+        self._numbers = count()
+
+    def wait(self, door: Door, until: float) -> None:
+        """Let a connection be heard at a time of its loop."""
+        if not self._waiting:
+            door.loop.call_later(_LOOK_SECONDS, self._look, door.loop)
+        heappush(self._waiting, (until, next(self._numbers), door))
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        while self._waiting and self._waiting[0][0] <= now:
+            heappop(self._waiting)[2].hear()
+        if self._waiting:
+            loop.call_later(_LOOK_SECONDS, self._look, loop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +116,36 @@ class Keeper:
     """What all connections of one service share.
 
     Attributes:
-        refusal: says what a request is refused with.
+        host: says who is let in.
         record: told of each refusal.
-        pace: when those who were refused are read again.
-        stopping: whether each answer is the last on its connection.
+        pace: when those are heard who ask too soon.
+        haste: when those are heard who ask at once.
+        turns: of those who asked too soon.
     """
 
-    refusal: Refuse
+    host: Host
     record: Record
     pace: Pace
-    stopping: Callable[[], bool]
+    haste: Pace
+    turns: Turns = field(default_factory=Turns)
     _notices: dict[tuple[str, int | None], Notice] = field(default_factory=dict)
 
-    def notice(self, error: ServiceError) -> Notice:
-        """Return what an error is answered with; it is put together once."""
+    def notice(self, error: ServiceError, server_headers: list[tuple[bytes, bytes]]) -> Notice:
+        """Return what an error is answered with; it is put together once in a second."""
         said = (error.detail, error.retry_after)
-        if said not in self._notices:
-            self._notices[said] = _notice(error)
-        return self._notices[said]
+        found = self._notices.get(said)
+        if found is None or found.server_headers is not server_headers:
+            found = self._notices[said] = _notice(error, server_headers)
+        return found
 
 
-def _notice(error: ServiceError) -> Notice:
+def _notice(error: ServiceError, server_headers: list[tuple[bytes, bytes]]) -> Notice:
     head = STATUS_LINE[error.kind.status] + _HEAD
+    head += b"".join(b"%b: %b\r\n" % pair for pair in server_headers)
     if error.retry_after is not None:
         head += b"retry-after: %d\r\n" % error.retry_after
     before, name, after = problem_body(error, "").partition(b'"request_id": "')
-    return Notice(head, before + name, after)
+    return Notice(head, before + name, after, server_headers)
 
 
 class Door(HttpToolsProtocol):
@@ -108,26 +155,50 @@ class Door(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
+        self._between = True  # two requests
         self._refused = False  # the request that is being received, until it is whole
         self._last = False  # the connection ends with it
         self._asked_to_wait = 0
-        self._waiting: asyncio.TimerHandle | None = None
+        self._refused_at: float | None = None  # the last request, if the next one has not come
+        self._waiting: bytes | None = None  # what came, until it is its turn to be heard
+        self._in_line_since: float | None = None
+        self._resting_since: float | None = None  # neither a request nor an answer is under way
         self._discarding: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came; who was refused has so long to send the rest of a body."""
-        super().data_received(data)
-        if self._refused and self._discarding is None:
-            self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
+        """Take in what came, now or in its turn."""
+        if self._waiting is not None:
+            self._waiting += data
+            if len(self._waiting) > _WAITING_BYTES:
+                self.flow.pause_reading()
+        elif self._between and self._is_idle() and (self._is_too_soon() or self._is_in_line(data)):
+            self._unset_keepalive_if_required()
+            self._waiting = data
+        else:
+            self._take_in(data)
+
+    def on_message_begin(self) -> None:
+        """Begin to receive a request, of which nothing is kept that a refusal does not need."""
+        self._between = False
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
 
     def on_headers_complete(self) -> None:
         """Refuse the request, or let it in."""
         self._refused = False
         if self._is_idle():
-            refusal = self.keeper.refusal(self.parser.get_method(), self.url)
+            refusal = self.keeper.host.refusal(self.parser.get_method(), self.url)
             if refusal is not None:
                 self._refuse(refusal)
                 return
+        url, headers, waits = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, waits
+        self.headers += headers  # the list is the scope's
+        if self._in_line_since is not None:
+            self.scope["hasse.waited"] = self.loop.time() - self._in_line_since  # type: ignore[typeddict-unknown-key]
+            self._in_line_since = None
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -137,6 +208,7 @@ class Door(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Wait for the next request."""
+        self._between = True
         if not self._refused:
             super().on_message_complete()
             return
@@ -145,22 +217,59 @@ class Door(HttpToolsProtocol):
         if self._last:
             self.transport.close()
         else:
-            self._pause()
+            self._refused_at = self.loop.time()
+            self._rest()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or rest."""
+        super()._unset_keepalive_if_required()
+        super().on_response_complete()
+        self._resting_since = self.loop.time()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection if it has rested for too long, or look again when it will have."""
+        self.timeout_keep_alive_task = None
+        if self._resting_since is None:
+            return
+        left = self._resting_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._look_at_rest(left)
+        else:
+            super().timeout_keep_alive_handler()
 
     def shutdown(self) -> None:
         """Close when what the client has already sent was answered."""
-        if self._waiting is None:
+        if self._waiting is None and self._refused_at is None:
             super().shutdown()
             return
-        self._resume()
+        self.resume()
         self.loop.call_later(_LAST_WORDS_SECONDS, super().shutdown)
+
+    def hear(self) -> None:
+        """Hear what came too soon, or let it stand in line."""
+        if self._waiting is not None and not self._is_in_line(self._waiting):
+            self.resume()
+
+    def resume(self) -> None:
+        """Hear what came, if it waits."""
+        data, self._waiting = self._waiting, None
+        if data is not None and not self.transport.is_closing():
+            self.flow.resume_reading()
+            self._take_in(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        if self._waiting is not None:
-            self._waiting.cancel()
+        if self._waiting is not None and self._in_line_since is not None:
+            self.keeper.host.leaves_line(self.resume)
+        self._waiting = None
         self._stop_discarding()
         super().connection_lost(exc)
+        super()._unset_keepalive_if_required()
+
+    def _take_in(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._refused and self._discarding is None:  # so long has the rest of a body to come
+            self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
 
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
@@ -170,71 +279,71 @@ class Door(HttpToolsProtocol):
         error = refusal.error
         self._refused = True
         self._last = (
-            self.keeper.stopping()
+            self.keeper.host.is_leaving()
             or self.expect_100_continue
             or not self.parser.should_keep_alive()
         )
         self._asked_to_wait = error.retry_after or 0
         request_id = request_id_of(self.headers)
-        notice = self.keeper.notice(error)
-        head = [notice.head]
-        head += [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
-        if self._last:
-            head.append(b"connection: close\r\n")
         sent_id = request_id.encode()
+        notice = self.keeper.notice(error, self.server_state.default_headers)
+        last = b"connection: close\r\n" if self._last else b""
         length = len(notice.before) + len(sent_id) + len(notice.after)
-        head.append(b"x-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (sent_id, length))
-        self.transport.write(b"".join((*head, notice.before, sent_id, notice.after)))
+        own = b"%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (last, sent_id, length)
+        self.transport.write(b"".join((notice.head, own, notice.before, sent_id, notice.after)))
         self.server_state.total_requests += 1
         if self.expect_100_continue:
             self.transport.close()  # who waits to be told to go on will not send a body now
+        method = self.parser.get_method().decode("ascii")
         path = self.url.partition(b"?")[0].decode("ascii", "replace")
-        self.keeper.record.refused(
-            Given(
-                request_id,
-                self.parser.get_method().decode("ascii"),
-                refusal.route,
-                path,
-                error.kind.status,
-                error.reason,
-                perf_counter() - start,
-            )
-        )
+        alike = Alike(method, refusal.route, path, error.kind.status, error.reason)
+        self.keeper.record.refused(alike, request_id, perf_counter() - start)
 
     def _stop_discarding(self) -> None:
         if self._discarding is not None:
             self._discarding.cancel()
             self._discarding = None
 
-    def _pause(self) -> None:
-        wait = self.keeper.pace.wait(self.loop.time(), self._asked_to_wait)
-        if wait > _SHORTEST_WAIT:
-            self.flow.pause_reading()
-            self._waiting = self.loop.call_later(wait, self._resume)
-        else:
-            self._keep_alive()
+    def _is_too_soon(self) -> bool:
+        """Tell whether the next request has to wait because the last one was refused just now."""
+        refused_at, self._refused_at = self._refused_at, None
+        if refused_at is None or self.keeper.host.is_leaving():
+            return False
+        now = self.loop.time()
+        rested = now - refused_at
+        if rested >= self._asked_to_wait:
+            return False
+        pace = self.keeper.haste if rested < _HASTE_SECONDS else self.keeper.pace
+        wait = pace.wait(now, self._asked_to_wait - rested)
+        if wait > 0:
+            self.keeper.turns.wait(self, now + wait)
+        return wait > 0
 
-    def _resume(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-        if not self.transport.is_closing():
-            self._keep_alive()
-            self.flow.resume_reading()
+    def _is_in_line(self, data: bytes) -> bool:
+        """Tell whether the next request, of which `data` is the beginning, has to stand in line."""
+        first = data[:_LINE_BYTES].split(b" ", 2)
+        # Without a target, the parser will say what is wrong with it.
+        if len(first) < 3 or not self.keeper.host.stands_in_line(first[0], first[1], self.resume):
+            return False
+        self._in_line_since = self.loop.time()
+        return True
 
-    def _keep_alive(self) -> None:
-        self._unset_keepalive_if_required()
+    def _unset_keepalive_if_required(self) -> None:
+        # The timer stays, and looks again: one for each request would cost more than a refusal.
+        self._resting_since = None
+
+    def _rest(self) -> None:
+        self._resting_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._look_at_rest(self.timeout_keep_alive)
+
+    def _look_at_rest(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
+            seconds, self.timeout_keep_alive_handler
         )
 
 
-def door(
-    refusal: Refuse,
-    record: Record,
-    refusals_per_second: float,
-    stopping: Callable[[], bool],
-) -> type[Door]:
+def door(host: Host, record: Record, refusals_per_second: float) -> type[Door]:
     """Return the protocol of the connections of one service; see `Keeper`."""
-    keeper = Keeper(refusal, record, Pace(refusals_per_second), stopping)
-    return type("Door", (Door,), {"keeper": keeper})
+    pace, haste = Pace(refusals_per_second), Pace(_HASTE_SHARE * refusals_per_second)
+    return type("Door", (Door,), {"keeper": Keeper(host, record, pace, haste)})

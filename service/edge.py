@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.bodies import Bodies
 from service.errors import ServiceError, problem
-from service.logs import LOGGER, Line, event, write_lines
+from service.logs import LOGGER, event, events
 from service.metrics import Metrics
 
 CONTENT_SECURITY_POLICY = (
@@ -36,6 +36,16 @@ _RAW_SECURITY = [
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 _TOGETHER = 256  # refusals that wait to be described, at most
+
+
+class Alike(NamedTuple):
+    """What answers may have in common; `route` is their place in the metrics."""
+
+    method: str
+    route: str
+    path: str
+    status: int
+    reason: str | None
 
 
 class Given(NamedTuple):
@@ -83,28 +93,31 @@ class Record:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._waiting: list[tuple[float, Given]] = []
+        self._waiting: dict[Alike, list[tuple[float, str, float]]] = defaultdict(list)
+        self._waiting_count = 0
 
     def __call__(self, answer: Given) -> None:
         """Count and describe one answer."""
         self._metrics.answered(answer.route, answer.status, answer.reason, answer.seconds)
         event("request", answer.level, **answer.facts)
 
-    def refused(self, answer: Given) -> None:
+    def refused(self, alike: Alike, request_id: str, seconds: float) -> None:
         """Count and describe a refusal, soon."""
-        self._waiting.append((time(), answer))
-        if len(self._waiting) >= _TOGETHER:
+        self._waiting[alike].append((time(), request_id, seconds))
+        self._waiting_count += 1
+        if self._waiting_count >= _TOGETHER:
             self.settle()
 
     def settle(self) -> None:
         """Count and describe what waits; whoever refuses calls this several times a second."""
-        waiting, self._waiting = self._waiting, []
-        alike: dict[tuple[str, int, str | None], list[float]] = defaultdict(list)
-        for _, answer in waiting:
-            alike[answer.route, answer.status, answer.reason].append(answer.seconds)
-        for (route, status, reason), seconds in alike.items():
-            self._metrics.answered(route, status, reason, *seconds)
-        write_lines(Line(at, answer.level, "request", answer.facts) for at, answer in waiting)
+        waiting, self._waiting = self._waiting, defaultdict(list)
+        self._waiting_count = 0
+        for alike, each in waiting.items():
+            self._metrics.answered(
+                alike.route, alike.status, alike.reason, *(seconds for _, _, seconds in each)
+            )
+            one = Given("", *alike, 0.0)
+            events("request", one.level, one.facts, ((at, i, 1e3 * s) for at, i, s in each))
 
 
 class Edge:
@@ -127,7 +140,7 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start = perf_counter()
+        start = perf_counter() - scope.get("hasse.waited", 0.0)
         request_id = request_id_of(scope["headers"])
         # HEAD is GET without the body, which the server leaves out.
         method = scope["method"]

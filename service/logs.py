@@ -15,6 +15,8 @@ LOGGER = logging.getLogger("hasse")
 _AT_ONCE = 64  # lines that are written together at the most
 _SECONDS = 0.1  # for which a line may wait
 _TRACES = logging.Formatter()
+# What stands in a line of many for what is each one's own.
+_NEVER, _ID, _MS = 0.0, "ID", 1234567.5
 
 
 class Line(NamedTuple):
@@ -47,12 +49,18 @@ def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
         LOGGER.log(level, message, extra={"facts": facts})
 
 
-def write_lines(lines: Iterable[Line]) -> None:
-    """Write many lines at a third of the work of as many `event`; they come with the next flush."""
-    wanted = [line for line in lines if LOGGER.isEnabledFor(line.level)]
-    for handler in LOGGER.handlers:
-        if isinstance(handler, Lines):
-            handler.take(wanted)
+def events(
+    message: str, level: int, facts: dict[str, Any], each: Iterable[tuple[float, str, float]]
+) -> None:
+    """Write many lines at a tenth of the work of as many `event`; they come with the next flush.
+
+    Their times differ, and the facts `id` (letters, digits, dots and dashes) and `ms`, which `each`
+    has. Both stand in `facts` too, `id` before all that a client may have said.
+    """
+    if LOGGER.isEnabledFor(level):
+        for handler in LOGGER.handlers:
+            if isinstance(handler, Lines):
+                handler.take(Line(_NEVER, level, message, facts | {"id": _ID, "ms": _MS}), each)
 
 
 def flush() -> None:
@@ -91,9 +99,16 @@ class Lines(logging.StreamHandler[TextIO]):
         message = record.getMessage()
         return self._shape(Line(record.created, record.levelno, message, facts, exception))
 
-    def take(self, lines: Iterable[Line]) -> None:
-        """Take many lines; they are written with the next ones, or by `flush`."""
-        taken = [self._shape(line) + self.terminator for line in lines]
+    def take(self, alike: Line, each: Iterable[tuple[float, str, float]]) -> None:
+        """Take many lines, see `events`; they are written with the next ones, or by `flush`."""
+        before, _, rest = (self._shape(alike) + self.terminator).partition(_clock(_NEVER))
+        upto_id, _, rest = rest.partition(_ID)
+        # From behind, since what a client said lies between.
+        upto_ms, _, after = rest.rpartition(str(_MS))
+        taken = [
+            f"{before}{_clock(at)}{upto_id}{name}{upto_ms}{round(ms, 2)}{after}"
+            for at, name, ms in each
+        ]
         with self.lock or nullcontext():
             self._waiting += taken
 

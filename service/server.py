@@ -127,12 +127,7 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=door(
-                    app.state.refusal,
-                    app.state.record,
-                    settings.refusals_per_second,
-                    app.state.stopping,
-                ),
+                http=door(app.state.reception, app.state.record, settings.refusals_per_second),
                 interface="asgi3",
                 proxy_headers=False,
                 access_log=False,

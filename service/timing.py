@@ -10,13 +10,20 @@ STAGES = ("decode", "queue", "encode", "prefilter", "rerank", "metadata", "total
 
 
 class Stages:
-    """A stopwatch with one hand for each stage."""
+    """A stopwatch with one hand for each stage.
 
-    __slots__ = ("seconds", "started")
+    Attributes:
+        waited: seconds that the request stood in line before anything was done for it.
+        started: when it came.
+        seconds: of each stage so far.
+    """
 
-    def __init__(self) -> None:
-        self.started = perf_counter()
-        self.seconds: dict[str, float] = {}
+    __slots__ = ("seconds", "started", "waited")
+
+    def __init__(self, waited: float = 0.0) -> None:
+        self.waited = waited
+        self.started = perf_counter() - waited
+        self.seconds: dict[str, float] = {"queue": waited} if waited else {}
 
     def add(self, stage: str, seconds: float) -> None:
         """Add time to a stage; one that happens twice is the sum of both."""

@@ -26,9 +26,8 @@ from service.questions import (
     PictureClaim,
 )
 from service.routes.context import BodiesHere, EngineHere, Id
-from service.routes.operation import OF_PICTURES, REASONS, answered, takes, timed
+from service.routes.operation import OF_PICTURES, REASONS, answered, takes, timed, watch
 from service.schemas import CaptionText, ImageAnswer
-from service.timing import Stages
 
 router = APIRouter(tags=["lattice"])
 
@@ -48,7 +47,7 @@ async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere
     Parts that contradict each other are no error: `parts` shows which of them a hit lacks. Send a
     form for a picture of your own; it is the first part.
     """
-    stages = Stages()
+    stages = watch(request)
     query = await bodies.json_or_form(request, AllOfQuery, AllOfForm, ["all_of"])
     async with until_client_leaves(request):
         answer = await lattice.all_of(engine, query.parts(), query, stages)
@@ -67,7 +66,7 @@ async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere
 
     Send a form for a picture of your own; it is the first part.
     """
-    stages = Stages()
+    stages = watch(request)
     query = await bodies.json_or_form(request, CommonQuery, CommonForm, ["common"])
     async with until_client_leaves(request):
         answer = await lattice.common(engine, query.parts(), query, stages)
@@ -88,7 +87,7 @@ async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) 
     true of `like`: "red" for "blue" is "a red ball" for "a blue ball", where there is one. Send a
     form to start from a picture of your own.
     """
-    stages = Stages()
+    stages = watch(request)
     query = await bodies.json_or_form(request, LikeQuery, LikeForm, ["plus", "minus"])
     async with until_client_leaves(request):
         answer = await lattice.like(engine, query.start, query.plus, query.minus, query, stages)
@@ -107,7 +106,7 @@ async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> R
 
     Send JSON for a caption or an image of the collection, a form for a picture of your own.
     """
-    stages = Stages()
+    stages = watch(request)
     asked = await bodies.json_or_form(request, Pair, PictureClaim, [])
     async with until_client_leaves(request):
         (answer,) = (await lattice.entails(engine, [asked.pair()], stages)).answers
@@ -123,7 +122,7 @@ async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> R
 )
 async def entails_batch(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Answer up to 64 pairs together."""
-    stages = Stages()
+    stages = watch(request)
     query = await bodies.json(request, PairsQuery)
     async with until_client_leaves(request):
         answer = await lattice.entails(engine, [pair.pair() for pair in query.pairs], stages)
@@ -142,7 +141,7 @@ async def caption_diagram(
     caption: Annotated[CaptionText, Query(description="The caption in the middle.")],
 ) -> Response:
     """Return the captions right above a caption and right below, found in the collection."""
-    stages = Stages()
+    stages = watch(request)
     async with until_client_leaves(request):
         answer = await diagram.of_caption(engine, caption, stages)
     return answered(answer, stages)
@@ -156,7 +155,7 @@ async def caption_diagram(
 )
 async def image_diagram(request: Request, engine: EngineHere, image_id: Id) -> Response:
     """Return the captions that are true of an image, the particular below the general."""
-    stages = Stages()
+    stages = watch(request)
     async with until_client_leaves(request):
         answer = await diagram.of_image(engine, image_id, stages)
     return answered(answer, stages)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import fastapi
 from starlette.responses import Response
 
 from service.routes.context import problems
@@ -48,6 +49,11 @@ def takes(
     kinds = {"application/json": json, "multipart/form-data": form}
     content = {kind: {"schema": schema_of(model)} for kind, model in kinds.items() if model}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def watch(request: fastapi.Request) -> Stages:
+    """Start the stopwatch of a request, at the moment at which it came."""
+    return Stages(request.scope.get("hasse.waited", 0.0))
 
 
 def answered(answer: Answer, stages: Stages) -> Response:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from service.departure import until_client_leaves
 from service.routes.context import BodiesHere, EngineHere
-from service.routes.operation import OF_PICTURES, REASONS, answered, takes, timed
+from service.routes.operation import OF_PICTURES, REASONS, answered, takes, timed, watch
 from service.schemas import (
     CaptionAnswer,
     ImageAnswer,
@@ -16,7 +16,6 @@ from service.schemas import (
     ImagesQuery,
     PictureQuery,
 )
-from service.timing import Stages
 
 router = APIRouter(tags=["search"])
 
@@ -30,7 +29,7 @@ router = APIRouter(tags=["search"])
 )
 async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Rank the images of the collection by how far each falls short of the caption."""
-    stages = Stages()
+    stages = watch(request)
     query = await bodies.json(request, ImageQuery)
     async with until_client_leaves(request):
         answer = await engine.images_by_caption(query.caption, query, stages=stages)
@@ -46,7 +45,7 @@ async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere
 )
 async def search_images_batch(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
     """Answer up to 32 captions together: they are encoded and searched as one batch."""
-    stages = Stages()
+    stages = watch(request)
     query = await bodies.json(request, ImagesQuery)
     async with until_client_leaves(request):
         answers = await engine.images_by_captions(query.captions, query, stages=stages)
@@ -65,7 +64,7 @@ async def search_captions(request: Request, engine: EngineHere, bodies: BodiesHe
 
     The picture is a JPEG, PNG, WebP or GIF (its first frame).
     """
-    stages = Stages()
+    stages = watch(request)
     form = await bodies.picture_form(request)
     async with until_client_leaves(request):
         answer = await engine.captions_by_picture(form.picture, form.options, stages=stages)

@@ -67,6 +67,88 @@ def test_who_is_let_in_and_does_not_enter_keeps_nobody_out() -> None:
     asyncio.run(main())
 
 
+def test_those_in_line_are_called_in_order_as_places_come_free() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=2, queued=3, deadline=5))
+        admission = guests.admission
+        called: list[int] = []
+        tasks: dict[int, asyncio.Task[None]] = {}
+
+        def turn(name: int) -> Callable[[], None]:
+            def come() -> None:
+                called.append(name)
+                assert admission.knock() is None
+                tasks[name] = guests.come(name)
+
+            return come
+
+        for name in (0, 1):
+            assert not admission.stand_in_line(turn(name))  # there is a place
+            turn(name)()
+            await settled()
+        stood = [admission.stand_in_line(turn(name)) for name in (2, 3, 4, 5)]
+        assert stood == [True, True, True, False]
+        assert (admission.in_flight, admission.waiting) == (2, 3)
+        assert admission.knock() is not None
+        guests.doors[0].set()
+        await settled()
+        assert (called, guests.inside) == ([0, 1, 2], [1, 2])
+        assert admission.stand_in_line(turn(6))  # behind those who stand there
+        guests.doors[1].set()
+        guests.doors[2].set()
+        await settled()
+        assert guests.inside == [3, 4]
+        guests.doors[3].set()
+        guests.doors[4].set()
+        await settled()
+        assert guests.inside == [6]
+        guests.doors[6].set()
+        await asyncio.gather(*tasks.values())
+        assert (admission.in_flight, admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_who_leaves_the_line_is_not_called() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=5))
+        inside = guests.come(0)
+        await settled()
+        called: list[int] = []
+        turns = [lambda name=name: called.append(name) for name in range(3)]
+        for turn in turns:
+            assert guests.admission.stand_in_line(turn)
+        guests.admission.leave_line(turns[1])
+        assert guests.admission.waiting == 2
+        guests.doors[0].set()
+        await inside
+        await settled()
+        assert called == [0, 2]  # neither took the place that was free
+
+    asyncio.run(main())
+
+
+def test_who_stands_in_line_is_called_even_if_no_place_is_left_by_anybody() -> None:
+    async def main() -> None:
+        admission = Admission(in_flight=1, queued=9, deadline=0.3)
+        called = asyncio.Event()
+        assert admission.knock() is None  # the one place, which is given up without a word
+        assert admission.stand_in_line(called.set)
+        async with asyncio.timeout(5):
+            await called.wait()
+        guests = Guests(admission)
+        inside = guests.come(0)
+        await settled()
+        with pytest.raises(ServiceError) as refusal:
+            async with admission.enter(Stages(waited=0.3)):
+                pass
+        assert refusal.value.reason == "busy"
+        guests.doors[0].set()
+        await inside
+
+    asyncio.run(main())
+
+
 def test_beyond_the_queue_the_answer_is_busy_at_once() -> None:
     async def main() -> None:
         guests = Guests(Admission(in_flight=2, queued=1, deadline=5))

@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from service.door import Door, Pace, Refusal, door
-from service.edge import Given, Record
+from service.edge import Alike, Record
 from service.errors import ServiceError
 from service.metrics import Metrics
 from service.schemas import Problem
@@ -26,13 +26,28 @@ class House:
 
     full: bool = True
     stopping: bool = False
+    places: bool = True
+    line: list[Callable[[], None]] = field(default_factory=list)
     inside: list[str] = field(default_factory=list)
+    waited: list[float | None] = field(default_factory=list)
     connections: list[Door] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
     record: Record = field(init=False)
 
     def __post_init__(self) -> None:
         self.record = Record(self.metrics)
+
+    def stands_in_line(self, method: bytes, target: bytes, turn: Callable[[], None]) -> bool:
+        if self.places or (method, target) != (b"POST", b"/search/images"):
+            return False
+        self.line.append(turn)
+        return True
+
+    def leaves_line(self, turn: Callable[[], None]) -> None:
+        self.line.remove(turn)
+
+    def is_leaving(self) -> bool:
+        return self.stopping
 
     def refusal(self, method: bytes, target: bytes) -> Refusal | None:
         searches = {
@@ -52,6 +67,7 @@ class House:
             if not message["more_body"]:
                 break
         self.inside.append(f"{scope['method']} {scope['path']} {body.decode()}".strip())
+        self.waited.append(scope.get("hasse.waited"))
         headers = [(b"content-length", b"2")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"in"})
@@ -59,11 +75,12 @@ class House:
 
 @asynccontextmanager
 async def open_house(
-    per_second: float = 1e9,
+    per_second: float = 1e9, keep_alive: float = 5
 ) -> AsyncIterator[tuple[House, Callable[[], Awaitable[Visitor]]]]:
     house = House()
-    protocol = door(house.refusal, house.record, per_second, lambda: house.stopping)
+    protocol = door(house, house.record, per_second)
     config = uvicorn.Config(house.app, lifespan="off", interface="asgi3", log_config=None)
+    config.timeout_keep_alive = keep_alive  # type: ignore[assignment]
     state = ServerState()
 
     def connection() -> Door:
@@ -166,7 +183,7 @@ def test_refusals_that_are_counted_together_are_each_counted() -> None:
     metrics = Metrics()
     record = Record(metrics)
     for route, seconds in (("/one", 0.003), ("/other", 0.3), ("/one", 0.03)):
-        record.refused(Given("id", "POST", route, route, 429, "busy", seconds))
+        record.refused(Alike("POST", route, route, 429, "busy"), "id", seconds)
     record.settle()
     record.settle()
     text = metrics.text().decode()
@@ -271,6 +288,115 @@ def test_who_asks_too_soon_again_waits_and_keeps_nobody_else() -> None:
     run(main)
 
 
+def test_who_waited_a_moment_is_answered_at_once() -> None:
+    async def main() -> None:
+        async with open_house(per_second=9) as (_, visit):
+            loop = asyncio.get_running_loop()
+            visitor = await visit()
+            for _ in range(4):
+                visitor.say(ASK)
+                start = loop.time()
+                assert (await visitor.hear())[0] == 429
+                assert loop.time() - start < 1
+                await asyncio.sleep(0.15)
+
+    run(main)
+
+
+def test_a_connection_is_closed_when_it_rested_long_enough_and_not_before() -> None:
+    async def main() -> None:
+        async with open_house(keep_alive=0.3) as (house, visit):
+            visitor = await visit()
+            loop = asyncio.get_running_loop()
+            for full in (True, False, True):
+                house.full = full
+                visitor.say(ASK)
+                assert (await visitor.hear())[0] == (429 if full else 200)
+                await asyncio.sleep(0.2)
+            start = loop.time()
+            assert await visitor.gone()
+            assert 0.05 < loop.time() - start < 5
+
+    run(main)
+
+
+def test_who_stands_in_line_comes_in_whole_when_it_is_told_to() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            house.full, house.places = False, False
+            visitors = [await visit() for _ in range(3)]
+            for visitor in visitors:
+                head, body = ASK.split("\n\n")
+                visitor.say(f"{head}\n\n")
+                await asyncio.sleep(0.02)
+                visitor.say(body)  # comes while its head stands in line
+                await asyncio.sleep(0.02)
+            assert (len(house.line), house.inside) == (3, [])
+            visitors[1].writer.close()
+            await asyncio.sleep(0.05)
+            assert len(house.line) == 2  # who leaves is forgotten
+            house.places = True
+            for turn in house.line:
+                turn()
+            for visitor in (visitors[0], visitors[2]):
+                assert (await visitor.hear())[0] == 200
+            assert house.inside == ["POST /search/images hello"] * 2
+            assert all(waited is not None and waited > 0.05 for waited in house.waited)
+            visitors[0].say(ASK)
+            assert (await visitors[0].hear())[0] == 200
+            assert house.waited[2] is None  # the next one did not wait
+
+    run(main)
+
+
+def test_who_is_refused_at_its_turn_is_told_so() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            house.full, house.places = False, False
+            visitor = await visit()
+            visitor.say(ASK)
+            await asyncio.sleep(0.05)
+            house.full = True
+            house.line.pop()()
+            assert (await visitor.hear())[0] == 429
+
+    run(main)
+
+
+def test_a_stop_answers_who_stands_in_line() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            house.full, house.places = False, False
+            visitor = await visit()
+            visitor.say(ASK)
+            await asyncio.sleep(0.05)
+            house.stopping = True
+            for connection in house.connections:
+                connection.shutdown()
+            assert (await visitor.hear())[0] == 200
+            assert await visitor.gone()
+
+    run(main)
+
+
+def test_a_large_body_is_not_taken_in_before_its_turn() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            house.full, house.places = False, False
+            visitor = await visit()
+            body = "x" * 30_000_000
+            visitor.say(f"POST /search/images HTTP/1.1\nHost: a\nContent-Length: {len(body)}\n\n")
+            visitor.say(body)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await visitor.writer.drain()
+            house.line.pop()()
+            assert (await visitor.hear())[0] == 200
+            assert len(house.inside[0]) > len(body)
+
+    run(main)
+
+
 def test_while_the_service_stops_a_refusal_is_the_last_answer_on_its_connection() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
@@ -284,7 +410,8 @@ def test_while_the_service_stops_a_refusal_is_the_last_answer_on_its_connection(
     run(main)
 
 
-def test_a_stop_answers_what_a_waiting_client_has_sent() -> None:
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_stop_answers_what_a_client_in_haste_has_sent(heard: bool) -> None:
     async def main() -> None:
         async with open_house(per_second=0.5) as (house, visit):
             visitor = await visit()
@@ -293,6 +420,9 @@ def test_a_stop_answers_what_a_waiting_client_has_sent() -> None:
                 assert (await visitor.hear())[0] == 429
             visitor.say(ASK)
             await visitor.writer.drain()
+            if heard:  # by the service, which puts it off
+                await asyncio.sleep(0.05)
+            house.stopping = True
             for connection in house.connections:
                 connection.shutdown()
             assert (await visitor.hear())[0] == 429

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service import edge, logs
 from service.app import create_app
-from service.edge import Given, Record
+from service.edge import Alike, Record
 from service.engine import Engine
 from service.metrics import METRICS, Metrics
 from service.schemas import Version
@@ -215,7 +215,7 @@ def test_the_line_of_a_refusal_comes_soon_and_says_when_it_was(
 
     def refuse(count: int) -> None:
         for at in range(count):
-            record.refused(Given(f"id-{at}", "POST", "/r", "/r?", 429, "busy", 0.001))
+            record.refused(Alike("POST", "/r", "/ID 1234567.5", 429, "busy"), f"id-{at}", 0.001)
 
     refuse(2)
     logs.flush()
@@ -227,6 +227,7 @@ def test_the_line_of_a_refusal_comes_soon_and_says_when_it_was(
     assert [line["id"] for line in lines] == ["id-0", "id-1"]
     assert {line["time"] for line in lines} == {"2001-09-09T01:46:40.250Z"}
     assert (lines[0]["status"], lines[0]["reason"], lines[0]["ms"]) == (429, "busy", 1.0)
+    assert lines[1]["path"] == "/ID 1234567.5"
     assert 'hasse_requests_total{route="/r",status="429"} 2.0' in metrics.text().decode()
     refuse(1000)
     assert "} 2.0" not in metrics.text().decode(), "few wait, however many there are"
