@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import Context
+from functools import lru_cache
 from time import perf_counter
 
 from service.errors import ServiceError
@@ -50,18 +51,19 @@ class Admission:
         """Count the searches that wait for their turn."""
         return len(self._waiting) + len(self._line)
 
-    def stand_in_line(self, turn: Callable[[], None]) -> bool:
-        """Let a search that has no place yet stand in line; its `turn` is called when it has.
-
-        Or when it has stood there for so long that it is to be refused. False if it need not wait,
-        or if there is no room to.
-        """
+    @property
+    def has_line(self) -> bool:
+        """Whether a search that comes to the door now has to wait there, and may."""
         may_go_on = not self._line and self._coming < self._free()
-        if may_go_on or not self._has_room(self._coming):
-            return False
+        return not may_go_on and self._has_room(self._coming)
+
+    def stand_in_line(self, turn: Callable[[], None]) -> None:
+        """Let a search wait at the door; its `turn` is called when there is a place.
+
+        Or when it has stood there for so long that it is to be refused.
+        """
         self._line.append((perf_counter(), turn))
         self._look_later()
-        return True
 
     def leave_line(self, turn: Callable[[], None]) -> None:
         """Forget one who stands in line."""
@@ -73,12 +75,12 @@ class Admission:
         Who is let in enters when the loop comes to its task. Those who knock before that are told
         of places that are left beside it, or all would be let in for the one that is free.
         """
-        refusal = self._refusal(self._coming)
-        if refusal is None:
-            if not self._coming:
-                asyncio.get_running_loop().call_soon(self._all_came)
-            self._coming += 1
-        return refusal
+        if not self._has_room(self._coming):
+            return _told(self._retry_after())
+        if not self._coming:
+            asyncio.get_running_loop().call_soon(self._all_came)
+        self._coming += 1
+        return None
 
     @asynccontextmanager
     async def enter(self, stages: Stages) -> AsyncIterator[None]:
@@ -116,9 +118,8 @@ class Admission:
 
     async def _acquire(self) -> bool:
         """Return when there is a place, and whether it had to be waited for."""
-        refusal = self._refusal()
-        if refusal is not None:
-            raise refusal
+        if not self._has_room(0):
+            raise self._busy()
         if self._free():
             self._active += 1
             return False
@@ -171,10 +172,6 @@ class Admission:
     def _free(self) -> int:
         return 0 if self._waiting else self._capacity - self._active
 
-    def _refusal(self, coming: int = 0) -> ServiceError | None:
-        """Return what a search is refused with that comes after `coming` others."""
-        return None if self._has_room(coming) else self._busy()
-
     def _has_room(self, coming: int) -> bool:
         free = self._free()
         if coming < free:
@@ -191,8 +188,16 @@ class Admission:
         return max(1, math.ceil(self._expected_seconds(self.waiting)))
 
     def _busy(self) -> ServiceError:
-        return ServiceError(
-            "busy",
-            "the service has as many searches as it can take: try again shortly",
-            retry_after=self._retry_after(),
-        )
+        return _busy(self._retry_after())
+
+
+def _busy(retry_after: int) -> ServiceError:
+    return ServiceError(
+        "busy",
+        "the service has as many searches as it can take: try again shortly",
+        retry_after=retry_after,
+    )
+
+
+# For those at the door, to whom it is told and never raised, thousands of times in a second.
+_told = lru_cache(maxsize=16)(_busy)

@@ -29,7 +29,6 @@ _LAST_WORDS_SECONDS = 0.002  # in which what a client has sent is read and answe
 _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
 _LOOK_SECONDS = 0.01  # between two looks at whose turn has come
 _WAITING_BYTES = 65_536  # of one request that are taken in before its turn
-_LINE_BYTES = 1_024  # in which the method and the target of a request are looked for
 _HEAD = b"".join(
     b"%b: %b\r\n" % (name.lower().encode(), value.encode())
     for name, value in (
@@ -64,13 +63,13 @@ class Refusal:
 
 
 class Host(Protocol):
-    """Who says which requests are let in, by their method and target."""
+    """Who says which requests are let in."""
 
     def refusal(self, method: bytes, target: bytes) -> Refusal | None:
         """Return what a request is refused with, if it is; else it comes in now."""
 
-    def stands_in_line(self, method: bytes, target: bytes, turn: Callable[[], None]) -> bool:
-        """Tell whether a request has to wait, and call `turn` when it need no more."""
+    def stands_in_line(self, data: bytes, turn: Callable[[], None]) -> bool:
+        """Tell whether a request that begins so has to wait; `turn` is called when it need not."""
 
     def leaves_line(self, turn: Callable[[], None]) -> None:
         """Forget a request that waits."""
@@ -321,9 +320,7 @@ class Door(HttpToolsProtocol):
 
     def _is_in_line(self, data: bytes) -> bool:
         """Tell whether the next request, of which `data` is the beginning, has to stand in line."""
-        first = data[:_LINE_BYTES].split(b" ", 2)
-        # Without a target, the parser will say what is wrong with it.
-        if len(first) < 3 or not self.keeper.host.stands_in_line(first[0], first[1], self.resume):
+        if not self.keeper.host.stands_in_line(data, self.resume):
             return False
         self._in_line_since = self.loop.time()
         return True

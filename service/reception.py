@@ -8,6 +8,8 @@ from service.door import Refusal
 from service.readiness import Phase, Readiness
 from service.routes.searches import searched
 
+_LINE_BYTES = 1_024  # in which the method and the target of a request are looked for
+
 
 class Reception:
     """The host at the door of one service; see `service.door.Host`."""
@@ -23,13 +25,16 @@ class Reception:
         error = self._readiness.engine.admission.knock()
         return None if error is None else Refusal(error, route)
 
-    def stands_in_line(self, method: bytes, target: bytes, turn: Callable[[], None]) -> bool:
-        """Tell whether a request has to wait, and call `turn` when it need no more."""
-        return (
-            self._readiness.engine is not None
-            and _searched(method, target) is not None
-            and self._readiness.engine.admission.stand_in_line(turn)
-        )
+    def stands_in_line(self, data: bytes, turn: Callable[[], None]) -> bool:
+        """Tell whether a request that begins so has to wait; `turn` is called when it need not."""
+        if self._readiness.engine is None or not self._readiness.engine.admission.has_line:
+            return False
+        first = data[:_LINE_BYTES].split(b" ", 2)
+        # Without a target, the parser will say what is wrong with it.
+        if len(first) < 3 or _searched(first[0], first[1]) is None:
+            return False
+        self._readiness.engine.admission.stand_in_line(turn)
+        return True
 
     def leaves_line(self, turn: Callable[[], None]) -> None:
         """Forget a request that waits."""

@@ -82,18 +82,24 @@ def test_those_in_line_are_called_in_order_as_places_come_free() -> None:
 
             return come
 
+        def has_line() -> bool:
+            return admission.has_line
+
         for name in (0, 1):
-            assert not admission.stand_in_line(turn(name))  # there is a place
+            assert not has_line()  # there is a place
             turn(name)()
             await settled()
-        stood = [admission.stand_in_line(turn(name)) for name in (2, 3, 4, 5)]
-        assert stood == [True, True, True, False]
+        for name in (2, 3, 4):
+            assert has_line()
+            admission.stand_in_line(turn(name))
+        assert not has_line()  # and no room in it
         assert (admission.in_flight, admission.waiting) == (2, 3)
         assert admission.knock() is not None
         guests.doors[0].set()
         await settled()
         assert (called, guests.inside) == ([0, 1, 2], [1, 2])
-        assert admission.stand_in_line(turn(6))  # behind those who stand there
+        assert has_line()
+        admission.stand_in_line(turn(6))  # behind those who stand there
         guests.doors[1].set()
         guests.doors[2].set()
         await settled()
@@ -117,7 +123,7 @@ def test_who_leaves_the_line_is_not_called() -> None:
         called: list[int] = []
         turns = [lambda name=name: called.append(name) for name in range(3)]
         for turn in turns:
-            assert guests.admission.stand_in_line(turn)
+            guests.admission.stand_in_line(turn)
         guests.admission.leave_line(turns[1])
         assert guests.admission.waiting == 2
         guests.doors[0].set()
@@ -133,7 +139,8 @@ def test_who_stands_in_line_is_called_even_if_no_place_is_left_by_anybody() -> N
         admission = Admission(in_flight=1, queued=9, deadline=0.3)
         called = asyncio.Event()
         assert admission.knock() is None  # the one place, which is given up without a word
-        assert admission.stand_in_line(called.set)
+        assert admission.has_line
+        admission.stand_in_line(called.set)
         async with asyncio.timeout(5):
             await called.wait()
         guests = Guests(admission)
