@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 
 import uvicorn
 from fastapi import FastAPI
@@ -19,6 +16,7 @@ from service.app import create_app
 from service.door import door
 from service.edge import Record
 from service.readiness import Phase, Readiness
+from service.scheduling import take_long_turns
 from service.settings import Settings
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -46,7 +44,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
         ServeError: the port cannot be had, the engine cannot be opened, or a worker died.
     """
     logs.configure(settings.log_format, settings.log_level)
-    _wait_for_turns()
+    take_long_turns()
     listener = listen(settings.host, settings.port)
     failures: list[str] = []
     server: _Server | None = None
@@ -101,15 +99,6 @@ def address_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
     return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
-
-
-def _wait_for_turns() -> None:
-    # Who wakes does not interrupt who runs. Where the loop and the encoders share a core, clients
-    # that come one by one would stop an encoder again and again, for work that is less when it is
-    # done together. Threads that are made later do as the one that made them.
-    if sys.platform == "linux":
-        with suppress(OSError):  # a container may forbid it
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _settle() -> None:
