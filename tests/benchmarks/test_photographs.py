@@ -44,4 +44,7 @@ def test_both_models_are_measured_as_evaluate_does(
     photographs.main([str(data), str(first), "--model", str(second), "--rounds", "1"])
     printed = capsys.readouterr().out
     assert f"| {student['rsum']:.1f} (" in printed
-    assert "second beside first" in printed
+    assert "third beside second" in printed
+    assert report["ratios"]["alone_of_plain"] == pytest.approx(
+        student["alone"] / report["plain"]["alone"]
+    )
