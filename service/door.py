@@ -186,6 +186,7 @@ class Door(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Refuse the request, or let it in."""
         self._refused = False
+        came, self._in_line_since = self._in_line_since, None
         if self._is_idle():
             refusal = self.keeper.host.refusal(self.parser.get_method(), self.url)
             if refusal is not None:
@@ -195,9 +196,8 @@ class Door(HttpToolsProtocol):
         super().on_message_begin()
         self.url, self.expect_100_continue = url, waits
         self.headers += headers  # the list is the scope's
-        if self._in_line_since is not None:
-            self.scope["hasse.waited"] = self.loop.time() - self._in_line_since  # type: ignore[typeddict-unknown-key]
-            self._in_line_since = None
+        if came is not None:
+            self.scope["hasse.waited"] = self.loop.time() - came  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -238,6 +238,8 @@ class Door(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Close when what the client has already sent was answered."""
+        if self._waiting is not None and self._in_line_since is not None:
+            return  # it is answered in its turn, and that is the last answer here
         if self._waiting is None and self._refused_at is None:
             super().shutdown()
             return

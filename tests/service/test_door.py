@@ -69,6 +69,7 @@ class House:
         self.inside.append(f"{scope['method']} {scope['path']} {body.decode()}".strip())
         self.waited.append(scope.get("hasse.waited"))
         headers = [(b"content-length", b"2")]
+        headers += [(b"connection", b"close")] if self.stopping else []
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"in"})
 
@@ -359,6 +360,10 @@ def test_who_is_refused_at_its_turn_is_told_so() -> None:
             house.full = True
             house.line.pop()()
             assert (await visitor.hear())[0] == 429
+            house.full, house.places = False, True
+            visitor.say(ASK)
+            assert (await visitor.hear())[0] == 200
+            assert house.waited == [None]  # the next one did not wait
 
     run(main)
 
@@ -373,6 +378,9 @@ def test_a_stop_answers_who_stands_in_line() -> None:
             house.stopping = True
             for connection in house.connections:
                 connection.shutdown()
+            await asyncio.sleep(0.05)
+            assert house.inside == []  # not before its turn
+            house.line.pop()()
             assert (await visitor.hear())[0] == 200
             assert await visitor.gone()
 
