@@ -3,8 +3,8 @@
 A search that would be refused is refused when its head has come: before its body is read, before
 there is a task or a route for it. Who asks again before `Retry-After` has passed is heard when its
 turn comes, at the latest then, so that clients who do not wait cannot keep the service from those
-it let in. A search for which there will be a place stands in line as the bytes that came: what is
-made of a request costs twice as much to put aside and to take up again.
+it let in. A search for which there will be a place stands in line as the bytes that came, if these
+are few: nothing is made of it that would have to be put aside and taken up again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HASTE_SECONDS, _HASTE_SHARE = 0.01, 0.2
 _LAST_WORDS_SECONDS = 0.002  # in which what a client has sent is read and answered
 _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
 _LOOK_SECONDS = 0.01  # between two looks at whose turn has come
-_WAITING_BYTES = 65_536  # of one request that are taken in before its turn
+_WAITING_BYTES = 16_384  # a longer request does not wait here: others count the bytes of bodies
 _HEAD = b"".join(
     b"%b: %b\r\n" % (name.lower().encode(), value.encode())
     for name, value in (
@@ -169,8 +169,9 @@ class Door(HttpToolsProtocol):
         if self._waiting is not None:
             self._waiting += data
             if len(self._waiting) > _WAITING_BYTES:
-                self.flow.pause_reading()
-        elif self._between and self._is_idle() and (self._is_too_soon() or self._is_in_line(data)):
+                self._leave_line()
+                self.resume()
+        elif self._may_wait(data) and (self._is_too_soon() or self._is_in_line(data)):
             self._unset_keepalive_if_required()
             self._waiting = data
         else:
@@ -255,13 +256,11 @@ class Door(HttpToolsProtocol):
         """Hear what came, if it waits."""
         data, self._waiting = self._waiting, None
         if data is not None and not self.transport.is_closing():
-            self.flow.resume_reading()
             self._take_in(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        if self._waiting is not None and self._in_line_since is not None:
-            self.keeper.host.leaves_line(self.resume)
+        self._leave_line()
         self._waiting = None
         self._stop_discarding()
         super().connection_lost(exc)
@@ -271,6 +270,13 @@ class Door(HttpToolsProtocol):
         super().data_received(data)
         if self._refused and self._discarding is None:  # so long has the rest of a body to come
             self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
+
+    def _may_wait(self, data: bytes) -> bool:
+        return self._between and self._is_idle() and len(data) <= _WAITING_BYTES
+
+    def _leave_line(self) -> None:
+        if self._waiting is not None and self._in_line_since is not None:
+            self.keeper.host.leaves_line(self.resume)
 
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
