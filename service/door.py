@@ -25,6 +25,8 @@ from service.errors import MEDIA_TYPE, ServiceError, problem_body
 # Who was refused and asks again within this time will go on so. Of those fewer are heard than of
 # others, who may be the many clients of a proxy.
 _HASTE_SECONDS, _HASTE_SHARE = 0.01, 0.2
+# Shorter waits are let be: what comes in one moment is no haste, and to wait costs work too.
+_SHORTEST_WAIT = 0.1
 _LAST_WORDS_SECONDS = 0.002  # in which what a client has sent is read and answered
 _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
 _LOOK_SECONDS = 0.01  # between two looks at whose turn has come
@@ -322,9 +324,10 @@ class Door(HttpToolsProtocol):
             return False
         pace = self.keeper.haste if rested < _HASTE_SECONDS else self.keeper.pace
         wait = pace.wait(now, self._asked_to_wait - rested)
-        if wait > 0:
-            self.keeper.turns.wait(self, now + wait)
-        return wait > 0
+        if wait <= _SHORTEST_WAIT:
+            return False
+        self.keeper.turns.wait(self, now + wait)
+        return True
 
     def _is_in_line(self, data: bytes) -> bool:
         """Tell whether the next request, of which `data` is the beginning, has to stand in line."""
