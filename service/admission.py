@@ -150,7 +150,7 @@ class Admission:
     def _call(self) -> None:
         """Let as many go on of those who stand in line as there are places."""
         self._calling = False
-        while self._line and self._coming < self._capacity - self._active - len(self._waiting):
+        while self._line and self._coming < self._free():
             self._line.popleft()[1]()
 
     def _look_later(self) -> None:

@@ -86,7 +86,7 @@ def create_app(
         Edge,
         record=record,
         bodies=bodies,
-        stopping=reception.is_leaving,
+        stopping=reception.is_stopping,
     )
     openapi.describe(app)
     return app

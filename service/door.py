@@ -12,8 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from itertools import count
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -21,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from service.edge import SECURITY_HEADERS, Alike, Record, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
+from service.pace import Pace, Turns
 
 # Who was refused and asks again within this time will go on so. Of those fewer are heard than of
 # others, who may be the many clients of a proxy.
@@ -29,7 +28,6 @@ _HASTE_SECONDS, _HASTE_SHARE = 0.01, 0.2
 _SHORTEST_WAIT = 0.1
 _LAST_WORDS_SECONDS = 0.002  # in which what a client has sent is read and answered
 _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
-_LOOK_SECONDS = 0.01  # between two looks at whose turn has come
 _WAITING_BYTES = 16_384  # a longer request does not wait here: others count the bytes of bodies
 _HEAD = b"".join(
     b"%b: %b\r\n" % (name.lower().encode(), value.encode())
@@ -39,21 +37,6 @@ _HEAD = b"".join(
         ("Content-Type", MEDIA_TYPE),
     )
 )
-
-
-class Pace:
-    """Spreads what comes too soon over time: so many a second, none put off for too long."""
-
-    def __init__(self, per_second: float) -> None:
-        self._interval = 1 / per_second
-        self._next = 0.0
-
-    def wait(self, now: float, longest: float) -> float:
-        """Return for how long a client that asks now should not be heard, in seconds."""
-        self._next = max(now, self._next + self._interval)
-        wait = min(self._next - now, longest)
-        self._next = now + wait
-        return wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +59,7 @@ class Host(Protocol):
     def leaves_line(self, turn: Callable[[], None]) -> None:
         """Forget a request that waits."""
 
-    def is_leaving(self) -> bool:
+    def is_stopping(self) -> bool:
         """Tell whether each answer is the last on its connection."""
 
 
@@ -89,27 +72,6 @@ class Notice(NamedTuple):
     server_headers: list[
         tuple[bytes, bytes]
     ]  # that `head` has; the server makes others each second
-
-
-class Turns:
-    """Connections that are not heard until their turn: one timer for all, since each has a cost."""
-
-    def __init__(self) -> None:
-        self._waiting: list[tuple[float, int, Door]] = []
-        self._numbers = count()
-
-    def wait(self, door: Door, until: float) -> None:
-        """Let a connection be heard at a time of its loop."""
-        if not self._waiting:
-            door.loop.call_later(_LOOK_SECONDS, self._look, door.loop)
-        heappush(self._waiting, (until, next(self._numbers), door))
-
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        now = loop.time()
-        while self._waiting and self._waiting[0][0] <= now:
-            heappop(self._waiting)[2].hear()
-        if self._waiting:
-            loop.call_later(_LOOK_SECONDS, self._look, loop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +203,7 @@ class Door(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Close when what the client has already sent was answered."""
-        if self._waiting is not None and self._in_line_since is not None:
+        if self._stands_in_line():
             return  # it is answered in its turn, and that is the last answer here
         if self._waiting is None and self._refused_at is None:
             super().shutdown()
@@ -251,7 +213,9 @@ class Door(HttpToolsProtocol):
 
     def hear(self) -> None:
         """Hear what came too soon, or let it stand in line."""
-        if self._waiting is not None and not self._is_in_line(self._waiting):
+        if self._waiting is None or self._stands_in_line():
+            return  # it came in since, by its length or by a stop, and this may be another request
+        if not self._is_in_line(self._waiting):
             self.resume()
 
     def resume(self) -> None:
@@ -276,8 +240,11 @@ class Door(HttpToolsProtocol):
     def _may_wait(self, data: bytes) -> bool:
         return self._between and self._is_idle() and len(data) <= _WAITING_BYTES
 
+    def _stands_in_line(self) -> bool:
+        return self._waiting is not None and self._in_line_since is not None
+
     def _leave_line(self) -> None:
-        if self._waiting is not None and self._in_line_since is not None:
+        if self._stands_in_line():
             self.keeper.host.leaves_line(self.resume)
 
     def _is_idle(self) -> bool:
@@ -288,7 +255,7 @@ class Door(HttpToolsProtocol):
         error = refusal.error
         self._refused = True
         self._last = (
-            self.keeper.host.is_leaving()
+            self.keeper.host.is_stopping()
             or self.expect_100_continue
             or not self.parser.should_keep_alive()
         )
@@ -316,7 +283,7 @@ class Door(HttpToolsProtocol):
     def _is_too_soon(self) -> bool:
         """Tell whether the next request has to wait because the last one was refused just now."""
         refused_at, self._refused_at = self._refused_at, None
-        if refused_at is None or self.keeper.host.is_leaving():
+        if refused_at is None or self.keeper.host.is_stopping():
             return False
         now = self.loop.time()
         rested = now - refused_at
@@ -326,7 +293,7 @@ class Door(HttpToolsProtocol):
         wait = pace.wait(now, self._asked_to_wait - rested)
         if wait <= _SHORTEST_WAIT:
             return False
-        self.keeper.turns.wait(self, now + wait)
+        self.keeper.turns.wait(self.loop, now + wait, self.hear)
         return True
 
     def _is_in_line(self, data: bytes) -> bool:

@@ -47,40 +47,24 @@ class Alike(NamedTuple):
     status: int
     reason: str | None
 
-
-class Given(NamedTuple):
-    """An answer that was given; `route` is its place in the metrics."""
-
-    request_id: str
-    method: str
-    route: str
-    path: str
-    status: int
-    reason: str | None
-    seconds: float
-    key: str | None = None
-
     @property
     def level(self) -> int:
-        """How much its line matters."""
+        """How much their lines matter."""
         if self.route in _QUIET:
             return logging.DEBUG
         return logging.WARNING if self.status >= 500 else logging.INFO
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What its line says."""
+    def facts(self, request_id: str = "", milliseconds: float = 0.0) -> dict[str, Any]:
+        """Return what the line of one of them says."""
         facts: dict[str, Any] = {
-            "id": self.request_id,
+            "id": request_id,
             "method": self.method,
             "path": self.path[:200],
             "status": self.status,
-            "ms": round(self.seconds * 1e3, 2),
+            "ms": round(milliseconds, 2),
         }
         if self.reason:
             facts["reason"] = self.reason
-        if self.key is not None:
-            facts["key"] = self.key
         return facts
 
 
@@ -96,14 +80,17 @@ class Record:
         self._waiting: dict[Alike, list[tuple[float, str, float]]] = defaultdict(list)
         self._waiting_count = 0
 
-    def __call__(self, answer: Given) -> None:
-        """Count and describe one answer."""
-        self._metrics.answered(answer.route, answer.status, answer.reason, answer.seconds)
-        event("request", answer.level, **answer.facts)
+    def __call__(self, kind: Alike, request_id: str, seconds: float, key: str | None) -> None:
+        """Count and describe one answer, and whose key it was given for."""
+        self._metrics.answered(kind.route, kind.status, kind.reason, seconds)
+        facts = kind.facts(request_id, 1e3 * seconds)
+        if key is not None:
+            facts["key"] = key
+        event("request", kind.level, **facts)
 
-    def refused(self, alike: Alike, request_id: str, seconds: float) -> None:
+    def refused(self, kind: Alike, request_id: str, seconds: float) -> None:
         """Count and describe a refusal, soon."""
-        self._waiting[alike].append((time(), request_id, seconds))
+        self._waiting[kind].append((time(), request_id, seconds))
         self._waiting_count += 1
         if self._waiting_count >= _TOGETHER:
             self.settle()
@@ -112,12 +99,11 @@ class Record:
         """Count and describe what waits; whoever refuses calls this several times a second."""
         waiting, self._waiting = self._waiting, defaultdict(list)
         self._waiting_count = 0
-        for alike, each in waiting.items():
+        for kind, each in waiting.items():
             self._metrics.answered(
-                alike.route, alike.status, alike.reason, *(seconds for _, _, seconds in each)
+                kind.route, kind.status, kind.reason, *(seconds for _, _, seconds in each)
             )
-            one = Given("", *alike, 0.0)
-            events("request", one.level, one.facts, ((at, i, 1e3 * s) for at, i, s in each))
+            events("request", kind.level, kind.facts(), ((at, i, 1e3 * s) for at, i, s in each))
 
 
 class Edge:
@@ -172,18 +158,14 @@ class Edge:
             await problem(error, request_id)(scope, receive, send_on)
         finally:
             self._bodies.release(scope)
-            self._record(
-                Given(
-                    request_id,
-                    method,
-                    getattr(scope.get("route"), "path", "other"),
-                    scope["path"],
-                    status,
-                    scope.get("hasse.reason"),
-                    perf_counter() - start,
-                    scope.get("hasse.key"),
-                )
+            kind = Alike(
+                method,
+                getattr(scope.get("route"), "path", "other"),
+                scope["path"],
+                status,
+                scope.get("hasse.reason"),
             )
+            self._record(kind, request_id, perf_counter() - start, scope.get("hasse.key"))
 
 
 def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -52,7 +52,7 @@ def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
 def events(
     message: str, level: int, facts: dict[str, Any], each: Iterable[tuple[float, str, float]]
 ) -> None:
-    """Write many lines at a tenth of the work of as many `event`; they come with the next flush.
+    """Write many lines for less than as many `event` cost; they come with the next flush.
 
     Their times differ, and the facts `id` (letters, digits, dots and dashes) and `ms`, which `each`
     has. Both stand in `facts` too, `id` before all that a client may have said.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from service.admission import Admission
 from service.door import Refusal
 from service.readiness import Phase, Readiness
 from service.routes.searches import searched
@@ -20,30 +21,35 @@ class Reception:
     def refusal(self, method: bytes, target: bytes) -> Refusal | None:
         """Return what a request is refused with, if it is; else it comes in now."""
         route = _searched(method, target)
-        if route is None or self._readiness.engine is None:
+        if route is None or self._admission is None:
             return None
-        error = self._readiness.engine.admission.knock()
+        error = self._admission.knock()
         return None if error is None else Refusal(error, route)
 
     def stands_in_line(self, data: bytes, turn: Callable[[], None]) -> bool:
         """Tell whether a request that begins so has to wait; `turn` is called when it need not."""
-        if self._readiness.engine is None or not self._readiness.engine.admission.has_line:
+        if self._admission is None or not self._admission.has_line:
             return False
         first = data[:_LINE_BYTES].split(b" ", 2)
         # Without a target, the parser will say what is wrong with it.
         if len(first) < 3 or _searched(first[0], first[1]) is None:
             return False
-        self._readiness.engine.admission.stand_in_line(turn)
+        self._admission.stand_in_line(turn)
         return True
 
     def leaves_line(self, turn: Callable[[], None]) -> None:
         """Forget a request that waits."""
-        if self._readiness.engine is not None:
-            self._readiness.engine.admission.leave_line(turn)
+        if self._admission is not None:
+            self._admission.leave_line(turn)
 
-    def is_leaving(self) -> bool:
+    def is_stopping(self) -> bool:
         """Tell whether each answer is the last on its connection."""
         return self._readiness.phase is Phase.STOPPING
+
+    @property
+    def _admission(self) -> Admission | None:
+        engine = self._readiness.engine
+        return None if engine is None else engine.admission
 
 
 def _searched(method: bytes, target: bytes) -> str | None:

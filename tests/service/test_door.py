@@ -13,10 +13,11 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from service.door import Door, Pace, Refusal, door
+from service.door import Door, Refusal, door
 from service.edge import Alike, Record
 from service.errors import ServiceError
 from service.metrics import Metrics
+from service.pace import Pace
 from service.schemas import Problem
 
 
@@ -46,7 +47,7 @@ class House:
     def leaves_line(self, turn: Callable[[], None]) -> None:
         self.line.remove(turn)
 
-    def is_leaving(self) -> bool:
+    def is_stopping(self) -> bool:
         return self.stopping
 
     def refusal(self, method: bytes, target: bytes) -> Refusal | None:
@@ -128,6 +129,15 @@ class Visitor:
     async def gone(self) -> bool:
         """Wait until the service has closed the connection."""
         return await self.reader.read() == b""
+
+
+async def stand_in_line(house: House, visit: Callable[[], Awaitable[Visitor]]) -> Visitor:
+    """Ask while there is room and no place, and wait until that was heard."""
+    house.full, house.places = False, False
+    visitor = await visit()
+    visitor.say(ASK)
+    await asyncio.sleep(0.05)
+    return visitor
 
 
 ASK = "POST /search/images HTTP/1.1\nHost: a\nContent-Length: 5\n\nhello"
@@ -353,10 +363,7 @@ def test_who_stands_in_line_comes_in_whole_when_it_is_told_to() -> None:
 def test_who_is_refused_at_its_turn_is_told_so() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            house.full, house.places = False, False
-            visitor = await visit()
-            visitor.say(ASK)
-            await asyncio.sleep(0.05)
+            visitor = await stand_in_line(house, visit)
             house.full = True
             house.line.pop()()
             assert (await visitor.hear())[0] == 429
@@ -371,10 +378,7 @@ def test_who_is_refused_at_its_turn_is_told_so() -> None:
 def test_a_stop_answers_who_stands_in_line() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            house.full, house.places = False, False
-            visitor = await visit()
-            visitor.say(ASK)
-            await asyncio.sleep(0.05)
+            visitor = await stand_in_line(house, visit)
             house.stopping = True
             for connection in house.connections:
                 connection.shutdown()
@@ -383,6 +387,26 @@ def test_a_stop_answers_who_stands_in_line() -> None:
             house.line.pop()()
             assert (await visitor.hear())[0] == 200
             assert await visitor.gone()
+
+    run(main)
+
+
+def test_who_came_in_before_its_turn_does_not_stand_in_line_twice() -> None:
+    async def main() -> None:
+        async with open_house(per_second=15) as (house, visit):
+            visitor = await visit()
+            for _ in range(2):  # the pace is kept from the second on
+                visitor.say(ASK)
+                assert (await visitor.hear())[0] == 429
+            visitor.say("POST /search/images HTTP/1.1\nHost: a\nContent-Length: 50000\n\n")
+            await asyncio.sleep(0.02)
+            visitor.say("x" * 50_000)
+            assert (await visitor.hear())[0] == 429
+            await asyncio.sleep(0.12)  # in which no haste is seen
+            house.full, house.places = False, False
+            visitor.say(ASK)
+            await asyncio.sleep(0.6)  # in which the turn comes that it did not wait for
+            assert len(house.line) == 1
 
     run(main)
 
