@@ -56,6 +56,11 @@ class CaptionEncoder(nn.Module):
             nn.init.zeros_(self.extent.weight)
             nn.init.zeros_(self.extent.bias)
 
+    @property
+    def encoders(self) -> tuple[CaptionEncoder, ...]:
+        """The encoders that each give a part of the coordinates, as of `Members`: this one."""
+        return (self,)
+
     def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return the points of padded captions, of the length asked for; as `forward`."""
         encoded: Tensor = self(tokens, lengths)

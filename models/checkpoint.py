@@ -127,8 +127,8 @@ def fingerprint(folder: Path) -> str:
 def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = False) -> Checkpoint:
     """Read a checkpoint, ready to encode (evaluation mode).
 
-    Its backbone is `Backbone.for_inference`, unless the weights are `to_learn` on from, be saved
-    again or teach.
+    It is made so by `OrderEmbedding.for_inference`, unless the weights are `to_learn` on from, be
+    saved again or teach.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another format; it is named.
@@ -168,9 +168,9 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
             f"{folder / WEIGHTS} does not hold the weights of {CONFIG} ({reason}); "
             f"restore it or train the model again"
         ) from error
-    if not to_learn:
-        model.images.backbone = model.images.backbone.for_inference()
     model = model.to(device).eval()
+    if not to_learn:
+        model.for_inference()
     return Checkpoint(model, name, fingerprint(folder), calibration, metrics, folder)
 
 

@@ -12,7 +12,8 @@ on the captions that have a t-th word, and nothing is computed for padding. The 
 written out: the recurrent weights get theirs from one matrix product over all steps instead of
 one per step, which is where autograd's way spends a third of its time. The products may run in
 bfloat16 (with float32 sums), which doubles to quadruples their speed where the processor has it;
-the state itself stays float32. On a GPU the steps are those of `models.fused_gru`.
+the state itself stays float32. On a GPU the steps are those of `models.fused_gru`, and captions
+that are read on a CPU to be searched or measured take those of `models.packed_gru`.
 """
 
 from __future__ import annotations
@@ -123,14 +124,6 @@ class GRU(nn.Module):
         order = torch.argsort(lengths, descending=True, stable=True)
         alive = (lengths[None] > torch.arange(int(lengths.max()))[:, None]).sum(1).tolist()
         words = torch.cat([vectors[order[:count], t] for t, count in enumerate(alive)])
-        if not torch.is_grad_enabled() and product == torch.float32:
-            # One call for all steps: nothing that runs beside it gets between two of them.
-            start = words.new_zeros(1, len(lengths), self.recurrent_weight.shape[1])
-            weights: list[Tensor] = list(self.parameters())
-            states, _ = torch.gru(
-                words, torch.tensor(alive), start, weights, True, 1, 0.0, False, False
-            )
-            return states, order, alive
         gates = _Product.apply(words, self.input_weight, product) + self.input_bias
         states = _Recurrence.apply(
             gates, self.recurrent_weight, self.recurrent_bias, alive, product

@@ -19,8 +19,9 @@ from models.backbone import build_backbone
 from models.caption_encoder import CaptionEncoder, Members, Reading
 from models.image_encoder import ImageEncoder
 from models.pictures import Preprocessing
+from models.reading import Reader
 from models.score import SCORES, Score
-from models.vocabulary import PADDING, Vocabulary, words
+from models.vocabulary import PADDING, Vocabulary
 
 Points = NDArray[np.float32]
 
@@ -115,6 +116,12 @@ class OrderEmbedding(nn.Module):
         if config.pooling == "join":
             backbone.keep_grid()
         self.images = ImageEncoder(backbone, config.dimension, signed=signed)
+        self._reader: Reader | None = None
+
+    def for_inference(self) -> None:
+        """Prepare to encode, and for no more: weights and device may not change any longer."""
+        self.images.backbone = self.images.backbone.for_inference()
+        self._reader = Reader(self.captions)
 
     @property
     def device(self) -> torch.device:
@@ -169,18 +176,10 @@ class OrderEmbedding(nn.Module):
         """Encode backbone features: (B, F), or (B, cells, F) of a kept grid, -> (B, N)."""
         return self.to_points(self.images.project(features))
 
-    @torch.inference_mode()
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
-        """Return the points of captions, in their order: (B, N) float32.
-
-        Captions of like length are encoded together, since a batch is as slow as its longest.
-        """
-        points = np.empty((len(texts), self.config.dimension), dtype=np.float32)
-        by_length = sorted(range(len(texts)), key=lambda at: len(words(texts[at])))
-        for start in range(0, len(texts), batch_size):
-            rows = by_length[start : start + batch_size]
-            points[rows] = self.caption_points(*self.tokens([texts[at] for at in rows])).cpu()
-        return points
+        """Return the points of captions, in their order: (B, N) float32; see `Reader`."""
+        numbered = [self.vocabulary.encode(text, self.config.max_words) for text in texts]
+        return (self._reader or Reader(self.captions)).points(numbered, batch_size)
 
     @torch.inference_mode()
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:

@@ -15,7 +15,8 @@ from torch.nn.utils.rnn import pad_sequence
 from models.caption_encoder import CaptionEncoder, Length, Reading
 from models.entailment.pairs import Pair
 from models.order import violation
-from models.vocabulary import PADDING, Vocabulary, words
+from models.reading import Reader
+from models.vocabulary import PADDING, Vocabulary
 
 Comparison = Literal["order", "symmetric"]
 
@@ -99,12 +100,8 @@ class SentenceEmbedding(nn.Module):
         for pair in pairs:
             number.setdefault(pair.premise, len(number))
             number.setdefault(pair.hypothesis, len(number))
-        texts = list(number)
-        points = torch.empty(len(texts), self.config.dimension)
-        by_length = sorted(range(len(texts)), key=lambda at: len(words(texts[at])))
-        for start in range(0, len(texts), batch_size):
-            rows = by_length[start : start + batch_size]
-            points[rows] = self([self.tokens(texts[at]) for at in rows]).cpu()
+        numbered = [self.vocabulary.encode(text, self.config.max_words) for text in number]
+        points = torch.from_numpy(Reader(self.captions).points(numbered, batch_size))
         out = np.empty(len(pairs), dtype=np.float32)
         for start in range(0, len(pairs), batch_size):
             block = pairs[start : start + batch_size]

@@ -1,0 +1,314 @@
+"""The recurrence of `models.gru` on a CPU, where nothing is learned: weights packed for the kernel.
+
+A step multiplies the states of all captions that have a t-th word with the recurrent weights. A
+library's product repacks these for each step, and leaves the gates to passes of their own. Here
+they are packed once: for a panel of coordinates the weights of all three gates lie together, in
+the order in which they are read, so that the sums stay in registers until the new states come out
+of them. What a word says to the gates is a row of a table, multiplied beforehand.
+
+Every sum runs over the coordinates one after the other, whatever the batch and however many of
+its rows are worked on together. So a caption's states are the same bits whichever captions it is
+read with, whatever the processor can do.
+
+Weights that float16 holds exactly, as a checkpoint may keep them, are read as such: half as much
+to read, and the same bits come out.
+
+The kernel is numba's, so this module is imported where captions are read on a CPU only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import config as _config
+from numba import types as _types
+from numba.core import cgutils as _cgutils
+from numba.core import codegen as _codegen
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+cgutils: Any = _cgutils
+codegen: Any = _codegen
+config: Any = _config
+types: Any = _types
+
+Floats: TypeAlias = NDArray[np.float32]
+
+
+def _features() -> set[str]:
+    given = config.CPU_FEATURES
+    if given is None:
+        given = "" if config.CPU_NAME else codegen.get_host_cpu_features()
+    return {name[1:] for name in given.split(",") if name.startswith("+")}
+
+
+# Sums live in registers: three gates of so many rows and coordinates at a time, where there are
+# 32 registers of 16 numbers, and where there are 16 of 8.
+_WIDE = "avx512f" in _features()
+_READS_HALVES = bool({"f16c", "neon"} & _features())
+WIDTH = 16 if _WIDE else 8
+_ROWS = 8 if _WIDE else 4
+_TOGETHER = 4  # panels that share the rows they meet, where these are few
+
+_FLOAT, _HALF = ir.FloatType(), ir.HalfType()
+_BIT, _INT, _NUMBER = ir.IntType(1), ir.IntType(64), ir.IntType(32)
+_VECTOR, _NUMBERS = ir.VectorType(_FLOAT, WIDTH), ir.VectorType(_NUMBER, WIDTH)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile on first use, without the GIL; keep the machine code on disk where possible."""
+    try:
+        return cast(F, numba.njit(nogil=True, cache=True)(function))
+    except RuntimeError:  # numba found no folder it may write to: a read-only installation
+        return cast(F, numba.njit(nogil=True)(function))
+
+
+def packed(weight: Floats) -> NDArray[np.float32] | NDArray[np.uint16]:
+    """Lay out recurrent weights (3 N, N) for `read`: (panels, N, 3, WIDTH).
+
+    As the bits of float16, where it holds them all exactly and the processor reads it.
+    """
+    size = weight.shape[1]
+    wide = np.zeros((3, _room(size), size), np.float32)
+    wide[:, :size] = weight.reshape(3, size, size)
+    panels = wide.reshape(3, -1, WIDTH, size).transpose(1, 3, 0, 2)
+    with np.errstate(over="ignore"):
+        half = panels.astype(np.float16)
+    if _READS_HALVES and np.array_equal(half, panels):
+        return np.ascontiguousarray(half).view(np.uint16)
+    return np.ascontiguousarray(panels)
+
+
+def widened(numbers: Floats) -> Floats:
+    """Return numbers (..., N) with zeros up to the coordinates that the kernel works on."""
+    size = numbers.shape[-1]
+    wide = np.zeros((*numbers.shape[:-1], _room(size)), np.float32)
+    wide[..., :size] = numbers
+    return wide
+
+
+def _room(size: int) -> int:
+    return -(-size // (WIDTH * _TOGETHER)) * WIDTH * _TOGETHER
+
+
+def _const(value: int) -> Any:
+    return ir.Constant(_INT, value)
+
+
+def _all(value: float) -> Any:
+    return ir.Constant(_VECTOR, [value] * WIDTH)
+
+
+def _call(builder: Any, name: str, *given: Any) -> Any:
+    signature = ir.FunctionType(_VECTOR, [_VECTOR] * len(given))
+    name = f"llvm.{name}.v{WIDTH}f32"
+    return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), given)
+
+
+def _load(builder: Any, pointer: Any) -> Any:
+    return builder.load(builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
+
+
+def _spread(builder: Any, number: Any, vector: Any) -> Any:
+    blank = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(blank, number, ir.Constant(_NUMBER, 0))
+    return builder.shuffle_vector(first, blank, ir.Constant(_NUMBERS, [0] * WIDTH))
+
+
+def _expm1(builder: Any, x: Any) -> Any:
+    """Emit e^x - 1, exact near zero: x = n ln 2 + r, and e^r - 1 by its series to the 7th power.
+
+    What is not a number stays none.
+    """
+    for sign, most in ((">", 87.0), ("<", -87.0)):
+        x = builder.select(builder.fcmp_ordered(sign, x, _all(most)), _all(most), x)
+    # Numbers of this size are whole: n + 127 comes to lie in their last bits.
+    whole = _all(1.5 * 2**23 + 127)
+    shifted = _call(builder, "fma", x, _all(1 / math.log(2)), whole)
+    n = builder.fsub(shifted, whole)
+    high = round(math.log(2) * 512) / 512  # so few digits that n times it is exact
+    r = _call(builder, "fma", n, _all(-high), x)
+    r = _call(builder, "fma", n, _all(high - math.log(2)), r)
+    series = _all(1 / math.factorial(7))
+    for power in range(6, 0, -1):
+        series = _call(builder, "fma", series, r, _all(1 / math.factorial(power)))
+    exponent = builder.shl(builder.bitcast(shifted, _NUMBERS), ir.Constant(_NUMBERS, [23] * WIDTH))
+    scale = builder.bitcast(exponent, _VECTOR)
+    less = builder.fsub(scale, _all(1.0))
+    return _call(builder, "fma", scale, builder.fmul(series, r), less)
+
+
+def _sigmoid(builder: Any, x: Any) -> Any:
+    return builder.fdiv(_all(1.0), builder.fadd(_expm1(builder, builder.fneg(x)), _all(2.0)))
+
+
+def _tanh(builder: Any, x: Any) -> Any:
+    above = _expm1(builder, builder.fadd(x, x))
+    return builder.fdiv(above, builder.fadd(above, _all(2.0)))
+
+
+def _tile(rows: int, panels: int) -> Any:
+    """Make the operation that gives the new states of some rows and panels of coordinates."""
+
+    def typed(
+        _context: Any,
+        row: Any,
+        word: Any,
+        panel: Any,
+        inner: Any,
+        words: Any,
+        table: Any,
+        weights: Any,
+        bias: Any,
+        before: Any,
+        after: Any,
+        out: Any,
+        join: Any,
+        signed: Any,
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            arrays = [
+                context.make_array(kind)(context, builder, value)
+                for kind, value in zip(signature.args[4:11], args[4:11], strict=True)
+            ]
+            _emit(builder, rows, panels, arrays, args[:4], args[11:])
+            return context.get_dummy_value()
+
+        arrays = (words, table, weights, bias, before, after, out)
+        return types.void(*[types.int64] * 4, *arrays, join, signed), generate
+
+    return intrinsic(typed)
+
+
+def _emit(
+    builder: Any,
+    rows: int,
+    panels: int,
+    arrays: list[Any],
+    places: Sequence[Any],
+    flags: Sequence[Any],
+) -> None:
+    words, table, weights, bias, before, after, out = arrays
+    row, word, panel, inner = places
+    size = builder.extract_value(before.shape, 1)  # as padded
+    depth = builder.extract_value(weights.shape, 1)
+    column = builder.mul(panel, _const(WIDTH))
+    starts = [builder.mul(builder.add(row, _const(i)), size) for i in range(rows)]
+    states = [builder.gep(before.data, [start]) for start in starts]
+    panel_size = builder.mul(depth, _const(3 * WIDTH))
+    half = weights.data.type.pointee != _FLOAT
+    packed = builder.bitcast(weights.data, _HALF.as_pointer()) if half else weights.data
+    first = builder.gep(packed, [builder.mul(panel, panel_size)])
+    kind = ir.VectorType(packed.type.pointee, WIDTH)
+
+    zero = _all(0.0)
+    sums = [
+        [[cgutils.alloca_once_value(builder, zero) for _ in range(3)] for _ in range(panels)]
+        for _ in range(rows)
+    ]
+    for total in (total for of_row in sums for of_panel in of_row for total in of_panel):
+        builder.store(zero, total)  # an alloca is made once, this tile many times
+    with cgutils.for_range_slice(builder, _const(0), inner, _const(1), _INT) as (k, _):
+        line = builder.gep(first, [builder.mul(k, _const(3 * WIDTH))])
+        columns = []
+        for p in range(panels):
+            start = builder.gep(line, [builder.mul(panel_size, _const(p))])
+            for gate in range(3):
+                place = builder.gep(start, [_const(gate * WIDTH)])
+                stored = builder.load(
+                    builder.bitcast(place, kind.as_pointer()), align=2 if half else 4
+                )
+                columns.append(builder.fpext(stored, _VECTOR) if half else stored)
+        for i in range(rows):
+            state = _spread(builder, builder.load(builder.gep(states[i], [k])), _VECTOR)
+            for at, weight in enumerate(columns):
+                total = sums[i][at // 3][at % 3]
+                builder.store(_call(builder, "fma", state, weight, builder.load(total)), total)
+    join, signed = (builder.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0)) for flag in flags)
+    for i in range(rows):
+        number = builder.load(builder.gep(words.data, [builder.add(word, _const(i))]))
+        said = builder.gep(table.data, [builder.mul(number, builder.mul(size, _const(3)))])
+        for p in range(panels):
+            at = builder.add(column, _const(p * WIDTH))
+            place = builder.add(starts[i], at)
+            said_r, said_z, said_n = (
+                _load(builder, builder.gep(said, [builder.add(at, builder.mul(size, _const(g)))]))
+                for g in range(3)
+            )
+            sum_r, sum_z, sum_n = (builder.load(total) for total in sums[i][p])
+            r = _sigmoid(builder, builder.fadd(said_r, sum_r))
+            z = _sigmoid(builder, builder.fadd(said_z, sum_z))
+            inside = builder.fadd(sum_n, _load(builder, builder.gep(bias.data, [at])))
+            n = _tanh(builder, _call(builder, "fma", r, inside, said_n))
+            old = _load(builder, builder.gep(before.data, [place]))
+            new = _call(builder, "fma", z, builder.fsub(old, n), n)
+            _store(builder, new, builder.gep(after.data, [place]))
+            seen = builder.select(signed, new, _call(builder, "fabs", new))
+            kept = builder.gep(out.data, [place])
+            most = _load(builder, kept)
+            # What is not a number takes its place among the largest, to be found.
+            largest = builder.select(builder.fcmp_unordered(">", seen, most), seen, most)
+            _store(builder, builder.select(join, largest, seen), kept)
+
+
+def _store(builder: Any, value: Any, pointer: Any) -> None:
+    builder.store(value, builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
+
+
+_whole, _four, _two, _one = _tile(_ROWS, 1), _tile(4, 2), _tile(2, _TOGETHER), _tile(1, _TOGETHER)
+
+
+@kernel
+def read(
+    words: NDArray[np.int64],
+    alive: NDArray[np.int64],
+    table: Floats,
+    weights: NDArray[Any],
+    bias: Floats,
+    states: Floats,
+    out: Floats,
+    join: bool,
+    signed: bool,
+) -> None:
+    """Read captions, the longest first, and leave what is kept of each in `out`.
+
+    Args:
+        words: (sum of lengths,), numbers of the first words, then of the second ones, and so on.
+        alive: (T,), how many captions have a t-th word; never grows.
+        table: (V, 3, N'), each word's share of the gates with all biases but the one below.
+        weights: of `packed`.
+        bias: (N',), of the recurrent share of the new state.
+        states: (2, B, N') zeros, to work in.
+        out: (B, N'), no number of which is above what can be seen of a state.
+        join: keep the largest of all states in each coordinate, not the last state.
+        signed: of states as they are, not of their absolute values.
+    """
+    start = 0
+    for step in range(alive.shape[0]):
+        count = alive[step]
+        before, after = states[step % 2], states[1 - step % 2]
+        given = (words, table, weights, bias, before, after, out, join, signed)
+        inner = weights.shape[1] if step else 0  # the first state is zero
+        for panel in range(0, weights.shape[0], _TOGETHER):
+            row = 0
+            while row + _ROWS <= count:
+                for p in range(panel, panel + _TOGETHER):
+                    _whole(row, start + row, p, inner, *given)
+                row += _ROWS
+            if row + 4 <= count:
+                for p in range(panel, panel + _TOGETHER, 2):
+                    _four(row, start + row, p, inner, *given)
+                row += 4
+            if row + 2 <= count:
+                _two(row, start + row, panel, inner, *given)
+                row += 2
+            if row < count:
+                _one(row, start + row, panel, inner, *given)
+        start += count
