@@ -128,6 +128,8 @@ class Quota:
 
 def _match(key: str, known: Mapping[str, str]) -> str:
     """Return the name of a key, or "". Takes as long for a near miss as for a far one."""
+    if not known:
+        return ""
     presented = fingerprint(key)
     found = ""
     for name, digest in known.items():

@@ -73,8 +73,8 @@ def create_app(
     app.state.record = record
     app.state.reception = reception
     errors.install(app)
-    app.include_router(search.router, dependencies=[MAY_SEARCH])
-    app.include_router(lattice.router, dependencies=[MAY_SEARCH])
+    app.include_router(search.router)
+    app.include_router(lattice.router)
     app.include_router(collection.router, dependencies=[MAY_READ])
     app.include_router(writing.router, dependencies=[MAY_WRITE])
     app.include_router(operations.router)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable, Coroutine
+from inspect import signature
+from typing import Annotated, Any, get_type_hints
 
 from fastapi import Depends, Path, Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
 
 from service.access import Access, Purpose
 from service.bodies import Bodies
@@ -14,6 +18,8 @@ from service.metrics import Metrics
 from service.readiness import Readiness
 from service.schemas import ID_MAXIMUM, Problem
 from service.settings import Settings
+
+Found = Callable[[Request], Awaitable[Any]]
 
 
 async def _engine(request: Request) -> Engine:
@@ -42,19 +48,23 @@ async def _settings(request: Request) -> Settings:
     return found
 
 
-def _admitted(purpose: Purpose) -> Any:
+async def _itself(request: Request) -> Request:
+    return request
+
+
+def _admitted(purpose: Purpose) -> Found:
     async def admit(request: Request) -> None:
         access: Access = request.app.state.access
         name = access.admit(request.headers, purpose)
         if name:
             request.scope["hasse.key"] = name
 
-    return Depends(admit)
+    return admit
 
 
-MAY_READ = _admitted("read")
-MAY_SEARCH = _admitted("search")
-MAY_WRITE = _admitted("write")
+MAY_READ = Depends(_admitted("read"))
+MAY_SEARCH = Depends(_admitted("search"))
+MAY_WRITE = Depends(_admitted("write"))
 
 Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
 EngineHere = Annotated[Engine, Depends(_engine)]
@@ -62,6 +72,34 @@ ReadinessHere = Annotated[Readiness, Depends(_readiness)]
 BodiesHere = Annotated[Bodies, Depends(_bodies)]
 MetricsHere = Annotated[Metrics, Depends(_metrics)]
 SettingsHere = Annotated[Settings, Depends(_settings)]
+
+_BY_TYPE: dict[Any, Found] = {Request: _itself, Engine: _engine, Bodies: _bodies}
+
+
+class Searching(APIRoute):
+    """A route for who `MAY_SEARCH`, that finds by itself what its endpoint asks of us.
+
+    FastAPI's search for dependencies takes as long as all else that it does for a request. It is
+    left to it where there is more to find, such as a part of the path.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        admit = _admitted("search")
+        hints = get_type_hints(self.endpoint)
+        wanted = {name: _BY_TYPE.get(hints[name]) for name in signature(self.endpoint).parameters}
+        known = {name: find for name, find in wanted.items() if find is not None}
+        usual = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            await admit(request)
+            if len(known) < len(wanted):
+                return await usual(request)
+            found = {name: await find(request) for name, find in known.items()}
+            answer: Response = await self.endpoint(**found)
+            return answer
+
+        return handle
 
 
 def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:

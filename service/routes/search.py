@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.departure import until_client_leaves
-from service.routes.context import BodiesHere, EngineHere
+from service.routes.context import BodiesHere, EngineHere, Searching
 from service.routes.operation import OF_PICTURES, REASONS, answered, takes, timed, watch
 from service.schemas import (
     CaptionAnswer,
@@ -17,7 +17,7 @@ from service.schemas import (
     PictureQuery,
 )
 
-router = APIRouter(tags=["search"])
+router = APIRouter(tags=["search"], route_class=Searching)
 
 
 @router.post(

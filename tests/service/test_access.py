@@ -188,3 +188,6 @@ def test_the_document_says_which_operations_need_a_key(locked: Client, client: C
     assert secured(client) == {"post /images", "delete /images/{image_id}"}
     assert "post /search/images" in secured(locked)
     assert "get /livez" not in secured(locked)
+    for operation in secured(locked):  # and they do
+        method, path = operation.split()
+        problem(locked.request(method, path.format(image_id=1, caption_id=1)), 401, "unauthorized")
