@@ -69,13 +69,16 @@ class Admission:
         """Forget one who stands in line."""
         self._line = deque(one for one in self._line if one[1] != turn)
 
-    def knock(self) -> ServiceError | None:
+    def knock(self, *, called: bool = False) -> ServiceError | None:
         """Return what a search that comes to the door is refused with; None lets it in.
+
+        Who was `called` from the line has the place for which it was, whoever stands there still.
 
         Who is let in enters when the loop comes to its task. Those who knock before that are told
         of places that are left beside it, or all would be let in for the one that is free.
         """
-        if not self._has_room(self._coming):
+        its_own = called and self._coming < self._free()
+        if not (its_own or self._has_room(self._coming)):
             return _told(self._retry_after())
         if not self._coming:
             asyncio.get_running_loop().call_soon(self._all_came)
@@ -118,11 +121,11 @@ class Admission:
 
     async def _acquire(self) -> bool:
         """Return when there is a place, and whether it had to be waited for."""
-        if not self._has_room(0):
-            raise self._busy()
         if self._free():
             self._active += 1
             return False
+        if not self._has_room(0):
+            raise self._busy()
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -173,10 +176,9 @@ class Admission:
         return 0 if self._waiting else self._capacity - self._active
 
     def _has_room(self, coming: int) -> bool:
-        free = self._free()
-        if coming < free:
+        ahead = self.waiting + coming - self._free()
+        if ahead < 0:
             return True
-        ahead = self.waiting + coming - free
         late = self._expected_seconds(ahead) > _SAFE * self._deadline
         return not late and ahead < self._queued
 

@@ -50,8 +50,11 @@ class Refusal:
 class Host(Protocol):
     """Who says which requests are let in."""
 
-    def refusal(self, method: bytes, target: bytes) -> Refusal | None:
-        """Return what a request is refused with, if it is; else it comes in now."""
+    def refusal(self, method: bytes, target: bytes, *, called: bool) -> Refusal | None:
+        """Return what a request is refused with, if it is; else it comes in now.
+
+        `called` are those who stood in line, when it is their turn.
+        """
 
     def stands_in_line(self, data: bytes, turn: Callable[[], None]) -> bool:
         """Tell whether a request that begins so has to wait; `turn` is called when it need not."""
@@ -153,7 +156,8 @@ class Door(HttpToolsProtocol):
         self._refused = False
         came, self._in_line_since = self._in_line_since, None
         if self._is_idle():
-            refusal = self.keeper.host.refusal(self.parser.get_method(), self.url)
+            method = self.parser.get_method()
+            refusal = self.keeper.host.refusal(method, self.url, called=came is not None)
             if refusal is not None:
                 self._refuse(refusal)
                 return

@@ -18,12 +18,12 @@ class Reception:
     def __init__(self, readiness: Readiness) -> None:
         self._readiness = readiness
 
-    def refusal(self, method: bytes, target: bytes) -> Refusal | None:
+    def refusal(self, method: bytes, target: bytes, *, called: bool) -> Refusal | None:
         """Return what a request is refused with, if it is; else it comes in now."""
         route = _searched(method, target)
         if route is None or self._admission is None:
             return None
-        error = self._admission.knock()
+        error = self._admission.knock(called=called)
         return None if error is None else Refusal(error, route)
 
     def stands_in_line(self, data: bytes, turn: Callable[[], None]) -> bool:

@@ -77,7 +77,7 @@ def test_those_in_line_are_called_in_order_as_places_come_free() -> None:
         def turn(name: int) -> Callable[[], None]:
             def come() -> None:
                 called.append(name)
-                assert admission.knock() is None
+                assert admission.knock(called=name > 1) is None
                 tasks[name] = guests.come(name)
 
             return come
@@ -111,6 +111,73 @@ def test_those_in_line_are_called_in_order_as_places_come_free() -> None:
         guests.doors[6].set()
         await asyncio.gather(*tasks.values())
         assert (admission.in_flight, admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_a_line_has_an_end_also_while_places_are_free() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=2, queued=3, deadline=5))
+        admission = guests.admission
+        tasks = [guests.come(name) for name in (0, 1)]
+        await settled()
+        called: list[int] = []
+
+        def come(name: int) -> None:
+            called.append(name)
+            assert admission.knock(called=True) is None
+            tasks.append(guests.come(name))
+
+        def line_up(names: range) -> list[int]:
+            took = []
+            for name in names:
+                if admission.has_line:
+                    admission.stand_in_line(lambda name=name: come(name))  # type: ignore[misc]
+                    took.append(name)
+            return took
+
+        assert line_up(range(2, 9)) == [2, 3, 4]
+        # Two leave in the same moment, and who comes in it finds their places free, and a line.
+        came: list[list[int]] = []
+        refused: list[bool] = []
+
+        def on_leaving() -> None:
+            came.append(line_up(range(10 * len(came) + 10, 10 * len(came) + 19)))
+            refused.append(admission.knock() is not None)
+
+        guests.on_leaving = on_leaving
+        guests.doors[0].set()
+        guests.doors[1].set()
+        await settled()
+        assert came == [[10], [20]]  # as many as will find room when the others have gone on
+        assert refused == [True, True]  # and none goes by those who stand there
+        assert called == [2, 3]
+        assert (admission.in_flight, admission.waiting) == (2, 3)
+        guests.on_leaving = lambda: None
+        for name in (2, 3, 4, 10, 20):
+            guests.doors[name].set()
+            await settled()
+        await asyncio.gather(*tasks)
+        assert called == [2, 3, 4, 10, 20]
+
+    asyncio.run(main())
+
+
+def test_who_is_called_has_a_place_though_those_behind_would_wait_too_long() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=1, queued=50, deadline=0.5))
+        admission = guests.admission
+        first = guests.come(0)
+        await settled()
+        answers: list[object] = []
+        admission.stand_in_line(lambda: answers.append(admission.knock(called=True)))
+        for _ in range(45):
+            admission.stand_in_line(lambda: None)
+        await asyncio.sleep(0.12)  # so long a search takes: those behind would wait too long
+        guests.doors[0].set()
+        await first
+        await settled()
+        assert answers == [None]
 
     asyncio.run(main())
 

@@ -31,6 +31,7 @@ class House:
     line: list[Callable[[], None]] = field(default_factory=list)
     inside: list[str] = field(default_factory=list)
     waited: list[float | None] = field(default_factory=list)
+    called: list[bool] = field(default_factory=list)
     connections: list[Door] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
     record: Record = field(init=False)
@@ -50,7 +51,8 @@ class House:
     def is_stopping(self) -> bool:
         return self.stopping
 
-    def refusal(self, method: bytes, target: bytes) -> Refusal | None:
+    def refusal(self, method: bytes, target: bytes, *, called: bool) -> Refusal | None:
+        self.called.append(called)
         searches = {
             (b"POST", b"/search/images"): "/search/images",
             (b"GET", b"/images/7/diagram"): "/images/{image_id}/diagram",
@@ -371,6 +373,7 @@ def test_who_is_refused_at_its_turn_is_told_so() -> None:
             visitor.say(ASK)
             assert (await visitor.hear())[0] == 200
             assert house.waited == [None]  # the next one did not wait
+            assert house.called == [True, False]
 
     run(main)
 
