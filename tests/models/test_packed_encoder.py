@@ -56,6 +56,13 @@ def test_so_are_those_of_several_members() -> None:
     )
 
 
+def test_a_gpu_reads_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = drawn()
+    reader = Reader(encoder)
+    monkeypatch.setattr(reader, "_on_cpu", reader._on_gpu)
+    np.testing.assert_allclose(reader.points(CAPTIONS, 5), expected(encoder, CAPTIONS), atol=1e-6)
+
+
 @pytest.mark.parametrize("length", ["unit", "learned"])
 def test_a_point_does_not_depend_on_what_it_is_read_with(length: Length) -> None:
     reader = Reader(drawn(length=length))
