@@ -19,7 +19,7 @@ from service.readiness import Readiness
 from service.schemas import ID_MAXIMUM, Problem
 from service.settings import Settings
 
-Found = Callable[[Request], Awaitable[Any]]
+Finder = Callable[[Request], Awaitable[Any]]
 
 
 async def _engine(request: Request) -> Engine:
@@ -52,7 +52,7 @@ async def _itself(request: Request) -> Request:
     return request
 
 
-def _admitted(purpose: Purpose) -> Found:
+def _admitted(purpose: Purpose) -> Finder:
     async def admit(request: Request) -> None:
         access: Access = request.app.state.access
         name = access.admit(request.headers, purpose)
@@ -73,7 +73,7 @@ BodiesHere = Annotated[Bodies, Depends(_bodies)]
 MetricsHere = Annotated[Metrics, Depends(_metrics)]
 SettingsHere = Annotated[Settings, Depends(_settings)]
 
-_BY_TYPE: dict[Any, Found] = {Request: _itself, Engine: _engine, Bodies: _bodies}
+_BY_TYPE: dict[Any, Finder] = {Request: _itself, Engine: _engine, Bodies: _bodies}
 
 
 class Searching(APIRoute):
