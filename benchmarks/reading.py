@@ -21,14 +21,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
+from torch.nn.utils.rnn import pack_padded_sequence
 
+from benchmarks.reliability import collection
+from benchmarks.training import torch_gru
 from models import checkpoint
-from models.caption_encoder import CaptionEncoder
+from models.caption_encoder import CaptionEncoder, padded
 from models.packed_gru import packed
 from models.reading import Reader
-from models.scenes.generate import scene_and_captions
 
 BATCHES = (1, 8, 32, 256)
 SCENES = 500
@@ -51,27 +51,17 @@ class Row:
     done: float
 
 
-def plain(encoder: CaptionEncoder) -> nn.GRU:
-    """Return torch's own network with the weights of an encoder."""
-    gru = encoder.gru
-    theirs = nn.GRU(gru.input_weight.shape[1], gru.recurrent_weight.shape[1], batch_first=True)
-    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    theirs.load_state_dict(dict(zip(names, gru.state_dict().values(), strict=True)))
-    return theirs.eval()
-
-
 def contenders(encoder: CaptionEncoder) -> dict[str, Callable[[list[list[int]]], object]]:
     """Return what reads numbered captions: each takes them to their last states, or points."""
-    reader, theirs = Reader(encoder), plain(encoder)
+    reader, theirs = Reader(encoder), torch_gru(encoder.gru)
 
     def read(captions: list[list[int]]) -> object:
-        lengths = torch.tensor([len(caption) for caption in captions])
-        numbers = pad_sequence([torch.tensor(caption) for caption in captions], batch_first=True)
+        numbers, lengths = padded([torch.tensor(caption) for caption in captions])
         with torch.inference_mode():
-            packed = pack_padded_sequence(
+            ragged = pack_padded_sequence(
                 encoder.embedding(numbers), lengths, batch_first=True, enforce_sorted=False
             )
-            return theirs(packed)[1]
+            return theirs(ragged)[1]
 
     return {"plain": read, "ours": reader.points}
 
@@ -110,15 +100,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     built_in = checkpoint.load(checkpoint.pretrained()).model
     assert isinstance(built_in.captions, CaptionEncoder)
-    texts = [s.text for at in range(SCENES) for s in scene_and_captions(0, "test", at)[1]]
-    captions = [built_in.vocabulary.encode(text, built_in.config.max_words) for text in texts]
+    numbered = [
+        built_in.vocabulary.encode(text, built_in.config.max_words)
+        for text in collection.captions(SCENES)
+    ]
     torch.manual_seed(0)
     paper = CaptionEncoder(len(built_in.vocabulary), 300, 1024)
-    rows = measure("scenes, N = 512, float16", built_in.captions, captions, options.rounds)
-    rows += measure("paper's, N = 1024, float32", paper, captions, options.rounds)
+    rows = measure("scenes, N = 512, float16", built_in.captions, numbered, options.rounds)
+    rows += measure("paper's, N = 1024, float32", paper, numbered, options.rounds)
     with torch.no_grad():
         paper.gru.recurrent_weight.copy_(paper.gru.recurrent_weight.half().float())
-    rows += measure("paper's, N = 1024, float16", paper, captions, options.rounds)
+    rows += measure("paper's, N = 1024, float16", paper, numbered, options.rounds)
     print("microseconds a caption, one thread; weights and operations of ours\n")
     print("| encoder, weights | batch | torch.nn.GRU | ours | faster | GB/s | G operations/s |")
     print("|---" * 7 + "|")

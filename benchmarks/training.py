@@ -36,12 +36,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
-from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.device import wait
-from models.caption_encoder import CaptionEncoder
+from models.caption_encoder import CaptionEncoder, padded
 from models.datasets import Caption, Dataset, Image
 from models.distributed import World
+from models.gru import GRU
 from models.inputs import FeatureInput
 from models.loss import ranking_loss
 from models.model import OrderEmbedding
@@ -91,6 +91,21 @@ class Watched(FeatureInput):
         return FeatureInput.read(self, rows, augment)
 
 
+def torch_gru(ours: GRU) -> nn.GRU:
+    """Return torch's own network with the weights of ours."""
+    states, inputs = ours.recurrent_weight.shape[1], ours.input_weight.shape[1]
+    theirs = nn.GRU(inputs, states, batch_first=True)
+    theirs.load_state_dict(
+        {
+            "weight_ih_l0": ours.input_weight,
+            "weight_hh_l0": ours.recurrent_weight,
+            "bias_ih_l0": ours.input_bias,
+            "bias_hh_l0": ours.recurrent_bias,
+        }
+    )
+    return theirs
+
+
 class Plain(nn.Module):
     """The two encoders as the VSE family writes them, with the weights of one of ours."""
 
@@ -101,12 +116,7 @@ class Plain(nn.Module):
         words, width = ours.embedding.weight.shape
         self.embedding = nn.Embedding(words, width, padding_idx=PADDING)
         self.embedding.load_state_dict(ours.embedding.state_dict())
-        self.gru = nn.GRU(width, model.config.dimension, batch_first=True)
-        names = ("input_weight", "recurrent_weight", "input_bias", "recurrent_bias")
-        theirs = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-        with torch.no_grad():
-            for name, their in zip(names, theirs, strict=True):
-                getattr(self.gru, their).copy_(getattr(ours.gru, name))
+        self.gru = torch_gru(ours.gru)
         self.projection = nn.Linear(model.images.projection.in_features, model.config.dimension)
         self.projection.load_state_dict(model.images.projection.state_dict())
 
@@ -206,8 +216,7 @@ def plain(material: Material, batches: list[Rows], device: str) -> Steps:
         wait(device)
         clock, processor = time.perf_counter(), time.process_time()
         words = [numbered[row] for row in rows]
-        lengths = torch.tensor([len(row) for row in words])
-        tokens = pad_sequence(words, batch_first=True, padding_value=PADDING)
+        tokens, lengths = padded(words)
         features = torch.from_numpy(material.features[rows]).to(device)
         points = network(features, tokens.to(device), lengths.to(device))
         loss = plain_loss(plain_violation(*points), config.margin)

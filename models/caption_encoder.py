@@ -9,12 +9,19 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+from torch.nn.utils.rnn import pad_sequence
 
 from models.gru import GRU
 from models.vocabulary import PADDING
 
 Reading = Literal["last", "join"]
 Length = Literal["unit", "learned", "free"]
+
+
+def padded(captions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Put numbered captions of any lengths together: -> (B, T), padded, and (B,) lengths."""
+    lengths = torch.tensor([len(caption) for caption in captions])
+    return pad_sequence(list(captions), batch_first=True, padding_value=PADDING), lengths
 
 
 class CaptionEncoder(nn.Module):

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
-from torch.nn.utils.rnn import pad_sequence
 
 from models.backbone import build_backbone
-from models.caption_encoder import CaptionEncoder, Members, Reading
+from models.caption_encoder import CaptionEncoder, Members, Reading, padded
 from models.image_encoder import ImageEncoder
 from models.pictures import Preprocessing
 from models.reading import Reader
 from models.score import SCORES, Score
-from models.vocabulary import PADDING, Vocabulary
+from models.vocabulary import Vocabulary
 
 Points = NDArray[np.float32]
 
@@ -160,9 +159,10 @@ class OrderEmbedding(nn.Module):
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Number the words of captions: -> (B, T) padded, (B,) lengths with the end mark."""
-        rows = [torch.tensor(self.vocabulary.encode(t, self.config.max_words)) for t in texts]
-        lengths = torch.tensor([len(row) for row in rows])
-        return pad_sequence(rows, batch_first=True, padding_value=PADDING), lengths
+        return padded([torch.tensor(numbers) for numbers in self._numbered(texts)])
+
+    def _numbered(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.vocabulary.encode(text, self.config.max_words) for text in texts]
 
     def caption_points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Encode numbered captions: (B, T), (B,) -> (B, N)."""
@@ -178,8 +178,8 @@ class OrderEmbedding(nn.Module):
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
         """Return the points of captions, in their order: (B, N) float32; see `Reader`."""
-        numbered = [self.vocabulary.encode(text, self.config.max_words) for text in texts]
-        return (self._reader or Reader(self.captions)).points(numbered, batch_size)
+        reader = self._reader or Reader(self.captions)
+        return reader.points(self._numbered(texts), batch_size)
 
     @torch.inference_mode()
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:

@@ -49,14 +49,15 @@ def _features() -> set[str]:
 
 # Sums live in registers: three gates of so many rows and coordinates at a time, where there are
 # 32 registers of 16 numbers, and where there are 16 of 8.
-_WIDE = "avx512f" in _features()
-_READS_HALVES = bool({"f16c", "neon"} & _features())
+_FEATURES = _features()
+_WIDE = "avx512f" in _FEATURES
+_READS_HALVES = bool({"f16c", "neon"} & _FEATURES)
 WIDTH = 16 if _WIDE else 8
 _ROWS = 8 if _WIDE else 4
 _TOGETHER = 4  # panels that share the rows they meet, where these are few
 
 _FLOAT, _HALF = ir.FloatType(), ir.HalfType()
-_BIT, _INT, _NUMBER = ir.IntType(1), ir.IntType(64), ir.IntType(32)
+_INT, _NUMBER = ir.IntType(64), ir.IntType(32)
 _VECTOR, _NUMBERS = ir.VectorType(_FLOAT, WIDTH), ir.VectorType(_NUMBER, WIDTH)
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -76,9 +77,8 @@ def packed(weight: Floats) -> NDArray[np.float32] | NDArray[np.uint16]:
     As the bits of float16, where it holds them all exactly and the processor reads it.
     """
     size = weight.shape[1]
-    wide = np.zeros((3, _room(size), size), np.float32)
-    wide[:, :size] = weight.reshape(3, size, size)
-    panels = wide.reshape(3, -1, WIDTH, size).transpose(1, 3, 0, 2)
+    wide = widened(weight.reshape(3, size, size).transpose(2, 0, 1))  # (N, 3, N')
+    panels = wide.reshape(size, 3, -1, WIDTH).transpose(2, 0, 1, 3)
     with np.errstate(over="ignore"):
         half = panels.astype(np.float16)
     if _READS_HALVES and np.array_equal(half, panels):
@@ -116,8 +116,8 @@ def _load(builder: Any, pointer: Any) -> Any:
     return builder.load(builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
 
 
-def _spread(builder: Any, number: Any, vector: Any) -> Any:
-    blank = ir.Constant(vector, ir.Undefined)
+def _spread(builder: Any, number: Any) -> Any:
+    blank = ir.Constant(_VECTOR, ir.Undefined)
     first = builder.insert_element(blank, number, ir.Constant(_NUMBER, 0))
     return builder.shuffle_vector(first, blank, ir.Constant(_NUMBERS, [0] * WIDTH))
 
@@ -210,7 +210,7 @@ def _emit(
 
     zero = _all(0.0)
     sums = [
-        [[cgutils.alloca_once_value(builder, zero) for _ in range(3)] for _ in range(panels)]
+        [[cgutils.alloca_once(builder, _VECTOR) for _ in range(3)] for _ in range(panels)]
         for _ in range(rows)
     ]
     for total in (total for of_row in sums for of_panel in of_row for total in of_panel):
@@ -227,7 +227,7 @@ def _emit(
                 )
                 columns.append(builder.fpext(stored, _VECTOR) if half else stored)
         for i in range(rows):
-            state = _spread(builder, builder.load(builder.gep(states[i], [k])), _VECTOR)
+            state = _spread(builder, builder.load(builder.gep(states[i], [k])))
             for at, weight in enumerate(columns):
                 total = sums[i][at // 3][at % 3]
                 builder.store(_call(builder, "fma", state, weight, builder.load(total)), total)

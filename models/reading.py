@@ -10,10 +10,8 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.utils.rnn import pad_sequence
 
-from models.caption_encoder import CaptionEncoder, Members
-from models.vocabulary import PADDING
+from models.caption_encoder import CaptionEncoder, Members, padded
 
 Points: TypeAlias = NDArray[np.float32]
 
@@ -30,7 +28,8 @@ class Reader:
     def __init__(self, encoder: CaptionEncoder | Members) -> None:
         self._encoder = encoder
         self._device = encoder.encoders[0].embedding.weight.device
-        if self._device.type == "cpu":
+        self._is_on_cpu = self._device.type == "cpu"
+        if self._is_on_cpu:
             # Of numba, which machines that only learn may lack.
             from models.packed_encoder import PackedEncoder
 
@@ -46,9 +45,9 @@ class Reader:
         points = np.empty((len(captions), size), np.float32)
         lengths = np.array([len(caption) for caption in captions], np.int64)
         by_length = np.argsort(-lengths, kind="stable")
-        threads = torch.get_num_threads() if self._device.type == "cpu" else 1
+        threads = torch.get_num_threads() if self._is_on_cpu else 1
         together = min(batch_size, max(_LEAST, -(-len(captions) // threads)))
-        read = self._on_cpu if self._device.type == "cpu" else self._on_gpu
+        read = self._on_cpu if self._is_on_cpu else self._on_gpu
 
         def batch(start: int) -> None:
             rows = by_length[start : start + together]
@@ -75,8 +74,7 @@ class Reader:
         return joined
 
     @torch.inference_mode()
-    def _on_gpu(self, captions: list[Sequence[int]], lengths: NDArray[np.int64]) -> Points:
-        rows = [torch.tensor(caption) for caption in captions]
-        padded = pad_sequence(rows, batch_first=True, padding_value=PADDING).to(self._device)
-        read: Points = self._encoder.points(padded, torch.from_numpy(lengths)).cpu().numpy()
+    def _on_gpu(self, captions: list[Sequence[int]], _: NDArray[np.int64]) -> Points:
+        together, lengths = padded([torch.tensor(caption) for caption in captions])
+        read: Points = self._encoder.points(together.to(self._device), lengths).cpu().numpy()
         return read

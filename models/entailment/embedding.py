@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
-from models.caption_encoder import CaptionEncoder, Length, Reading
+from models.caption_encoder import CaptionEncoder, Length, Reading, padded
 from models.entailment.pairs import Pair
 from models.order import violation
 from models.reading import Reader
-from models.vocabulary import PADDING, Vocabulary
+from models.vocabulary import Vocabulary
 
 Comparison = Literal["order", "symmetric"]
 
@@ -82,10 +81,9 @@ class SentenceEmbedding(nn.Module):
 
     def forward(self, tokens: Sequence[Tensor]) -> Tensor:
         """Return the points of numbered sentences, B of any lengths: -> (B, N)."""
-        lengths = torch.tensor([len(row) for row in tokens])
-        padded = pad_sequence(list(tokens), batch_first=True, padding_value=PADDING)
+        together, lengths = padded(tokens)
         device = self.captions.embedding.weight.device
-        return self.captions.points(padded.to(device), lengths)
+        return self.captions.points(together.to(device), lengths)
 
     def compare(self, premises: Tensor, hypotheses: Tensor) -> Tensor:
         """Return the penalty of pairs of points: (B, N), (B, N) -> (B,); 0 is entailed."""

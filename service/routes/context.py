@@ -63,7 +63,8 @@ def _admitted(purpose: Purpose) -> Finder:
 
 
 MAY_READ = Depends(_admitted("read"))
-MAY_SEARCH = Depends(_admitted("search"))
+_may_search = _admitted("search")
+MAY_SEARCH = Depends(_may_search)
 MAY_WRITE = Depends(_admitted("write"))
 
 Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
@@ -85,21 +86,22 @@ class Searching(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers a request."""
-        admit = _admitted("search")
         hints = get_type_hints(self.endpoint)
-        wanted = {name: _BY_TYPE.get(hints[name]) for name in signature(self.endpoint).parameters}
-        known = {name: find for name, find in wanted.items() if find is not None}
-        usual = super().get_route_handler()
+        kinds = {name: hints[name] for name in signature(self.endpoint).parameters}
 
-        async def handle(request: Request) -> Response:
-            await admit(request)
-            if len(known) < len(wanted):
-                return await usual(request)
-            found = {name: await find(request) for name, find in known.items()}
-            answer: Response = await self.endpoint(**found)
-            return answer
+        async def find_and_answer(request: Request) -> Response:
+            found = {name: await _BY_TYPE[kind](request) for name, kind in kinds.items()}
+            response: Response = await self.endpoint(**found)
+            return response
 
-        return handle
+        ours = _BY_TYPE.keys() >= set(kinds.values())
+        answer = find_and_answer if ours else super().get_route_handler()
+
+        async def admit_and_answer(request: Request) -> Response:
+            await _may_search(request)
+            return await answer(request)
+
+        return admit_and_answer
 
 
 def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
