@@ -200,7 +200,7 @@ class Catalog:
         same = sql.select(*IMAGE_FACTS).where(IMAGES.c.sha256 == sha256, HASHED)
         with self.reading() as connection:
             row = connection.execute(same.order_by(IMAGES.c.id)).first()
-        return None if row is None else ImageRow(*row)
+        return None if row is None else ImageRow._make(row)
 
     def images_below(self, folder: str) -> list[ImageRow]:
         """Return the images whose pictures lie in a folder of the index."""
@@ -208,7 +208,7 @@ class Catalog:
             IMAGES.c.path.startswith(f"{folder}/", autoescape=True)
         )
         with self.reading() as connection:
-            return [ImageRow(*row) for row in connection.execute(below)]
+            return [ImageRow._make(row) for row in connection.execute(below)]
 
     def largest_ids(self) -> dict[Kind, int]:
         """Return the largest id of the images and of the captions; 0 where there are none.
@@ -224,7 +224,7 @@ class Catalog:
     def captions(self, ids: Iterable[int]) -> dict[int, CaptionRow]:
         """Return the captions there are among `ids`, by id."""
         (rows,) = self._look_up(self._captions_by_id, ids)
-        return {row[0]: CaptionRow(*row) for row in rows}
+        return {row[0]: CaptionRow._make(row) for row in rows}
 
     def captions_of(self, image_ids: Iterable[int]) -> dict[int, list[CaptionRow]]:
         """Return the captions of each image, by image id, in order of caption id."""
@@ -312,7 +312,7 @@ def damaged_rows(catalog: Catalog) -> Iterator[str]:
 
 
 def _image_rows(rows: Iterable[Sequence[Any]]) -> dict[int, ImageRow]:
-    return {row[0]: ImageRow(*row) for row in rows}
+    return {row[0]: ImageRow._make(row) for row in rows}
 
 
 def _captions_by_image(
@@ -320,7 +320,7 @@ def _captions_by_image(
 ) -> dict[int, list[CaptionRow]]:
     found: dict[int, list[CaptionRow]] = {image: [] for image in image_ids}
     for row in sorted(rows):
-        found[row[1]].append(CaptionRow(*row))
+        found[row[1]].append(CaptionRow._make(row))
     return found
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +45,7 @@ def caption_blocks(stop: int = 100, rows: int = 7) -> CaptionBlocks:
             if at >= stop:
                 raise StopError
             part = range(at, min(at + rows, len(CAPTIONS)))
-            rows_ = [replace(row, image_id=row.id % len(IMAGES)) for row in captions(part, [0])]
+            rows_ = [row._replace(image_id=row.id % len(IMAGES)) for row in captions(part, [0])]
             yield rows_, CAPTIONS[part.start : part.stop]
 
     return blocks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -116,7 +115,7 @@ def test_what_is_added_and_removed_later_is_selected_rightly(tmp_path: Path) -> 
         one.remove([3])
         # Another process sees the catalog before it looks for the generation, and tells no lies.
         assert found(val) == [set(range(1, 13)) - {3}] * 2
-        two.add([replace(images([3])[0], split="train")], np.ones((1, 16)) / 4)
+        two.add([images([3])[0]._replace(split="train")], np.ones((1, 16)) / 4)
         assert found(train) == [{3}] * 2
         assert found(val) == [set(range(1, 13)) - {3}] * 2
 
