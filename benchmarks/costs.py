@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 import index.plan
 from benchmarks.search import source
 from benchmarks.search.growth import Growth
+from index.chosen import Chosen
 from index.plan import Costs
 from index.query import Query
 from index.scan import Workers, score_rows
@@ -123,8 +124,8 @@ def _row(live: LiveSegment, queries: Points) -> float:
 
     def chosen() -> None:
         for query in queries:
-            rows = np.sort(draw.integers(0, segment.rows, _CHOSEN))
-            score_rows(segment.points, rows, query, segment.form, Workers(1))
+            rows = Chosen.of([np.sort(draw.integers(0, segment.rows, _CHOSEN))])
+            score_rows(segment.points, rows, query[None], segment.form, Workers(1))
 
     return _time(chosen) / len(queries) / _CHOSEN / 1000
 

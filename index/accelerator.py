@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from index.chosen import Chosen
 from index.fused import TILE, columns_for, shape_of, smallest_of_tiles, violations_of_tiles
 from index.kernels import relative_error
 from index.segment import Segment
@@ -58,10 +59,10 @@ class Resident:
         queries: Points,
         k: int,
         limits: NDArray[np.float64],
-    ) -> list[Ids]:
+    ) -> Chosen:
         """Return, for each query (B, N), rows among which its k best within the limit are.
 
-        Rows are in ascending order; few more than k, unless there are many ties.
+        They are few more than k, unless there are many ties.
         """
         device = self.columns.device
         gone = torch.from_numpy(np.array(dead)).to(device) if len(dead) else None
@@ -78,10 +79,13 @@ class Resident:
         rows = tiles.cpu().numpy()[:, None] * TILE + np.arange(TILE)  # (P, TILE)
         flat = values.cpu().numpy().astype(np.float64)
         edges = np.searchsorted(owners.cpu().numpy(), np.arange(len(queries) + 1))
-        return [
-            self._chosen(rows[start:stop].ravel(), flat[start:stop].ravel(), k, limit, norm)
-            for (start, stop), limit in zip(pairwise(edges), limits.tolist(), strict=True)
-        ]
+        pairs = zip(pairwise(edges), limits.tolist(), strict=True)
+        return Chosen.of(
+            [
+                self._chosen(rows[start:stop].ravel(), flat[start:stop].ravel(), k, limit, norm)
+                for (start, stop), limit in pairs
+            ]
+        )
 
     def _chosen(
         self, rows: Ids, values: NDArray[np.float64], k: int, limit: float, norm: float

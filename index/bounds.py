@@ -10,16 +10,15 @@ row, its point.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index import codes as coding
 from index import nibbles
+from index.chosen import Chosen, starts_of
 from index.kernels import relative_error
 from index.levels import LEVELS, choose_levels, encode_block, half_block
 from index.points import GrowingArray, mapped, read_here_and_there
@@ -31,8 +30,6 @@ COLUMNS = "columns.npy"
 LEVELS_FILE = "levels.npy"
 CODES = "codes.npy"
 
-Number = TypeVar("Number", bound=np.generic)
-
 _TALL = 4096  # rows at a time, for bounded memory
 
 
@@ -40,8 +37,8 @@ _TALL = 4096  # rows at a time, for bounded memory
 class Bounded:
     """A batch of queries (B, N) and how far each has been compared with a segment's columns.
 
-    sums (B, R / 2H, 2H) uint16 are those of the first `done` (B,) groups of coordinates; `read`
-    (B,) are the bytes that were read.
+    sums (B, R / 2H, 2H) uint16 are those of the first `done` (B,) groups of coordinates, or nothing
+    yet where none is done; `read` (B,) are the bytes that were read.
     """
 
     tables: Tables
@@ -51,14 +48,14 @@ class Bounded:
     read: NDArray[np.int64]
     dimension: int
 
-    def largest(self, limit: float) -> float:
-        """Return the largest true violation of a row whose float32 violation may be <= `limit`.
+    def largest(self, limits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the largest true violations of rows whose float32 ones may be <= `limits` (B,).
 
         The float32 one may be below the true one by its rounding error, and by what vanishes in
         the squares of gaps below 2^-63.
         """
         slack = 1 - relative_error(self.dimension) - 1e-12
-        return (limit + self.dimension * 2.0**-126) / slack
+        return (limits + self.dimension * 2.0**-126) / slack
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +98,7 @@ class Bounds:
         return Bounded(
             tables_of(queries, self.levels[0], self.levels[1], self.form),
             coding.encode_queries(queries, self.step, self.form),
-            np.zeros((count, blocks, 2 * half), np.uint16),
+            np.empty((count, blocks, 2 * half), np.uint16),
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
             dimension,
@@ -110,30 +107,37 @@ class Bounds:
     def propose(
         self,
         bounded: Bounded,
-        b: int,
         count: int,
         share: float,
         dead: NDArray[np.bool_],
         workers: Workers,
-    ) -> tuple[Ids, float]:
-        """Return up to `count` live rows that look best to query b, in ascending order.
+    ) -> tuple[Chosen, NDArray[np.float64]]:
+        """Return up to `count` live rows that look best to each query.
 
         They are chosen by the coordinates that are expected to add `share` of the violation. Also
-        returns a violation that no other live row is below.
+        returns, for each query (B,), a violation that no other live row is below.
         """
-        tables, sums = bounded.tables, bounded.sums[b]
+        tables, sums = bounded.tables, bounded.sums
         blocks, _, half = self.columns.shape
-        groups = tables.groups(b, share)
+        bounded.done[:] = tables.groups(share)
+        read = blocks * GROUP * half * bounded.done
+        bounded.read += read
 
-        def part(edges: tuple[int, int]) -> None:
-            parts = (tables.order[b], tables.entries[b], tables.shifts[b])
-            nibbles.add_groups(self.columns, *parts, groups, *edges, sums)
+        def add(edges: tuple[int, int]) -> None:
+            parts = (tables.order, tables.entries, tables.shifts, bounded.done)
+            nibbles.add_groups(self.columns, *parts, *edges, sums)
 
-        workers.map(part, workers.ranges(blocks, groups * GROUP * half))
-        bounded.done[b] = groups
-        bounded.read[b] += blocks * groups * GROUP * half
-        rows, rest = nibbles.smallest(sums, self.rows, dead, count)
-        return rows, rest * float(tables.units[b])
+        workers.map(add, workers.ranges(blocks, int(read.sum()) // blocks))
+        queries = len(sums)
+        found = np.empty((queries, min(count, self.rows)), np.int64)
+        counts, rests = np.empty(queries, np.int64), np.empty(queries)
+
+        def choose(edges: tuple[int, int]) -> None:
+            nibbles.smallest(sums, self.rows, dead, *edges, found, counts, rests)
+
+        workers.map(choose, workers.ranges(queries, sums[0].nbytes))
+        pairs = zip(found, counts.tolist(), strict=True)
+        return Chosen.of([rows[:n] for rows, n in pairs]), rests * tables.units
 
     def survivors(
         self,
@@ -141,19 +145,26 @@ class Bounds:
         dead: NDArray[np.bool_],
         limits: NDArray[np.float64],
         workers: Workers,
-    ) -> tuple[list[Ids], list[int]]:
+    ) -> tuple[Chosen, NDArray[np.int64]]:
         """Return, for each query, every live row whose violation may be <= its limit.
 
-        Rows are in ascending order. No other live row has a violation that small. Also returns
-        how many rows of each query the columns left, whose bytes were read.
+        No other live row has a violation that small. Also returns how many rows of each query
+        (B,) the columns left, whose bytes were read.
         """
-        largest = [bounded.largest(limit) for limit in limits.tolist()]
-        left = self._left(bounded, dead, bounded.tables.thresholds(largest), workers)
-        rows = [
-            self._bytes(bounded, b, rows, coding.threshold(most, self.step), workers)
-            for b, (rows, most) in enumerate(zip(left, largest, strict=True))
-        ]
-        return rows, [len(rows) for rows in left]
+        largest = bounded.largest(limits).tolist()
+        left, starts = self._left(bounded, dead, bounded.tables.thresholds(largest), workers)
+        thresholds = np.array([coding.threshold(most, self.step) for most in largest], np.int64)
+        possible = np.empty(len(left), np.bool_)
+
+        def part(edges: tuple[int, int]) -> None:
+            asked = (bounded.codes, int(self.form), thresholds)
+            coding.rule_out(self.codes, left, starts, *asked, *edges, possible)
+
+        dimension = self.codes.shape[1]
+        workers.map(part, workers.ranges(len(left), dimension))
+        checked = starts[1:] - starts[:-1]
+        bounded.read += dimension * checked
+        return Chosen(*coding.kept(left, starts, possible)), checked
 
     def _left(
         self,
@@ -161,7 +172,11 @@ class Bounds:
         dead: NDArray[np.bool_],
         thresholds: NDArray[np.int64],
         workers: Workers,
-    ) -> list[NDArray[np.int32]]:
+    ) -> tuple[NDArray[np.int32], Ids]:
+        """Return the rows that the columns leave, one query's after the other's, and their starts.
+
+        Those of a query come in any order.
+        """
         tables, count = bounded.tables, len(thresholds)
         blocks, dimension, half = self.columns.shape
 
@@ -188,35 +203,9 @@ class Bounds:
         parts = workers.map(part, workers.ranges(blocks, half * dimension * count // 4))
         for _, added in parts:
             bounded.read += GROUP * half * added
-        found = zip(*(rows for rows, _ in parts), strict=True)
-        return [_joined(rows) for rows in found]
-
-    def _bytes(
-        self,
-        bounded: Bounded,
-        b: int,
-        rows: NDArray[np.int32],
-        threshold: int,
-        workers: Workers,
-    ) -> Ids:
-        asked, form = bounded.codes[b], int(self.form)
-
-        def part(edges: tuple[int, int]) -> Ids:
-            chosen = rows[slice(*edges)]
-            kept = np.empty(len(chosen), np.int64)
-            count = coding.rule_out(self.codes, chosen, asked, form, threshold, kept)
-            return kept[:count]
-
-        dimension = self.codes.shape[1]
-        bounded.read[b] += len(rows) * dimension
-        parts = workers.map(part, workers.ranges(len(rows), dimension))
-        found = _joined(parts) if parts else np.empty(0, np.int64)
-        found.sort()
-        return found
-
-
-def _joined(parts: Sequence[NDArray[Number]]) -> NDArray[Number]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        by_query = list(zip(*(rows for rows, _ in parts), strict=True))
+        starts = starts_of(sum(map(len, rows)) for rows in by_query)
+        return np.concatenate([rows for every in by_query for rows in every]), starts
 
 
 def write_bounds(folder: Path, points: Points, form: Form) -> float:

@@ -173,16 +173,35 @@ def sum_of_squares(
 def rule_out(
     codes: NDArray[np.uint8],
     rows: NDArray[np.int32],
+    starts: Ids,
     asked: NDArray[np.uint8],
     form: int,
-    threshold: int,
-    kept: Ids,
-) -> int:
-    """Copy to `kept` those of the rows (n,) whose sum does not exceed the threshold; count them."""
-    count = 0
+    thresholds: NDArray[np.int64],
+    start: int,
+    stop: int,
+    possible: NDArray[np.bool_],
+) -> None:
+    """Tell which of the rows [start, stop) have sums that do not exceed their query's threshold.
+
+    Those of query b are rows[starts[b] : starts[b + 1]]; possible (n,) is written.
+    """
     last = rows.shape[0] - 1
-    for at in range(rows.shape[0]):
-        total = sum_of_squares(codes, rows[at], asked, form, rows[min(at + _AHEAD, last)])
-        kept[count] = rows[at]
-        count += int(total <= threshold)
-    return count
+    for b in range(asked.shape[0]):
+        own, most = asked[b], thresholds[b]
+        for at in range(max(start, starts[b]), min(stop, starts[b + 1])):
+            after = rows[min(at + _AHEAD, last)]
+            possible[at] = sum_of_squares(codes, rows[at], own, form, after) <= most
+
+
+@kernel
+def kept(rows: NDArray[np.int32], starts: Ids, possible: NDArray[np.bool_]) -> tuple[Ids, Ids]:
+    """Return the rows that are possible, in ascending order for each query, and their starts."""
+    found, found_starts = np.empty(rows.shape[0], np.int64), np.zeros(starts.shape[0], np.int64)
+    count = 0
+    for b in range(starts.shape[0] - 1):
+        for at in range(starts[b], starts[b + 1]):
+            found[count] = rows[at]
+            count += possible[at]
+        found_starts[b + 1] = count
+        found[found_starts[b] : count].sort()
+    return found[:count], found_starts

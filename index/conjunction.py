@@ -21,10 +21,10 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from index.hits import NOTHING, Hits, best, merge
+from index.chosen import Chosen
+from index.hits import Best
 from index.query import Answer, Query, Stages, Touched, plan_of
 from index.scan import Workers, score_rows
-from index.search import without
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Form, Ids, Points
 
@@ -52,13 +52,13 @@ def search_jointly(
     for task in tasks:
         task.propose()
     proposed = time.perf_counter()
-    found = NOTHING
+    best = Best(1, query.k, query.limit)
     for task in tasks:
-        found = merge((found, task.score_candidates()), query.k)
+        task.score_candidates(best)
     if query.mode == "certified":
         for task in tasks:
-            limit = found.bound(query.k, query.limit)
-            found = merge((found, task.score_survivors(limit)), query.k)
+            task.score_survivors(best)
+    (found,) = best.hits()
     return JointAnswer(
         ids=found.ids,
         parts=_each(tasks, found.ids, len(parts)),
@@ -120,45 +120,45 @@ class _Task:
                 self.read += segment.prefilter.bytes_per_query
             elif segment.bounds is not None:
                 bounded = segment.bounds.begin(whole)
-                self._rows, _ = segment.bounds.propose(
-                    bounded, 0, self._count, _HEAVY, dead, self._workers
+                (self._rows,), _ = segment.bounds.propose(
+                    bounded, self._count, _HEAVY, dead, self._workers
                 )
                 self.read += int(bounded.read[0])
         self.proposed = len(self._rows)
         self.proved = len(self._rows) == self._live.live
 
-    def score_candidates(self) -> Hits:
-        """Return the hits among the candidates."""
+    def score_candidates(self, best: Best) -> None:
+        """Offer the candidates to the best so far."""
         every = self._query.mode == "exact"
         with self._live.segment.in_order() if every else nullcontext():
-            return self._hits(self._rows, self._query.limit)
+            self._offer(self._rows, best)
 
-    def score_survivors(self, limit: float) -> Hits:
-        """Return the hits among all other rows that no part's bound rules out."""
+    def score_survivors(self, best: Best) -> None:
+        """Offer all other rows that no part's bound rules out."""
         bounds = self._live.segment.bounds
         if self.proved or bounds is None:
-            return NOTHING
+            return
         bounded = bounds.begin(self._parts)
-        limits = np.full(len(self._parts), limit)
+        limits = np.repeat(best.limits(), len(self._parts))
         possible, checked = bounds.survivors(bounded, self._live.dead, limits, self._workers)
-        self.checked, self.read = sum(checked), self.read + int(bounded.read.sum())
+        self.checked, self.read = int(checked.sum()), self.read + int(bounded.read.sum())
         rows = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), possible)
         self.bounded, self.left = self._live.segment.rows, len(rows)
         self.proved = True
-        return self._hits(without(rows, self._rows), limit)
+        self._offer(np.setdiff1d(rows, self._rows, assume_unique=True), best)
 
-    def _hits(self, rows: Ids, limit: float) -> Hits:
+    def _offer(self, rows: Ids, best: Best) -> None:
         self.scored += len(rows)
         self.read += self._parts.nbytes * len(rows)
-        segment = self._live.segment
-        return best(segment.ids[rows], self._score(rows).max(1), self._query.k, limit)
+        ids = self._live.segment.ids[rows]
+        best.add(ids, np.array([0, len(rows)]), self._score(rows).max(1))
 
     def _score(self, rows: Ids) -> Points:
         """Return the violations of rows (n,) with every part: (n, P)."""
-        points, form = self._live.segment.points, self._live.segment.form
-        return np.stack(
-            [score_rows(points, rows, part, form, self._workers) for part in self._parts], axis=1
-        )
+        segment, parts = self._live.segment, self._parts
+        chosen = Chosen.alike(rows, len(parts))
+        violations = score_rows(segment.points, chosen, parts, segment.form, self._workers)
+        return violations.reshape(len(parts), len(rows)).T
 
     def each(self, ids: Ids) -> tuple[NDArray[np.intp], Points]:
         """Return the places of those of `ids` (k,) that are here (n,), and their scores (n, P)."""

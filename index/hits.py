@@ -1,11 +1,11 @@
-"""The best rows of one query so far, and the merge that joins segments, threads and machines."""
+"""The best rows of each query, from whichever segments, threads and stages of a search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index.kernels import kernel, offer, sort
 from index.terms import Ids, Points
@@ -21,41 +21,63 @@ class Hits:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def bound(self, k: int, limit: float) -> float:
-        """Return the violation that no row of the top k exceeds, given these and a limit."""
-        return min(limit, float(self.violations[k - 1])) if len(self) >= k else limit
 
+class Best:
+    """The k best of the rows that were offered, for each of B queries.
 
-NOTHING = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
+    The better of two rows is the one with the smaller violation, or else with the smaller id.
+    Rows beyond `limit` are no hits.
+    """
 
+    def __init__(self, queries: int, k: int, limit: float = np.inf) -> None:
+        self.k, self._limit = k, limit
+        self._ids = np.empty((queries, k), np.int64)
+        self._violations = np.empty((queries, k), np.float32)  # heaps: the worst hit comes first
+        self._counts = np.zeros(queries, np.int64)
 
-def best(ids: Ids, violations: Points, k: int, limit: float = np.inf) -> Hits:
-    """Sort rows by (violation, id) and keep the first k that do not exceed `limit`."""
-    return Hits(*_best(ids, violations, k, limit))
+    def __len__(self) -> int:
+        return len(self._counts)
 
+    def add(self, ids: Ids, starts: Ids, violations: Points) -> None:
+        """Offer rows that were not offered before.
 
-def merge(parts: Iterable[Hits], k: int) -> Hits:
-    """Join the hits of disjoint sets of rows into the k best of all of them."""
-    found = [part for part in parts if len(part)]
-    if len(found) == 1 and len(found[0]) <= k:
-        return found[0]
-    if not found:
-        return NOTHING
-    return best(
-        np.concatenate([part.ids for part in found]),
-        np.concatenate([part.violations for part in found]),
-        k,
-    )
+        Those of query b are ids[starts[b] : starts[b + 1]], with their violations. What is not a
+        number is no violation, and no row.
+        """
+        heaps = (self._violations, self._ids, self._counts)
+        _offer(ids, starts, violations, self._limit, *heaps)
+
+    def limits(self) -> NDArray[np.float64]:
+        """Return, for each query (B,), the violation that none of its top k exceeds."""
+        worst = np.where(self._counts == self.k, self._violations[:, 0], np.inf)
+        return np.minimum(worst.astype(np.float64), self._limit)
+
+    def hits(self) -> list[Hits]:
+        """Return the hits of each query."""
+        ids, violations = self._ids.copy(), self._violations.copy()
+        _sort(violations, ids, self._counts)
+        return [Hits(ids[b, :n], violations[b, :n]) for b, n in enumerate(self._counts.tolist())]
 
 
 @kernel
-def _best(ids: Ids, violations: Points, k: int, limit: float) -> tuple[Ids, Points]:
-    # One call: a scan drives numpy's code out of the caches, and each call of it is slow then.
-    room = min(k, ids.shape[0])
-    found, theirs = np.empty(room, np.int64), np.empty(room, np.float32)
-    count = 0
-    for at in range(ids.shape[0]):
-        if violations[at] <= limit:
-            count = offer(theirs, found, count, violations[at], ids[at])
-    sort(theirs, found, count)
-    return found[:count], theirs[:count]
+def _offer(
+    ids: Ids,
+    starts: Ids,
+    violations: Points,
+    limit: float,
+    theirs: Points,
+    found: Ids,
+    counts: Ids,
+) -> None:
+    # All queries in one call, as in every kernel here: between two calls a thread asks for the
+    # GIL, and in a service others hold it.
+    for b in range(found.shape[0]):
+        for at in range(starts[b], starts[b + 1]):
+            if violations[at] <= limit:
+                counts[b] = offer(theirs[b], found[b], counts[b], violations[at], ids[at])
+
+
+@kernel
+def _sort(violations: Points, ids: Ids, counts: Ids) -> None:
+    for b in range(ids.shape[0]):
+        sort(violations[b], ids[b], counts[b])

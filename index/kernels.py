@@ -317,9 +317,22 @@ def scan_rows(
 
 
 @kernel
-def score_rows(points: Points, rows: Ids, query: Points, form: int, violations: Points) -> None:
-    """Score chosen rows (n,) of points (R, N) with one query (1, N): violations (n,)."""
-    for at in range(rows.shape[0]):
-        if at + _ROWS_AHEAD < rows.shape[0]:
-            _fetch_row(points, rows[at + _ROWS_AHEAD])
-        violations[at] = score(points, rows[at], query, 0, form)
+def score_rows(
+    points: Points,
+    rows: Ids,
+    starts: Ids,
+    queries: Points,
+    form: int,
+    start: int,
+    stop: int,
+    violations: Points,
+) -> None:
+    """Score the chosen rows [start, stop) of points (R, N): violations (n,).
+
+    Those that meet query b of `queries` (B, N) are rows[starts[b] : starts[b + 1]].
+    """
+    for b in range(queries.shape[0]):
+        for at in range(max(start, starts[b]), min(stop, starts[b + 1])):
+            if at + _ROWS_AHEAD < stop:
+                _fetch_row(points, rows[at + _ROWS_AHEAD])
+            violations[at] = score(points, rows[at], queries, b, form)

@@ -219,16 +219,21 @@ def add_groups(
     order: NDArray[np.int32],
     entries: NDArray[np.uint8],
     shifts: NDArray[np.int64],
-    last: int,
+    last: NDArray[np.int64],
     start: int,
     stop: int,
     sums: NDArray[np.uint16],
 ) -> None:
-    """Write one query's sums (R / 2H, 2H) of its first groups for the blocks [start, stop)."""
+    """Write the sums (B, R / 2H, 2H) of each query's first `last` groups for blocks [start, stop).
+
+    A block meets all queries before the next one does: what one has brought to the caches is there
+    for the others.
+    """
     for block in range(start, stop):
-        sums[block] = 0
-        for group in range(last):
-            _add(columns, block, order, entries, group, shifts[group], sums[block])
+        for b in range(order.shape[0]):
+            sums[b, block] = 0
+            for group in range(last[b]):
+                _add(columns, block, order[b], entries[b], group, shifts[b, group], sums[b, block])
 
 
 @kernel
@@ -241,12 +246,30 @@ def _possible(sums: NDArray[np.uint16], limit: np.uint16) -> int:
 
 @kernel
 def smallest(
+    sums: NDArray[np.uint16],
+    rows: int,
+    dead: NDArray[np.bool_],
+    start: int,
+    stop: int,
+    found: Ids,
+    counts: NDArray[np.int64],
+    rests: NDArray[np.float64],
+) -> None:
+    """Choose the live rows with the smallest of all sums (B, R / 2H, 2H) of queries [start, stop).
+
+    found[b, :counts[b]] are those of query b, in ascending order: as many as there is room for, or
+    all. No other live row has a sum below rests[b].
+    """
+    for b in range(start, stop):
+        chosen, rests[b] = _smallest(sums[b], rows, dead, found.shape[1])
+        counts[b] = chosen.shape[0]
+        found[b, : counts[b]] = chosen
+
+
+@kernel
+def _smallest(
     sums: NDArray[np.uint16], rows: int, dead: NDArray[np.bool_], count: int
 ) -> tuple[Ids, float]:
-    """Return the `count` live rows with the smallest of all sums (R / 2H, 2H), in ascending order.
-
-    Also returns a sum that that of no other live row is below.
-    """
     sampled = np.zeros((MOST + 1) // _STEP, np.int64)  # sums in each step
     for block in range(sums.shape[0]):
         for first in range(0, sums.shape[1], _SAMPLED * STRIP):
@@ -314,15 +337,18 @@ def rule_out(
 ) -> None:
     """List the live rows of blocks [start, stop) whose sums do not exceed the thresholds (B,).
 
-    `sums` (B, R / 2H, 2H) are those of the first `done` (B,) groups, and are added to. A block is
-    left as soon as few of its rows are possible. For each query b, found[b, :counts[b]] are rows
-    in any order, and added[b] counts the groups that were added, over all blocks.
+    `sums` (B, R / 2H, 2H) are those of the first `done` (B,) groups, and are added to; they may be
+    anything where none is done. A block is left as soon as few of its rows are possible. For each
+    query b, found[b, :counts[b]] are rows in any order, and added[b] counts the groups that were
+    added, over all blocks.
     """
     half, groups = columns.shape[2], shifts.shape[1]
     patience = 2 * half // _PATIENCE
     for block in range(start, stop):
         for b in range(order.shape[0]):
             own, limit, group = sums[b, block], np.uint16(thresholds[b]), done[b]
+            if group == 0:
+                own[:] = 0
             while group < groups and limit < MOST and _possible(own, limit) > patience:
                 last = min(group + _LOOK, groups)
                 added[b] += last - group

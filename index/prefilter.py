@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index import durable
+from index.chosen import Chosen
 from index.terms import Form, Points
 
 faiss: Any = _faiss
@@ -69,16 +70,14 @@ class Prefilter:
     def _probed(self) -> int:
         return int(min(self._lists.nlist, max(8, round(self._lists.nlist * _SHARE))))
 
-    def candidates(
-        self, queries: Points, count: int, dead: NDArray[np.bool_]
-    ) -> list[NDArray[np.int64]]:
-        """Return up to `count` live rows for each query (B, N), in ascending order."""
+    def candidates(self, queries: Points, count: int, dead: NDArray[np.bool_]) -> Chosen:
+        """Return up to `count` live rows for each query (B, N)."""
         some = faiss.SearchParametersIVF(nprobe=self._probed)
         if len(dead):
             some.sel = faiss.IDSelectorBitmap(np.packbits(~dead, bitorder="little"))
         parameters = faiss.SearchParametersPreTransform(index_params=some)
         _, rows = self._index.search(queries, min(count, self._index.ntotal), params=parameters)
-        return [np.sort(found[found >= 0]) for found in rows]
+        return Chosen.of([np.sort(found[found >= 0]) for found in rows])
 
 
 def write_prefilter(path: Path, points: Points, form: Form, seed: int = 0) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index import kernels
-from index.hits import Hits, best, merge
+from index.chosen import Chosen
+from index.hits import Best
 from index.lines import heaviest_lines, scan_lines, slack_of
 from index.terms import Form, Ids, Points
 
@@ -76,47 +77,45 @@ def scan(
     ids: Ids,
     dead: NDArray[np.bool_],
     queries: Points,
+    best: Best,
     *,
     form: Form,
-    k: int,
-    limits: NDArray[np.float64],
     workers: Workers,
-) -> list[Hits]:
-    """Score every live row with every query and return the k best of each.
+) -> None:
+    """Score every live row with every query and offer it to the best so far.
 
-    points (R, N), ids (R,), dead (R,) or (0,) when all live, queries (B, N), limits (B,): rows
-    beyond them are no hits.
+    points (R, N), ids (R,), dead (R,) or (0,) when all live, queries (B, N).
     """
-    queries = read_only(queries)
+    queries, limits = read_only(queries), best.limits()
     order = None if form is Form.COSINE else heaviest_lines(points, queries, form)
     slack = slack_of(points.shape[1])
 
-    def part(edges: tuple[int, int]) -> list[Hits]:
-        room = min(k, edges[1] - edges[0])
-        violations = np.empty((len(queries), room), np.float32)
-        found = np.empty((len(queries), room), np.int64)
-        counts = np.zeros(len(queries), np.int64)
-        places = (*edges, limits, violations, found, counts)
+    def part(edges: tuple[int, int]) -> tuple[Ids, Points]:
+        room = (len(queries), min(best.k, edges[1] - edges[0]))
+        violations, found = np.full(room, np.nan, np.float32), np.empty(room, np.int64)
+        places = (*edges, limits, violations, found, np.zeros(len(queries), np.int64))
         if order is None:
             kernels.scan_rows(points, ids, dead, queries, int(form), *places)
         else:
             scan_lines(points, ids, dead, queries, int(form), order, slack, *places)
-        return [best(found[b, :n], violations[b, :n], k) for b, n in enumerate(counts.tolist())]
+        return found, violations
 
     ranges = workers.ranges(len(ids), 4 * points.shape[1] * len(queries))
-    parts = workers.map(part, ranges)
-    return [merge((hits[b] for hits in parts), k) for b in range(len(queries))]
+    for found, violations in workers.map(part, ranges):
+        starts = np.arange(len(queries) + 1) * found.shape[1]
+        best.add(found.reshape(-1), starts, violations.reshape(-1))
 
 
-def score_rows(points: Points, rows: Ids, query: Points, form: Form, workers: Workers) -> Points:
-    """Return the violations (n,) of chosen rows (n,) with one query (N,)."""
-    violations = np.empty(len(rows), np.float32)
-    query = read_only(query[None])
-    rows = read_only(rows)
+def score_rows(
+    points: Points, chosen: Chosen, queries: Points, form: Form, workers: Workers
+) -> Points:
+    """Return the violations (n,) of the rows that were chosen for queries (B, N)."""
+    violations = np.empty(len(chosen.rows), np.float32)
+    queries = read_only(queries)
 
     def part(edges: tuple[int, int]) -> None:
-        chosen = slice(*edges)
-        kernels.score_rows(points, rows[chosen], query, int(form), violations[chosen])
+        asked = (chosen.rows, chosen.starts, queries, int(form))
+        kernels.score_rows(points, *asked, *edges, violations)
 
-    workers.map(part, workers.ranges(len(rows), 4 * points.shape[1]))
+    workers.map(part, workers.ranges(len(chosen.rows), 4 * points.shape[1]))
     return violations

@@ -8,21 +8,20 @@ those are the k best of all, and the answer is proved. Segments too small for co
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index.bounds import Bounded
-from index.hits import NOTHING, Hits, best, merge
-from index.kernels import kernel
+from index.chosen import Chosen
+from index.hits import Best
 from index.plan import is_scanned
 from index.query import Answer, Query, Stages, Touched, plan_of
 from index.scan import Workers, scan, score_rows
 from index.segment import Segment
 from index.snapshot import LiveSegment, Snapshot
-from index.terms import Ids, Mode, Points
+from index.terms import Mode, Points
 
 if TYPE_CHECKING:
     from index.accelerator import Accelerator, Resident
@@ -51,6 +50,8 @@ def search(
 
     What the accelerator holds is scanned there: it reads all points sooner than a CPU reads codes.
     """
+    if not len(queries):
+        return []
     started = time.perf_counter()
     tasks: list[_Task] = []
     scans: list[LiveSegment] = []
@@ -67,151 +68,143 @@ def search(
         task.propose()
     proposed = time.perf_counter()
 
-    best_so_far = _Best(len(queries), query)
+    best = Best(len(queries), query.k, query.limit)
     for task in tasks:
-        best_so_far.add(task.score_candidates())
+        task.score_candidates(best)
     for live, resident in residents:
-        limits = best_so_far.limits()
-        rows = resident.shortlist(live.dead, queries, query.k, limits)
-        best_so_far.add(_score(live.segment, rows, queries, query.k, limits, workers))
+        rows = resident.shortlist(live.dead, queries, query.k, best.limits())
+        _score(live.segment, rows, queries, best, workers)
     for live in scans:
-        best_so_far.add(_scan(live, queries, query.k, best_so_far.limits(), workers))
+        _scan(live, queries, best, workers)
     if query.mode == "certified":
         for task in tasks:
-            best_so_far.add(task.score_survivors(best_so_far.limits()))
-    limits = best_so_far.limits()
+            task.score_survivors(best)
+    limits, found = best.limits(), best.hits()
     ended = time.perf_counter()
 
-    batch = max(1, len(queries))
+    batch = len(queries)
     scanned = sum(live.live for live in scans) + sum(live.live for live, _ in residents)
     ways = [task.way for task in tasks] + ["scan"] * len(scans) + ["device"] * len(residents)
-    plan = plan_of(ways)
+    plan, searched = plan_of(ways), snapshot.live(query.kind)
+    bounded = sum(task.live.segment.rows for task in tasks if task.surveyed)
+    seconds = Stages((proposed - started) / batch, (ended - proposed) / batch)
+    certified = np.ones(batch, np.bool_)
+    counts = np.zeros((5, batch), np.int64)  # of the rows that each task touched, and of bytes
+    for task in tasks:
+        certified &= task.proves(limits)
+        counts += [task.scored, task.proposed, task.checked, task.left, task.read]
     return [
         Answer(
-            ids=found.ids,
-            violations=found.violations,
+            ids=hits.ids,
+            violations=hits.violations,
             mode=query.mode,
-            certified=all(task.proves(b, limits[b]) for task in tasks),
-            searched=snapshot.live(query.kind),
-            rescored=scanned + sum(task.scored(b) for task in tasks),
+            certified=proved,
+            searched=searched,
+            rescored=scanned + scored,
             generation=snapshot.generation,
             plan=plan,
             touched=Touched(
                 scanned=scanned,
-                proposed=sum(len(task.candidates[b]) for task in tasks),
-                bounded=sum(task.live.segment.rows for task in tasks if task.survivors),
-                checked=sum(task.checked[b] for task in tasks if task.checked),
-                left=sum(task.left[b] for task in tasks if task.left),
-                bytes=4 * queries.shape[1] * scanned + sum(task.read(b) for task in tasks),
+                proposed=candidates,
+                bounded=bounded,
+                checked=checked,
+                left=left,
+                bytes=4 * queries.shape[1] * scanned + read,
             ),
-            seconds=Stages((proposed - started) / batch, (ended - proposed) / batch),
+            seconds=seconds,
         )
-        for b, found in enumerate(best_so_far.found)
+        for hits, proved, (scored, candidates, checked, left, read) in zip(
+            found, certified.tolist(), counts.T.tolist(), strict=True
+        )
     ]
 
 
-class _Best:
-    """The best hits of each query so far."""
-
-    def __init__(self, count: int, query: Query) -> None:
-        self.found = [NOTHING] * count
-        self._query = query
-
-    def add(self, hits: list[Hits]) -> None:
-        """Take in the hits of rows that were not taken in before."""
-        pairs = zip(self.found, hits, strict=True)
-        self.found = [merge(pair, self._query.k) for pair in pairs]
-
-    def limits(self) -> NDArray[np.float64]:
-        """Return, for each query, the violation that none of its top k exceeds."""
-        k, limit = self._query.k, self._query.limit
-        return np.array([hits.bound(k, limit) for hits in self.found], np.float64)
-
-
-@dataclass(slots=True, eq=False)
 class _Task:
-    """The search of one large segment."""
+    """The search of one large segment.
 
-    live: LiveSegment
-    queries: Points
-    query: Query
-    workers: Workers
-    bounded: Bounded | None = None
-    candidates: list[Ids] = field(default_factory=list)  # rows, ascending
-    others: list[float] = field(default_factory=list)  # a violation that no other row is below
-    survivors: list[Ids] | None = None  # of the rows left, those scored
-    checked: list[int] = field(default_factory=list)  # how many rows had their bytes read
-    left: list[int] = field(default_factory=list)  # how many rows the codes did not rule out
+    Attributes:
+        surveyed: whether the bounds of all rows were looked at.
+        proposed, checked, left, survivors: (B,) how many candidates there are, how many rows had
+            their bytes read, how many the codes did not rule out, and how many of these were no
+            candidates.
+    """
+
+    def __init__(self, live: LiveSegment, queries: Points, query: Query, workers: Workers) -> None:
+        self.live = live
+        self._queries, self._query, self._workers = queries, query, workers
+        self._bounded: Bounded | None = None
+        none = np.zeros(len(queries), np.int64)
+        self._candidates = Chosen(none[:0], np.zeros(len(queries) + 1, np.int64))
+        self._others = np.zeros(len(queries))  # a violation that no other row is below
+        self.surveyed = False
+        self.proposed = self.checked = self.left = self.survivors = none
 
     @property
     def way(self) -> str:
         """How the rows are searched, in a word."""
-        if self.query.mode == "certified":
+        if self._query.mode == "certified":
             return "heaviest+bounds"
         return "prefilter" if self.live.segment.prefilter else "heaviest"
 
-    def propose(self) -> None:
-        """Choose candidates for every query: by FAISS, or by the codes' heaviest coordinates."""
-        segment, dead, mode = self.live.segment, self.live.dead, self.query.mode
-        count = _proposed(self.query, segment.rows)
-        if self.live.live <= max(count, segment.rows // _FEW):
-            rows = np.flatnonzero(~dead) if len(dead) else np.arange(segment.rows)
-            self.candidates = [rows] * len(self.queries)
-        elif segment.prefilter is not None and mode == "fast":
-            self.candidates = segment.prefilter.candidates(self.queries, count, dead)
-        elif segment.bounds is not None:
-            self.bounded = segment.bounds.begin(self.queries)
-            for b in range(len(self.queries)):
-                rows, rest = segment.bounds.propose(
-                    self.bounded, b, count, _SHARE, dead, self.workers
-                )
-                self.candidates.append(rows)
-                self.others.append(rest)
+    @property
+    def scored(self) -> NDArray[np.int64]:
+        """How many rows were scored exactly for each query (B,)."""
+        return self.proposed + self.survivors
 
-    def score_candidates(self) -> list[Hits]:
-        """Return the candidates' hits."""
-        limits = np.full(len(self.queries), self.query.limit)
-        return self._hits(self.candidates, limits)
-
-    def score_survivors(self, limits: NDArray[np.float64]) -> list[Hits]:
-        """Return the hits among all other rows whose violation may be within the limits."""
-        bounds = self.live.segment.bounds
-        if bounds is None or self.bounded is None:
-            return [NOTHING] * len(self.queries)
-        possible, self.checked = bounds.survivors(
-            self.bounded, self.live.dead, limits, self.workers
-        )
-        self.left = [len(rows) for rows in possible]
-        self.survivors = [
-            without(rows, known) for rows, known in zip(possible, self.candidates, strict=True)
-        ]
-        return self._hits(self.survivors, limits)
-
-    def scored(self, b: int) -> int:
-        """Return how many rows were scored exactly for query b."""
-        return len(self.candidates[b]) + (len(self.survivors[b]) if self.survivors else 0)
-
-    def read(self, b: int) -> int:
-        """Return how many bytes of points and codes were read for query b."""
+    @property
+    def read(self) -> NDArray[np.int64]:
+        """How many bytes of points and codes were read for each query (B,)."""
         segment = self.live.segment
-        read = 4 * segment.record.dimension * self.scored(b)
-        if self.bounded is not None:
-            return read + int(self.bounded.read[b])
-        if segment.prefilter is not None and len(self.candidates[b]) < self.live.live:
-            return read + segment.prefilter.bytes_per_query
+        read = 4 * segment.record.dimension * self.scored
+        if self._bounded is not None:
+            return read + self._bounded.read
+        if segment.prefilter is not None:
+            return read + segment.prefilter.bytes_per_query * (self.proposed < self.live.live)
         return read
 
-    def proves(self, b: int, limit: float) -> bool:
-        """Tell whether no row that was not scored can be among the k best of query b."""
-        if self.survivors is not None or len(self.candidates[b]) == self.live.live:
-            return True
-        if not self.others or self.bounded is None:
-            return False
-        return self.others[b] > self.bounded.largest(limit)
+    def propose(self) -> None:
+        """Choose candidates for every query: by FAISS, or by the codes' heaviest coordinates."""
+        segment, dead, query = self.live.segment, self.live.dead, self._query
+        count = _proposed(query, segment.rows)
+        if self.live.live <= max(count, segment.rows // _FEW):
+            rows = np.flatnonzero(~dead) if len(dead) else np.arange(segment.rows)
+            self._candidates = Chosen.alike(rows, len(self._queries))
+        elif segment.prefilter is not None and query.mode == "fast":
+            self._candidates = segment.prefilter.candidates(self._queries, count, dead)
+        elif segment.bounds is not None:
+            self._bounded = segment.bounds.begin(self._queries)
+            self._candidates, self._others = segment.bounds.propose(
+                self._bounded, count, _SHARE, dead, self._workers
+            )
+        self.proposed = self._candidates.counts
 
-    def _hits(self, rows: list[Ids], limits: NDArray[np.float64]) -> list[Hits]:
-        k, segment = self.query.k, self.live.segment
-        return _score(segment, rows, self.queries, k, limits, self.workers)
+    def score_candidates(self, best: Best) -> None:
+        """Offer the candidates to the best so far."""
+        self._score(self._candidates, best)
+
+    def score_survivors(self, best: Best) -> None:
+        """Offer all other rows whose violations may be among the best."""
+        bounds = self.live.segment.bounds
+        if bounds is None or self._bounded is None:
+            return
+        possible, self.checked = bounds.survivors(
+            self._bounded, self.live.dead, best.limits(), self._workers
+        )
+        survivors = possible.without(self._candidates)
+        self.surveyed, self.left, self.survivors = True, possible.counts, survivors.counts
+        self._score(survivors, best)
+
+    def proves(self, limits: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Tell for each query (B,) whether no row that was not scored can be among the k best."""
+        if self.surveyed:
+            return np.ones(len(limits), np.bool_)
+        every: NDArray[np.bool_] = self.proposed == self.live.live
+        if self._bounded is None:
+            return every
+        return every | (self._others > self._bounded.largest(limits))
+
+    def _score(self, chosen: Chosen, best: Best) -> None:
+        _score(self.live.segment, chosen, self._queries, best, self._workers)
 
 
 def _proposed(query: Query, rows: int) -> int:
@@ -234,55 +227,22 @@ def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:
     return not is_scanned(segment.form, *size, count, batch, proved=proved)
 
 
-@kernel
-def without(rows: Ids, known: Ids) -> Ids:
-    """Return the rows that are not known; both are ascending and hold nothing twice."""
-    kept = np.empty(rows.shape[0], np.int64)
-    count = at = 0
-    for row in rows:
-        while at < known.shape[0] and known[at] < row:
-            at += 1
-        kept[count] = row
-        count += at == known.shape[0] or known[at] != row
-    return kept[:count]
-
-
-def _scan(
-    live: LiveSegment,
-    queries: Points,
-    k: int,
-    limits: NDArray[np.float64],
-    workers: Workers,
-) -> list[Hits]:
+def _scan(live: LiveSegment, queries: Points, best: Best, workers: Workers) -> None:
+    """Offer every row of a segment to the best so far."""
     segment = live.segment
     with segment.in_order():
-        return scan(
+        scan(
             segment.points,
             segment.ids,
             live.dead,
             queries,
+            best,
             form=segment.form,
-            k=k,
-            limits=limits,
             workers=workers,
         )
 
 
-def _score(
-    segment: Segment,
-    chosen: list[Ids],
-    queries: Points,
-    k: int,
-    limits: NDArray[np.float64],
-    workers: Workers,
-) -> list[Hits]:
-    """Score chosen rows exactly; return the k best of each query."""
-    return [
-        best(
-            segment.ids[rows],
-            score_rows(segment.points, rows, point, segment.form, workers),
-            k,
-            limit,
-        )
-        for rows, point, limit in zip(chosen, queries, limits.tolist(), strict=True)
-    ]
+def _score(segment: Segment, chosen: Chosen, queries: Points, best: Best, workers: Workers) -> None:
+    """Score chosen rows exactly and offer them to the best so far."""
+    violations = score_rows(segment.points, chosen, queries, segment.form, workers)
+    best.add(segment.ids[chosen.rows], chosen.starts, violations)

@@ -50,9 +50,10 @@ class Tables:
     units: NDArray[np.float64]
     heavy: NDArray[np.float64]
 
-    def groups(self, b: int, share: float) -> int:
-        """Return how many groups add this share of what query b is expected to violate."""
-        return int(min(np.searchsorted(self.heavy[b], share) + 1, self.shifts.shape[1]))
+    def groups(self, share: float) -> NDArray[np.int64]:
+        """Return how many groups (B,) add this share of what each query is expected to violate."""
+        lighter: NDArray[np.int64] = np.count_nonzero(self.heavy < share, axis=1)
+        return np.minimum(lighter + 1, self.shifts.shape[1])
 
     def thresholds(self, largest: Sequence[float]) -> NDArray[np.int64]:
         """Return the largest sums of rows whose true violations may be `largest`, of B queries."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.search.clock import Clock
 from benchmarks.search.kernels import violations
-from index.hits import best
+from index.hits import Best
 from index.terms import Ids, Kind, Points
 
 faiss: Any = _faiss
@@ -49,7 +49,11 @@ class Reranked:
 
     def _best(self, query: Points, found: Ids) -> Ids:
         rows = found[found >= 0]
-        ids = best(rows, violations(self._points, rows, query, self._kind), self._k).ids
+        best = Best(1, self._k)
+        theirs = violations(self._points, rows, query, self._kind)
+        best.add(rows, np.array([0, len(rows)]), theirs)
+        (hits,) = best.hits()
+        ids = hits.ids
         return np.pad(ids, (0, self._k - len(ids)), constant_values=-1)
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from index.chosen import Chosen
+from index.scan import Workers, read_only, score_rows
 from index.segment import Segment, write_segment
 from index.snapshot import LiveSegment, Snapshot
 from index.store import Index
-from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity, Points, Score
+from index.terms import CaptionRow, Form, ImageRow, Kind, ModelIdentity, Points, Score
 from tests import oracle
 
 
@@ -41,6 +43,12 @@ def violations(kind: Kind, score: Score, stored: Points, query: Points) -> NDArr
     if score == "cosine":
         return np.asarray(1 - (x.astype(np.float64) * y.astype(np.float64)).sum(-1))
     return oracle.violation(y, x) if score == "order-reversed" else oracle.violation(x, y)
+
+
+def scored(points: Points, query: Points, form: Form, workers: Workers | None = None) -> Points:
+    """Return the violations (R,) of all rows with one query (N,), as the kernels compute them."""
+    every = Chosen.of([np.arange(len(points))])
+    return score_rows(read_only(points), every, query[None], form, workers or Workers(1))
 
 
 def segment(

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from index import codes as coding
 from index.bounds import Bounds, write_bounds
-from index.scan import Workers, read_only, score_rows
+from index.scan import Workers, read_only
 from index.terms import Form, Points
-from tests.index.samples import embeddings, grid
+from tests.index.samples import embeddings, grid, scored
 
 BOUNDED = [Form.QUERY_ABOVE, Form.STORED_ABOVE]
 ALL_LIVE = read_only(np.zeros(0, np.bool_))
@@ -85,14 +85,11 @@ def test_no_row_within_the_limit_is_ruled_out(
     bounds = bounds_of(tmp_path_factory.mktemp("bounds"), points, form)
     dead = read_only(rng.random(rows) < 0.2)
     workers = Workers(1)
-    exact = [
-        score_rows(read_only(points), np.arange(rows), query, form, workers) for query in queries
-    ]
+    exact = [scored(points, query, form) for query in queries]
     limits = np.array([np.quantile(violation, 0.1) for violation in exact])
     bounded = bounds.begin(queries)
     if proposed:
-        for b in range(3):
-            bounds.propose(bounded, b, 2, 0.5, dead, workers)
+        bounds.propose(bounded, 2, 0.5, dead, workers)
     found, checked = bounds.survivors(bounded, dead, limits, workers)
     for violation, limit, survivors, count in zip(exact, limits, found, checked, strict=True):
         within = np.flatnonzero((violation <= limit) & ~dead)
@@ -118,7 +115,7 @@ def test_bounds_rule_out_nearly_every_row_of_a_large_segment(tmp_path: Path) -> 
     bounds = bounds_of(tmp_path, points, Form.QUERY_ABOVE)
     query = (0.9 * points[17] + 0.1 * embeddings(rng, 1, 64)[0])[None].astype(np.float32)
     workers = Workers(1)
-    exact = score_rows(read_only(points), np.arange(4096), query[0], bounds.form, workers)
+    exact = scored(points, query[0], bounds.form)
     limits = np.sort(exact)[[9]].astype(np.float64)
     bounded = bounds.begin(query)
     (survivors,), (checked,) = bounds.survivors(bounded, ALL_LIVE, limits, workers)
@@ -136,13 +133,14 @@ def test_what_is_not_proposed_is_no_better_than_the_bound_that_comes_with_it(
     bounds = bounds_of(tmp_path, points, form)
     query = embeddings(rng, 1, 32)
     bounded = bounds.begin(query)
-    rows, rest = bounds.propose(bounded, 0, 50, 0.6, ALL_LIVE, workers)
-    exact = score_rows(read_only(points), np.arange(1000), query[0], bounds.form, workers)
+    (rows,), (rest,) = bounds.propose(bounded, 50, 0.6, ALL_LIVE, workers)
+    exact = scored(points, query[0], bounds.form)
     others = np.setdiff1d(np.arange(1000), rows)
     assert len(rows) == 50
     assert rest > 0
-    for limit in np.linspace(0, exact.max(), 50):
-        if rest > bounded.largest(limit):
+    limits = np.linspace(0, exact.max(), 50)
+    for limit, largest in zip(limits, bounded.largest(limits), strict=True):
+        if rest > largest:
             assert (exact[others] > limit).all()
 
 
@@ -154,10 +152,10 @@ def test_as_many_rows_are_proposed_as_were_asked_for_whatever_is_dead(
     points = grid(rng, 5000, 24)  # many ties
     bounds = bounds_of(tmp_path, points, Form.STORED_ABOVE)
     dead = read_only(rng.random(5000) >= alive) if alive < 1 else ALL_LIVE
-    rows, rest = bounds.propose(bounds.begin(points[:1]), 0, 40, 0.6, dead, workers)
+    (rows,), (rest,) = bounds.propose(bounds.begin(points[:1]), 40, 0.6, dead, workers)
     assert len(rows) == 40
     assert np.isfinite(rest)
     assert not len(dead) or not dead[rows].any()
-    everything, rest = bounds.propose(bounds.begin(points[:1]), 0, 6000, 0.6, dead, workers)
+    (everything,), (rest,) = bounds.propose(bounds.begin(points[:1]), 6000, 0.6, dead, workers)
     assert len(everything) == (5000 - dead.sum() if len(dead) else 5000)
     assert rest == np.inf

@@ -5,29 +5,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.hits import Hits
+from index.chosen import Chosen
+from index.hits import Best, Hits
 from index.kernels import relative_error
 from index.scan import Workers, read_only, scan, score_rows
 from index.terms import Form, Points
-from tests.index.samples import embeddings, grid, violations
+from tests.index.samples import embeddings, grid, scored, violations
 from tests.oracle import best
 
 ONE = Workers(1)
 
 
 def scanned(
-    points: Points, queries: Points, form: Form, k: int, workers: Workers = ONE
+    points: Points,
+    queries: Points,
+    form: Form,
+    k: int,
+    workers: Workers = ONE,
+    limit: float = np.inf,
 ) -> list[Hits]:
-    return scan(
-        read_only(points),
-        read_only(np.arange(len(points))),
-        read_only(np.zeros(0, np.bool_)),
-        queries,
-        form=form,
-        k=k,
-        limits=np.full(len(queries), np.inf),
-        workers=workers,
-    )
+    found = Best(len(queries), k, limit)
+    points, ids = read_only(points), read_only(np.arange(len(points)))
+    dead = read_only(np.zeros(0, np.bool_))
+    scan(points, ids, dead, queries, found, form=form, workers=workers)
+    return found.hits()
 
 
 def reference(
@@ -78,24 +79,26 @@ def test_a_violation_has_the_same_bits_alone_in_a_batch_and_on_any_thread(
         (alone,) = scanned(points, query[None], form, 200)
         assert np.array_equal(alone.ids, hits.ids)
         assert np.array_equal(alone.violations, hits.violations)
-        rows = rng.permutation(200)
-        scored = score_rows(read_only(points), rows, query, form, workers)
-        assert np.array_equal(np.sort(scored), alone.violations)
-        assert np.array_equal(scored[np.argsort(rows)][alone.ids], alone.violations)
+        assert np.array_equal(scored(points, query, form, workers)[alone.ids], alone.violations)
+
+
+@pytest.mark.parametrize("form", Form)
+def test_chosen_rows_score_the_same_whichever_queries_and_threads_they_are_scored_with(
+    form: Form, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.scan._BYTES_PER_TASK", 1000)
+    rng = np.random.default_rng(4)
+    points, queries = embeddings(rng, 300, 77), embeddings(rng, 6, 77)
+    rows = [np.sort(rng.choice(300, count, replace=False)) for count in (0, 40, 1, 0, 300, 7)]
+    together = score_rows(read_only(points), Chosen.of(rows), queries, form, workers)
+    alone = [scored(points, query, form)[own] for query, own in zip(queries, rows, strict=True)]
+    assert np.array_equal(together, np.concatenate(alone))
 
 
 def test_hits_within_a_limit_include_those_exactly_at_it() -> None:
     points = np.array([[0.0], [0.5], [1.0]], np.float32)
-    (hits,) = scan(
-        read_only(points),
-        read_only(np.arange(3)),
-        read_only(np.zeros(0, np.bool_)),
-        np.array([[1.0]], np.float32),
-        form=Form.QUERY_ABOVE,
-        k=3,
-        limits=np.array([0.25]),
-        workers=ONE,
-    )
+    query = np.array([[1.0]], np.float32)
+    (hits,) = scanned(points, query, Form.QUERY_ABOVE, 3, limit=0.25)
     assert hits.ids.tolist() == [2, 1]
 
 
@@ -117,7 +120,7 @@ def test_leaving_rows_early_loses_no_hit_and_no_bit(form: Form, dimension: int) 
         for k in (1, 10, 900):
             together = scanned(points, queries, form, k)
             for query, hits in zip(queries, together, strict=True):
-                everything = score_rows(read_only(points), np.arange(700), query, form, ONE)
+                everything = scored(points, query, form)
                 wanted = best(everything.astype(np.float64), np.arange(700), k)
                 assert hits.ids.tolist() == wanted.tolist()
                 assert np.array_equal(hits.violations, everything[wanted])

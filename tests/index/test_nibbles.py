@@ -32,9 +32,9 @@ def test_sums_are_those_of_the_entries_row_by_row(form: Form, dimension: int, ro
     tables = tables_of(embeddings(rng, 1, dimension), levels, shares, form)
     groups = -(-dimension // GROUP) // 2 + 1
     groups = min(groups, tables.shifts.shape[1])
-    sums = np.full((1, 2 * half), 7, np.uint16)
-    parts = (tables.order[0], tables.entries[0], tables.shifts[0])
-    nibbles.add_groups(columns, *parts, groups, 0, 1, sums)
+    sums = np.full((1, 1, 2 * half), 7, np.uint16)
+    parts = (tables.order, tables.entries, tables.shifts)
+    nibbles.add_groups(columns, *parts, np.array([groups]), 0, 1, sums)
     places = np.concatenate([columns[0] & 15, columns[0] >> 4], axis=1)  # (N, 2H)
     wanted = np.zeros(2 * half, np.int64)
     for place, j in enumerate(tables.order[0].reshape(-1).tolist()):
@@ -44,15 +44,15 @@ def test_sums_are_those_of_the_entries_row_by_row(form: Form, dimension: int, ro
             wanted += added << int(tables.shifts[0, group])
     at = [nibbles.row_of(place, half) for place in range(2 * half)]
     assert sorted(at) == list(range(2 * half))
-    assert np.array_equal(sums[0], np.minimum(wanted, MOST)[at])
+    assert np.array_equal(sums[0, 0], np.minimum(wanted, MOST)[at])
 
 
 def test_sums_stay_at_the_most_instead_of_starting_anew() -> None:
     columns = np.zeros((1, 800, 64), np.uint8)
-    order = np.arange(808, dtype=np.int32).reshape(101, 8) % 800
-    entries = np.full((100, 8, LEVELS), 255, np.uint8)
-    sums = np.zeros((1, 128), np.uint16)
-    nibbles.add_groups(columns, order, entries, np.full(100, 5), 100, 0, 1, sums)
+    order = np.arange(808, dtype=np.int32).reshape(1, 101, 8) % 800
+    entries = np.full((1, 100, 8, LEVELS), 255, np.uint8)
+    sums = np.zeros((1, 1, 128), np.uint16)
+    nibbles.add_groups(columns, order, entries, np.full((1, 100), 5), np.array([100]), 0, 1, sums)
     assert (sums == MOST).all()
 
 
@@ -78,7 +78,10 @@ def test_the_smallest_sums_are_those_of_a_sort(
             sums[block, place] = by_row[2 * half * block + nibbles.row_of(place, half)]
     dead = rng.random(rows) < deleted if deleted else np.empty(0, bool)
     alive = np.flatnonzero(~dead) if deleted else np.arange(rows)
-    found, rest = nibbles.smallest(sums, rows, dead, count)
+    chosen = np.empty((2, count), np.int64)
+    counts, rests = np.zeros(2, np.int64), np.zeros(2)
+    nibbles.smallest(np.stack([sums + 1, sums]), rows, dead, 1, 2, chosen, counts, rests)
+    found, rest = chosen[1, : counts[1]], rests[1]
     assert np.isin(found, alive).all()
     assert (np.diff(found) > 0).all()
     assert len(found) == min(count, len(alive))
@@ -99,14 +102,14 @@ from index import nibbles
 from index.levels import LEVELS
 rng = np.random.default_rng(0)
 columns = rng.integers(0, 256, (2, 24, 128), np.uint8)
-order = np.concatenate([rng.permutation(24), np.zeros(8, int)]).astype(np.int32).reshape(4, 8)
-entries = rng.integers(0, 256, (3, 8, LEVELS), np.uint8)
-sums = np.zeros((2, 256), np.uint16)
-nibbles.add_groups(columns, order, entries, np.array([3, 0, 1]), 3, 0, 2, sums)
+order = np.concatenate([rng.permutation(24), np.zeros(8, int)]).astype(np.int32).reshape(1, 4, 8)
+entries = rng.integers(0, 256, (1, 3, 8, LEVELS), np.uint8)
+sums = np.zeros((1, 2, 256), np.uint16)
+nibbles.add_groups(columns, order, entries, np.array([[3, 0, 1]]), np.array([3]), 0, 2, sums)
 by_row = np.empty(512, np.int64)
 for place in range(512):
     block = place // 256
-    by_row[256 * block + nibbles.row_of(place % 256, 128)] = sums[block, place % 256]
+    by_row[256 * block + nibbles.row_of(place % 256, 128)] = sums[0, block, place % 256]
 print(nibbles._WIDTH, by_row.tolist())
 """
     plain = {**os.environ, "NUMBA_CACHE_DIR": "", "NUMBA_DISABLE_CACHING": "1"}

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from index.hits import Best
 from index.prefilter import PREFILTER, Prefilter, write_prefilter
 from index.scan import Workers, scan
 from index.terms import Form, Ids, Points
@@ -33,10 +34,9 @@ def found(
 ) -> tuple[list[Ids], list[Ids]]:
     write_prefilter(folder / PREFILTER, rows, form)
     proposed = Prefilter.open(folder / PREFILTER).candidates(queries, count, dead)
-    limits = np.full(len(queries), np.inf)
-    ids = np.arange(len(rows))
-    exact = scan(rows, ids, dead, queries, form=form, k=K, limits=limits, workers=Workers(1))
-    return proposed, [hits.ids for hits in exact]
+    best = Best(len(queries), K)
+    scan(rows, np.arange(len(rows)), dead, queries, best, form=form, workers=Workers(1))
+    return list(proposed), [hits.ids for hits in best.hits()]
 
 
 def recall(proposed: list[Ids], exact: list[Ids]) -> float:
