@@ -161,11 +161,15 @@ class _Task:
         return violations.reshape(len(parts), len(rows)).T
 
     def each(self, ids: Ids) -> tuple[NDArray[np.intp], Points]:
-        """Return the places of those of `ids` (k,) that are here (n,), and their scores (n, P)."""
-        _, places, rows = np.intersect1d(
-            ids, self._live.segment.ids, assume_unique=True, return_indices=True
+        """Return the places of those of `ids` (k,) that live here (n,), and their scores (n, P)."""
+        segment, dead = self._live.segment, self._live.dead
+        rows = np.flatnonzero(np.isin(segment.ids, ids))
+        if len(dead):  # an id that was removed and added again has dead rows too
+            rows = rows[~dead[rows]]
+        _, places, found = np.intersect1d(
+            ids, segment.ids[rows], assume_unique=True, return_indices=True
         )
-        return places, self._score(rows)
+        return places, self._score(rows[found])
 
 
 def _each(tasks: list[_Task], ids: Ids, count: int) -> Points:

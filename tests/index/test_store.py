@@ -23,7 +23,7 @@ from index.errors import (
 )
 from index.schema import FORMAT
 from index.store import Index
-from index.terms import KINDS, MODES, CaptionRow
+from index.terms import KINDS, MODES, CaptionRow, Mode
 from tests.index.samples import captions, embeddings, images, model, small_index, violations
 from tests.oracle import best
 
@@ -118,6 +118,22 @@ def test_an_id_can_come_back_with_another_point(tmp_path: Path) -> None:
                 assert (answer.ids[0], answer.violations[0]) == (5, 0)
                 assert answer.searched == 12
         live.close()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_joint_search_scores_an_id_that_came_back_by_its_new_point(
+    mode: Mode, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(4)
+    with small_index(tmp_path / "i", rows=4) as index:
+        for _ in range(3):
+            point, parts = embeddings(rng, 1, 16), embeddings(rng, 2, 16)
+            index.remove([2])
+            index.add(images([2]), point)
+            answer = index.search_jointly("image", parts, 4, mode)
+            assert sorted(answer.ids.tolist()) == [1, 2, 3, 4]
+            wanted = [violations("image", "order", point, part)[0] for part in parts]
+            assert answer.parts[answer.ids.tolist().index(2)] == pytest.approx(wanted, rel=1e-5)
 
 
 def test_stored_points_are_read_back_by_id_and_the_dead_are_not(tmp_path: Path) -> None:
