@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -16,9 +17,10 @@ import sqlalchemy as sql
 
 from index import build as index_build
 from index import durable, schema
+from index.errors import BadRowsError
 from index.staging import STAGING
 from index.store import Index
-from index.terms import CaptionRow, ImageRow, ModelIdentity
+from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 from models.checkpoint import Checkpoint
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.model import Points
@@ -123,34 +125,31 @@ def add(
     """Add the pictures that are not in the index yet; return how many they were.
 
     They get ids after the largest there is. Each block is searchable when it is done, so a call
-    that is stopped and repeated goes on with what is missing.
+    that is stopped and repeated goes on with what is missing. Others may write meanwhile.
 
     Raises:
         HasseIndexError: there is no room, or another process is writing.
     """
-    largest = index.catalog.largest_ids()
-    first_image, first_caption = largest["image"] + 1, largest["caption"] + 1
-    present = _paths(index)
-    fresh: list[Image] = []
-    for image in dataset.images:
-        if str(image.path) not in present:
-            captions = tuple(
-                Caption(first_caption + at, first_image, caption.text)
-                for at, caption in enumerate(image.captions)
-            )
-            fresh.append(replace(image, id=first_image, captions=captions))
-            first_image += 1
-            first_caption += len(captions)
+    known = _Known.of(index)
+    fresh = [image for image in dataset.images if str(image.path) not in known.paths]
     added = 0
     for part, points in _gathered(source.points(checkpoint.model, fresh), IMAGES_PER_ADDITION):
-        sentences = [caption for image in part for caption in image.captions]
-        index.add(
-            [image_row(image, index.folder, _sha256(image, source)) for image in part],
-            points,
-            [caption_row(caption) for caption in sentences],
-            checkpoint.model.encode_captions([caption.text for caption in sentences]),
-        )
-        added += len(part)
+        sentences = [caption.text for image in part for caption in image.captions]
+        block = _Block(part, points, checkpoint.model.encode_captions(sentences))
+        while True:
+            if index.catalog.generation() != known.generation:
+                known = _Known.of(index)
+            block = block.without(known.paths)
+            try:
+                _add(index, known.numbered(block.images), block, source)
+            except BadRowsError:
+                # An id that another process took since is free no more: the next ones are.
+                if index.catalog.generation() == known.generation:
+                    raise
+            else:
+                break
+        known = known.after(block.images)
+        added += len(block.images)
         progress(added, len(fresh))
     return added
 
@@ -227,7 +226,69 @@ def _append_ids(path: Path, ids: Iterable[int]) -> None:
             os.fsync(file.fileno())
 
 
-def _paths(index: Index) -> set[str]:
-    with index.catalog.reading() as connection:
-        rows = connection.execute(sql.select(schema.IMAGES.c.path)).scalars()
-        return {os.path.normpath(index.folder / path) for path in rows}
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Images with their points (B, N) and those of their captions (C, N), in order."""
+
+    images: list[Image]
+    points: Points
+    caption_points: Points
+
+    def without(self, paths: AbstractSet[str]) -> _Block:
+        """Return what is left without the images of some pictures."""
+        kept = np.array([str(image.path) not in paths for image in self.images], np.bool_)
+        captions = np.repeat(kept, [len(image.captions) for image in self.images])
+        left = [image for image, stays in zip(self.images, kept, strict=True) if stays]
+        return _Block(left, self.points[kept], self.caption_points[captions])
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a generation holds: the paths of its pictures, and the largest ids."""
+
+    generation: int
+    largest: dict[Kind, int]
+    paths: frozenset[str]
+
+    @classmethod
+    def of(cls, index: Index) -> _Known:
+        """Read the visible generation, or what is a little younger."""
+        # In this order: whoever adds a picture after the paths were read takes one of the ids.
+        generation, largest = index.catalog.generation(), index.catalog.largest_ids()
+        with index.catalog.reading() as connection:
+            rows = connection.execute(sql.select(schema.IMAGES.c.path)).scalars()
+            paths = frozenset(os.path.normpath(index.folder / path) for path in rows)
+        return cls(generation, largest, paths)
+
+    def numbered(self, images: Sequence[Image]) -> list[Image]:
+        """Give images and captions the ids after the largest there are."""
+        numbered = []
+        caption_id = self.largest["caption"]
+        for image_id, image in enumerate(images, start=self.largest["image"] + 1):
+            captions = tuple(
+                Caption(at, image_id, caption.text)
+                for at, caption in enumerate(image.captions, start=caption_id + 1)
+            )
+            caption_id += len(captions)
+            numbered.append(replace(image, id=image_id, captions=captions))
+        return numbered
+
+    def after(self, images: Sequence[Image]) -> _Known:
+        """Return what the next generation holds if nobody else makes it."""
+        if not images:
+            return self
+        largest: dict[Kind, int] = {
+            "image": self.largest["image"] + len(images),
+            "caption": self.largest["caption"] + sum(len(image.captions) for image in images),
+        }
+        return replace(self, generation=self.generation + 1, largest=largest)
+
+
+def _add(index: Index, images: Sequence[Image], block: _Block, source: ImageSource) -> None:
+    if images:
+        index.add(
+            [image_row(image, index.folder, _sha256(image, source)) for image in images],
+            block.points,
+            [caption_row(caption) for image in images for caption in image.captions],
+            block.caption_points,
+        )

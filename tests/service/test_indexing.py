@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from index.store import Index
+from models import checkpoint
+from models.datasets import Caption, Dataset, Image
+from service import indexing
+from service.encoded import ImageSource
+from tests.service.collection import make_collection
+from tests.service.test_search import png
+
+
+def pictures(folder: Path, *numbers: int) -> Dataset:
+    """Describe pictures that are there, or are drawn now, with a caption each."""
+    images = []
+    for at, number in enumerate(numbers, start=1):
+        path = folder / f"{number}.png"
+        path.write_bytes(png(number))
+        images.append(Image(at, path.name, path, captions=(Caption(at, at, f"a dog {number}"),)))
+    return Dataset("some", tuple(images))
+
+
+def test_pictures_that_others_add_meanwhile_are_kept_and_none_is_added_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
+    folder = make_collection(tmp_path)
+    loaded = checkpoint.load(tmp_path / "model")
+    source = ImageSource(batch_size=2)
+    with Index.open(folder) as one, Index.open(folder) as other:
+        before = one.info().images
+        others = pictures(tmp_path, 43, 44, 50, 51)
+
+        def interfere(done: int, total: int) -> None:
+            if done == 2:
+                assert indexing.add(other, others, loaded, source) == 4
+
+        mine = pictures(tmp_path, *range(40, 46))
+        assert indexing.add(one, mine, loaded, source, interfere) == 4
+        assert one.info().images == before + 8
+        largest = one.catalog.largest_ids()["image"]
+        rows = one.images(range(largest - 7, largest + 1))
+        captions = one.captions_of(list(rows))
+    names = [row.file_name for row in rows.values()]
+    assert sorted(names) == [f"{at}.png" for at in (40, 41, 42, 43, 44, 45, 50, 51)]
+    for row in rows.values():
+        assert [one.text for one in captions[row.id]] == [f"a dog {Path(row.file_name).stem}"]
