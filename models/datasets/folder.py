@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +81,28 @@ def read(
             problems.add(f"{row.subject} ({row.file_name})", "file not found")
     dataset = gathering.finish(check_pictures=check_pictures, progress=progress)
     return dataset, problems
+
+
+def read_pictures(pictures: Sequence[Path]) -> tuple[Dataset, Problems]:
+    """Read single pictures, each with the lines of `dog.txt` beside `dog.jpg` as its captions.
+
+    Images are numbered from 1 in the order given; one that is named twice is there once.
+
+    Raises:
+        DatasetError: there is no usable picture among them.
+    """
+    places = list(dict.fromkeys(path.parent.resolve() / path.name for path in pictures))
+    gathering = Gathering(places[0].parent.name)
+    for image_id, place in enumerate(places, start=1):
+        gathering.image(image_id, place.name, [place.parent])
+    said = (
+        (image_id, row)
+        for image_id, place in enumerate(places, start=1)
+        for row in _beside(place.parent, [place.name], gathering.problems)
+    )
+    for number, (image_id, row) in enumerate(said, start=1):
+        gathering.caption(number, image_id, row.caption, row.subject)
+    return gathering.finish(check_pictures=True), gathering.problems
 
 
 def _pictures(root: Path, problems: Problems) -> Iterator[str]:

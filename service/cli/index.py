@@ -129,7 +129,7 @@ def add(
     from service import indexing
     from service.encoded import ImageSource
 
-    collections = [_collection(path, captions) for path in pictures]
+    collections = _collections(pictures, captions)
     exists = _exists(folder)
     named = model or (_remembered(folder) if exists else None)
     checkpoint = _checkpoint(named, device, collections[0])
@@ -304,24 +304,20 @@ def _remembered(folder: Path) -> Path:
     return Path(place)
 
 
-def _collection(path: Path, captions: Path | None) -> Dataset:
-    """Return the pictures that a path names: one, or all in a folder."""
-    from models.datasets import Caption, Dataset, Image
+def _collections(paths: list[Path], captions: Path | None) -> list[Dataset]:
+    """Return the pictures that paths name: those of each folder, and the single ones together."""
     from models.datasets import folder as reader
-    from models.datasets.source import read_text
 
-    if path.is_dir():
-        found, problems = reader.read(path, captions)
+    for path in paths:
+        if not (path.is_dir() or path.is_file()):
+            raise Mistake(f"there is no picture or folder {path}: check the path")
+    read = [reader.read(path, captions) for path in paths if path.is_dir()]
+    if single := [path for path in paths if not path.is_dir()]:
+        read.append(reader.read_pictures(single))
+    for _, problems in read:
         for line in problems.lines:
             tell(line)
-        return found
-    if not path.is_file():
-        raise Mistake(f"there is no picture or folder {path}: check the path")
-    beside = path.with_suffix(".txt")
-    lines = read_text(beside).splitlines() if beside.is_file() else []
-    sentences = [" ".join(line.split()) for line in lines if line.strip()]
-    notes = tuple(Caption(at, 1, text) for at, text in enumerate(sentences, start=1))
-    return Dataset(path.name, (Image(1, path.name, path.resolve(), captions=notes),))
+    return [collection for collection, _ in read]
 
 
 def _tidy(opened: Index, kept: str) -> None:

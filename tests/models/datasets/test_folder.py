@@ -131,3 +131,39 @@ def test_a_table_of_another_kind_is_refused(name: str, content: str, said: str, 
 def test_a_folder_without_pictures_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"no pictures in .*: Hasse reads \.gif, \.jpeg"):
         folder.read(tmp_path)
+
+
+def test_single_pictures_are_read_like_those_of_a_folder(
+    draw: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = draw("x/dog.jpg", "cat.jpg", "sun.jpg", "b\udcff.jpg")
+    (root / "x/dog.txt").write_text("A  dog runs.\n\nAn animal.\n")
+    (root / "cat.txt").touch()
+    (root / "sun.txt").write_text("A\0sun.\nThe sun.\n")
+    (root / "note.jpg").write_text("no picture")
+    monkeypatch.chdir(root)
+    names = ["sun.jpg", "x/../sun.jpg", "b\udcff.jpg", "note.jpg", "cat.jpg", "x/dog.jpg"]
+    dataset, problems = folder.read_pictures([Path(name) for name in names])
+    assert [(image.file_name, image.path, image.width) for image in dataset.images] == [
+        ("sun.jpg", root / "sun.jpg", 8),
+        ("cat.jpg", root / "cat.jpg", 8),
+        ("dog.jpg", root / "x/dog.jpg", 8),
+    ]
+    assert [[caption.text for caption in image.captions] for image in dataset.images] == [
+        ["The sun."],
+        [],
+        ["A dog runs.", "An animal."],
+    ]
+    assert problems.by_reason == {
+        "file name with broken characters": 1,
+        "captions that cannot be read": 1,
+        "caption with broken characters": 1,
+        "not a picture": 1,
+        "no captions": 1,
+    }
+
+
+def test_pictures_of_which_none_can_be_used_are_refused(draw: Draw) -> None:
+    (draw() / "note.jpg").write_text("no picture")
+    with pytest.raises(DatasetError, match="not a picture"):
+        folder.read_pictures([draw() / "note.jpg"])

@@ -73,3 +73,13 @@ def test_a_folder_without_pictures_makes_no_index(tmp_path: Path) -> None:
     assert outcome.status == 1
     assert "picture" in outcome.error
     assert not (tmp_path / "index").exists()
+
+
+def test_a_single_picture_whose_captions_cannot_be_read_costs_itself_only(
+    pictures: Path, tmp_path: Path
+) -> None:
+    named = sorted((pictures / "2024").iterdir())
+    named[0].with_suffix(".txt").touch()
+    added = done(hasse("index", "add", tmp_path / "index", *named))
+    assert f"{len(SIZES)} pictures added; generation 1" in added.out
+    assert "captions that cannot be read" in added.err
