@@ -91,12 +91,13 @@ class Ledger:
     def _commit(self, plan: Plan) -> None:
         if not plan.images and not plan.captions:
             return
-        paths: list[str] = []
+        pictures: dict[str, str] = {}  # by path, the SHA-256
         try:
             for arrival in plan.pictures:
-                paths.append(
-                    kept.keep(self._index.folder, arrival.picture, arrival.sha256, arrival.suffix)
+                path = kept.keep(
+                    self._index.folder, arrival.picture, arrival.sha256, arrival.suffix
                 )
+                pictures[path] = arrival.sha256
             dimension = self._index.model.dimension
             self._index.add(
                 plan.images,
@@ -105,8 +106,10 @@ class Ledger:
                 np.reshape(plan.caption_points, (-1, dimension)),
             )
         except Exception:
-            for path in paths:
-                durable.remove(self._index.folder / path)
+            for path, sha256 in pictures.items():
+                # Another process may have added the same picture meanwhile.
+                if not self._is_shown(path, sha256):
+                    durable.remove(self._index.folder / path)
             raise
         self._on_change()
 
@@ -119,15 +122,15 @@ class Ledger:
         if rows:
             self._index.remove(sorted(rows))
             for row in rows.values():
-                if kept.is_kept(row) and not self._is_shown(row):
+                if kept.is_kept(row) and not self._is_shown(row.path, row.sha256):
                     durable.remove(self._index.folder / row.path)
             self._on_change()
         return outcomes
 
-    def _is_shown(self, kept_one: ImageRow) -> bool:
-        """Tell whether an image that is left has the same file."""
-        same = self._index.catalog.image_of(kept_one.sha256)
-        return same is not None and same.path == kept_one.path
+    def _is_shown(self, path: str, sha256: str) -> bool:
+        """Tell whether an image of the collection has a kept picture as its file."""
+        same = self._index.catalog.image_of(sha256)
+        return same is not None and same.path == path
 
 
 @dataclass(slots=True)

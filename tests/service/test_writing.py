@@ -348,6 +348,26 @@ def test_another_process_that_writes_too_long_is_said_with_a_time_to_come_back(
     assert response.headers["retry-after"] == "5"
 
 
+def test_a_picture_that_two_services_are_sent_at_once_is_one_image_and_is_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(index=folder, device="cpu", open_writes=True)
+    with Client(create_app(settings)) as one, Client(create_app(settings)) as other:
+        write = kept.keep
+        theirs: list[AddedImage] = []
+
+        def keep(*picture: Any) -> str:
+            monkeypatch.setattr(kept, "keep", write)
+            theirs.append(added(add(other, png(50))))
+            return write(*picture)
+
+        monkeypatch.setattr(kept, "keep", keep)
+        mine = added(add(one, png(50)), 200)
+        assert [image.image_id for image in theirs] == [mine.image_id]
+        assert one.get(f"/images/{mine.image_id}/file").content == png(50)
+    assert verify(folder).ok
+
+
 def test_a_picture_that_a_killed_writer_left_is_swept_at_the_start_when_it_is_old(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
