@@ -388,8 +388,10 @@ class Index:
     def _selected(self, kind: Kind, selection: Selection) -> Snapshot:
         while True:
             narrowed = self._masks.narrowed(self._snapshot, self.catalog, kind, selection)
-            # The catalog may have been ahead of the snapshot, and without what it still shows.
-            if not self.refresh():
+            # The catalog may have been ahead of the snapshot, and without what it still shows;
+            # another thread may have noticed first.
+            self.refresh()
+            if self._snapshot.generation == narrowed.generation:
                 return narrowed
 
     def _keep(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from index.errors import BadQueryError
 from index.selection import Masks, Selection
+from index.snapshot import Snapshot
 from index.store import Index
 from index.terms import KINDS, MODES, CaptionRow, Ids, ImageRow, Kind
 from tests.index.samples import embeddings, images, model, small_index, violations
@@ -118,6 +120,25 @@ def test_what_is_added_and_removed_later_is_selected_rightly(tmp_path: Path) -> 
         two.add([images([3])[0]._replace(split="train")], np.ones((1, 16)) / 4)
         assert found(train) == [{3}] * 2
         assert found(val) == [set(range(1, 13)) - {3}] * 2
+
+
+def test_an_answer_over_a_selection_is_of_one_generation_whoever_sees_the_next_one_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_index(tmp_path / "i") as writer, Index.open(tmp_path / "i") as reader:
+        narrowed = reader._masks.narrowed
+
+        def overtaken(*args: Any) -> Snapshot:
+            monkeypatch.undo()
+            writer.remove([5])
+            found = narrowed(*args)
+            reader.refresh()  # by another thread, between the look at the catalog and ours
+            return found
+
+        monkeypatch.setattr(reader._masks, "narrowed", overtaken)
+        answer = reader.search("image", np.zeros(16), 12, selection=Selection(split="val"))
+        assert (answer.generation, answer.searched) == (2, 11)
+        assert sorted(answer.ids.tolist()) == [1, 2, 3, 4, *range(6, 13)]
 
 
 def test_masks_take_a_bounded_amount_of_memory(index: Index) -> None:
