@@ -86,7 +86,7 @@ def checked_ids(kind: Kind, ids: ArrayLike) -> Ids:
         whole = np.asarray(ids, dtype=np.int64).reshape(-1)
     except (OverflowError, ValueError, TypeError) as error:
         raise BadRowsError(
-            f"a {kind} id is not a whole number of 64 bits ({error}): number the {kind}s"
+            f"the id of one {kind} is not a whole number of 64 bits ({error}): number the {kind}s"
         ) from error
     if (twice := first_duplicate(whole)) is not None:
         raise BadRowsError(f"{kind} {twice} occurs twice: give every {kind} an id of its own")

@@ -161,9 +161,10 @@ def remove(
     """Remove images and their captions from an index. The pictures themselves stay."""
     from index.store import Index
 
+    chosen = set(image_ids)  # one that is named twice is removed once
     with Index.open(folder) as opened:
-        generation = opened.remove(image_ids)
-    typer.echo(f"{len(image_ids):,} images removed; generation {generation}")
+        generation = opened.remove(sorted(chosen))
+    typer.echo(f"{len(chosen):,} images removed; generation {generation}")
 
 
 @index.add

@@ -146,7 +146,9 @@ def test_pictures_come_and_go_and_the_index_stays_whole(home: Path, tmp_path: Pa
     found = done(hasse("search", "a square", "--index", index, "-k", 100, "--json"))
     hits = {hit["file_name"]: hit for hit in json.loads(found.out)["hits"]}
     assert hits[photo.name]["captions"] == ["a orange square", "a square"]
-    done(hasse("index", "remove", index, hits[photo.name]["image_id"]))
+    image_id = hits[photo.name]["image_id"]
+    removed = done(hasse("index", "remove", index, image_id, image_id))
+    assert removed.out.startswith("1 images removed")
     assert info(index)["images"] == 23
 
     checked = done(hasse("index", "verify", index, "--json"))
