@@ -210,10 +210,12 @@ def _fingerprint(dataset: Dataset, source: ImageSource) -> str:
 
 
 def _read_ids(path: Path) -> set[int]:
+    """Return the ids in a note, from which a line that was left half written is taken away."""
     if not path.is_file():
         return set()
-    # The last line may be half written; its image is then met again.
-    whole = path.read_text(encoding="ascii").rpartition("\n")[0]
+    # The image of such a line is met again, and noted behind the whole ones.
+    whole, end, _ = path.read_bytes().rpartition(b"\n")
+    os.truncate(path, len(whole + end))
     return {int(line) for line in whole.splitlines()}
 
 

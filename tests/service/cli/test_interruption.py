@@ -131,6 +131,36 @@ def test_a_build_killed_after_any_block_ends_like_one_that_was_not(
     assert found.captions == len(captions) == 2 * len(images)
 
 
+def test_a_note_that_a_full_disk_cut_short_is_taken_up_again(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Kill(BaseException):
+        pass
+
+    loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
+    collection = load(dataset)
+    source = ImageSource(batch_size=4)
+    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
+
+    def kill_at(rows: int) -> Callable[[int, int], None]:
+        def report(done: int, _total: int) -> None:
+            if done >= rows:
+                raise Kill
+
+        return report
+
+    note = tmp_path / "index" / "staging" / indexing.SKIPPED
+    with pytest.raises(Kill):
+        indexing.build(collection, loaded, tmp_path / "index", source, kill_at(4))
+    assert note.read_text() == "4\n"
+    note.write_text("4\n1")  # of the line that says 10
+    with pytest.raises(Kill):
+        indexing.build(collection, loaded, tmp_path / "index", source, kill_at(22))
+    assert note.read_text() == "4\n10\n"
+    with indexing.build(collection, loaded, tmp_path / "index", source) as built:
+        assert built.info().images == PICTURES - len(DAMAGED)
+
+
 def test_features_go_on_where_ctrl_c_stopped_them(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
