@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -276,6 +277,25 @@ def test_what_a_killed_writer_left_is_swept_at_the_start(tmp_path: Path) -> None
     with Client(create_app(Settings(index=folder, device="cpu"))) as client:
         assert client.get("/readyz").status_code == 200
     assert not left.exists()
+
+
+def test_an_index_whose_folder_cannot_be_written_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_collection(tmp_path)
+    opened = Path.open
+
+    def refused(path: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
+        # Tests may run as root, whom permissions do not stop.
+        if folder in path.parents and not mode.startswith("r"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, mode, *rest, **more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        assert client.get("/readyz").status_code == 200
+        answer = client.post("/search/images", json={"caption": "a dog"}).json()
+        assert answer["searched"] == 12
 
 
 def test_a_collection_without_captions_is_served(tmp_path: Path) -> None:
