@@ -118,7 +118,17 @@ def test_a_key_is_in_no_answer_no_setting_and_no_log_line(
 
 
 @pytest.mark.parametrize(
-    "header", ["Bearer", "Bearer ", "Basic ???", "Basic /w==", "Digest x", "\xff", "Bearer a b"]
+    "header",
+    [
+        "Bearer",
+        "Bearer ",
+        "Bearer a b",
+        "Basic ???",
+        "Basic /w==",
+        "Basic \xe9",
+        "Digest x",
+        "\xff",
+    ],
 )
 def test_a_broken_header_is_no_key(locked: Client, header: str) -> None:
     headers = [(b"Content-Type", b"application/json"), (b"Authorization", header.encode("latin-1"))]
