@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from service.edge import SECURITY_HEADERS, Alike, Record, request_id_of
@@ -29,6 +30,7 @@ _SHORTEST_WAIT = 0.1
 _LAST_WORDS_SECONDS = 0.002  # in which what a client has sent is read and answered
 _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
 _WAITING_BYTES = 16_384  # a longer request does not wait here: others count the bytes of bodies
+_MALFORMED = ServiceError("malformed", "this is not a request as HTTP/1.1 has it")
 _HEAD = b"".join(
     b"%b: %b\r\n" % (name.lower().encode(), value.encode())
     for name, value in (
@@ -237,7 +239,14 @@ class Door(HttpToolsProtocol):
         super()._unset_keepalive_if_required()
 
     def _take_in(self, data: bytes) -> None:
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except HttpParserError:
+            self._give_up(_MALFORMED)
+            return
+        except HttpParserUpgrade:
+            pass  # nobody is switched to another protocol
         if self._refused and self._discarding is None:  # so long has the rest of a body to come
             self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
 
@@ -265,6 +274,25 @@ class Door(HttpToolsProtocol):
         )
         self._asked_to_wait = error.retry_after or 0
         request_id = request_id_of(self.headers)
+        self._tell(error, request_id)
+        if self.expect_100_continue:
+            self.transport.close()  # who waits to be told to go on will not send a body now
+        method = self.parser.get_method().decode("ascii")
+        path = self.url.partition(b"?")[0].decode("ascii", "replace")
+        alike = Alike(method, refusal.route, path, error.kind.status, error.reason)
+        self.keeper.record.refused(alike, request_id, perf_counter() - start)
+
+    def _give_up(self, error: ServiceError) -> None:
+        """Say what is wrong with what came, of which no request can be made, and hang up."""
+        start = perf_counter()
+        request_id = request_id_of(())
+        self._last = True
+        self._tell(error, request_id)
+        self.transport.close()
+        alike = Alike("-", "other", "-", error.kind.status, error.reason)
+        self.keeper.record.refused(alike, request_id, perf_counter() - start)
+
+    def _tell(self, error: ServiceError, request_id: str) -> None:
         sent_id = request_id.encode()
         notice = self.keeper.notice(error, self.server_state.default_headers)
         last = b"connection: close\r\n" if self._last else b""
@@ -272,12 +300,6 @@ class Door(HttpToolsProtocol):
         own = b"%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (last, sent_id, length)
         self.transport.write(b"".join((notice.head, own, notice.before, sent_id, notice.after)))
         self.server_state.total_requests += 1
-        if self.expect_100_continue:
-            self.transport.close()  # who waits to be told to go on will not send a body now
-        method = self.parser.get_method().decode("ascii")
-        path = self.url.partition(b"?")[0].decode("ascii", "replace")
-        alike = Alike(method, refusal.route, path, error.kind.status, error.reason)
-        self.keeper.record.refused(alike, request_id, perf_counter() - start)
 
     def _stop_discarding(self) -> None:
         if self._discarding is not None:

@@ -254,6 +254,40 @@ def test_a_refused_get_is_counted_by_its_route_and_not_by_its_id() -> None:
     run(main)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hello\n\n",
+        "\x16\x03\x01\n\n",
+        "GET http://a HTTP/1.1\nHost: a\n\n",
+        "POST /search/images HTTP/1.1\nContent-Length: 5\nContent-Length: 6\n\nhello",
+        "POST /images HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\nnonsense\n",
+    ],
+)
+def test_what_is_no_request_is_a_problem_that_is_counted(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            visitor.say(text)
+            status, headers, body = await visitor.hear()
+            found = Problem.model_validate_json(body)
+            assert (status, found.reason) == (400, "malformed")
+            assert headers["content-type"] == "application/problem+json"
+            assert headers["x-request-id"] == found.request_id
+            assert headers["connection"] == "close"
+            assert await visitor.gone()
+            assert house.inside == []
+            house.record.settle()
+            metrics = house.metrics.text().decode()
+            assert 'hasse_requests_total{route="other",status="400"} 1.0' in metrics
+            assert 'hasse_rejections_total{reason="malformed"} 1.0' in metrics
+
+    run(main)
+    assert "Invalid HTTP" not in caplog.text
+
+
 def test_a_client_that_asks_before_it_sends_is_told_no_and_not_to_go_on() -> None:
     async def main() -> None:
         async with open_house() as (_, visit):
