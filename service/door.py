@@ -30,6 +30,11 @@ _SHORTEST_WAIT = 0.1
 _LAST_WORDS_SECONDS = 0.002  # in which what a client has sent is read and answered
 _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
 _WAITING_BYTES = 16_384  # a longer request does not wait here: others count the bytes of bodies
+# Bytes of a head, or of what may follow a body, that are kept while there is no end to it.
+_ENDLESS_BYTES = 65_536
+_TOO_LARGE = ServiceError(
+    "head_too_large", f"the head of a request is not read beyond {_ENDLESS_BYTES:,} bytes"
+)
 _MALFORMED = ServiceError("malformed", "this is not a request as HTTP/1.1 has it")
 _HEAD = b"".join(
     b"%b: %b\r\n" % (name.lower().encode(), value.encode())
@@ -130,8 +135,16 @@ class Door(HttpToolsProtocol):
         self._refused_at: float | None = None  # the last request, if the next one has not come
         self._waiting: bytes | None = None  # what came, until it is its turn to be heard
         self._in_line_since: float | None = None
-        self._resting_since: float | None = None  # neither a request nor an answer is under way
+        # Neither a request, of which there is a whole head, nor an answer is under way.
+        self._resting_since: float | None = None
+        self._endless = 0  # bytes that came since the parser made something of them
+        self._parsed = False  # something of the bytes that come now
         self._discarding: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Await the first request."""
+        super().connection_made(transport)
+        self._rest()
 
     def data_received(self, data: bytes) -> None:
         """Take in what came, now or in its turn."""
@@ -149,6 +162,9 @@ class Door(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to receive a request, of which nothing is kept that a refusal does not need."""
         self._between = False
+        self._parsed = True
+        if self._is_idle():
+            self._rest()  # so long has the head to come
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
@@ -156,6 +172,8 @@ class Door(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Refuse the request, or let it in."""
         self._refused = False
+        self._parsed = True
+        self._unset_keepalive_if_required()
         came, self._in_line_since = self._in_line_since, None
         if self._is_idle():
             method = self.parser.get_method()
@@ -173,6 +191,9 @@ class Door(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Let the body of a request that was refused fall."""
+        self._parsed = True
+        if self._resting_since is not None:
+            self._resting_since = self.loop.time()  # the answer did not wait for the body
         if not self._refused:
             super().on_body(body)
 
@@ -194,7 +215,8 @@ class Door(HttpToolsProtocol):
         """Go on with the next request, or rest."""
         super()._unset_keepalive_if_required()
         super().on_response_complete()
-        self._resting_since = self.loop.time()
+        if self._is_idle():
+            self._resting_since = self.loop.time()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection if it has rested for too long, or look again when it will have."""
@@ -239,7 +261,7 @@ class Door(HttpToolsProtocol):
         super()._unset_keepalive_if_required()
 
     def _take_in(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        self._parsed = False
         try:
             self.parser.feed_data(data)
         except HttpParserError:
@@ -247,6 +269,10 @@ class Door(HttpToolsProtocol):
             return
         except HttpParserUpgrade:
             pass  # nobody is switched to another protocol
+        self._endless = 0 if self._parsed else self._endless + len(data)
+        if self._endless > _ENDLESS_BYTES:
+            self._give_up(_TOO_LARGE)
+            return
         if self._refused and self._discarding is None:  # so long has the rest of a body to come
             self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
 

@@ -50,6 +50,7 @@ REASONS: Mapping[str, Kind] = {
     "damaged_picture": Kind(422, "The picture is damaged"),
     "busy": Kind(429, "Too many requests at one time"),
     "quota": Kind(429, "The quota is used up"),
+    "head_too_large": Kind(431, "The head of the request is too large"),
     "client_gone": Kind(499, "The client did not wait"),
     "encoding_failed": Kind(500, "The model could not encode this"),
     "internal": Kind(500, "Something went wrong inside"),

@@ -20,7 +20,7 @@ from service.scheduling import take_long_turns
 from service.settings import Settings
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Where no time limit for headers exists in the server, at least idle connections end.
+# For which a connection may rest, and within which the head of a request has to come.
 KEEP_ALIVE_SECONDS = 10
 # A client that finds this queue full is left without an answer for seconds; the system may allow
 # fewer (net.core.somaxconn).

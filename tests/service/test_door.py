@@ -33,6 +33,7 @@ class House:
     waited: list[float | None] = field(default_factory=list)
     called: list[bool] = field(default_factory=list)
     connections: list[Door] = field(default_factory=list)
+    answer: Callable[[Any, Any, Any], Awaitable[None]] | None = None
     metrics: Metrics = field(default_factory=Metrics)
     record: Record = field(init=False)
 
@@ -63,6 +64,9 @@ class House:
         return Refusal(ServiceError("busy", "there is no room", retry_after=3), route)
 
     async def app(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
+        if self.answer is not None:
+            await self.answer(scope, receive, send)
+            return
         body = b""
         while True:
             message = await receive()
@@ -363,6 +367,91 @@ def test_a_connection_is_closed_when_it_rested_long_enough_and_not_before() -> N
             start = loop.time()
             assert await visitor.gone()
             assert 0.05 < loop.time() - start < 5
+
+    run(main)
+
+
+@pytest.mark.parametrize("begun", ["", "GET /images", "GET /images HTTP/1.1\nHost: a\n"])
+def test_a_head_that_does_not_come_is_not_waited_for(begun: str) -> None:
+    async def main() -> None:
+        async with open_house(keep_alive=0.3) as (house, visit):
+            visitor = await visit()
+            visitor.say(begun)
+            await asyncio.sleep(0.2)
+            if begun:
+                visitor.say("G")  # a little more makes no head of it
+            assert await visitor.gone()
+            visitor = await visit()
+            await asyncio.sleep(0.2)
+            visitor.say("GET /images HTTP/1.1\n")
+            await asyncio.sleep(0.2)  # its time begins with it
+            visitor.say("Host: a\n\n")
+            assert (await visitor.hear())[0] == 200
+            assert house.inside == ["GET /images"]
+
+    run(main)
+
+
+def test_who_was_answered_before_its_body_was_whole_rests_when_no_more_of_it_comes() -> None:
+    async def main() -> None:
+        async with open_house(keep_alive=0.3) as (house, visit):
+
+            async def hasty(scope: Any, receive: Any, send: Any) -> None:
+                headers = [(b"content-length", b"2")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": b"no"})
+
+            house.answer = hasty
+            visitor = await visit()
+            visitor.say("POST /images HTTP/1.1\nHost: a\nContent-Length: 1000\n\n")
+            assert (await visitor.hear())[0] == 401
+            for _ in range(3):
+                await asyncio.sleep(0.2)
+                visitor.say("x")
+            assert not visitor.reader.at_eof()
+            assert await visitor.gone()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        "GET /",
+        "GET / HTTP/1.1\nX: ",
+        "GET / HTTP/1.1\nX: a\n",
+        "POST /images HTTP/1.1\nTransfer-Encoding: chunked\n\n1\nx\n0\nX: ",
+    ],
+)
+def test_of_a_head_without_an_end_only_so_much_is_read(begun: str) -> None:
+    async def main() -> None:
+        async with open_house() as (_, visit):
+            visitor = await visit()
+            visitor.say(begun)
+            more = "X: b\n" if begun.endswith("a\n") else "a" * 5
+            hearing = asyncio.create_task(visitor.hear())
+            while not hearing.done():
+                visitor.say(more * 1000)
+                await asyncio.sleep(0.02)
+            status, headers, body = await hearing
+            assert (status, headers["connection"]) == (431, "close")
+            assert Problem.model_validate_json(body).reason == "head_too_large"
+
+    run(main)
+
+
+def test_what_is_long_and_has_a_beginning_and_an_end_is_no_head() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            house.full = False
+            visitor = await visit()
+            visitor.say("POST /images HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n")
+            for _ in range(20):
+                visitor.say("2710\n" + "x" * 10_000 + "\n")
+                await asyncio.sleep(0.005)
+            visitor.say("0\nX: a\n\n")
+            assert (await visitor.hear())[0] == 200
+            assert len(house.inside[0]) > 200_000
 
     run(main)
 
