@@ -171,8 +171,10 @@ class Door(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Refuse the request, or let it in."""
-        self._refused = False
         self._parsed = True
+        if self.parser.should_upgrade():
+            return  # it comes once more, as a plain request
+        self._refused = False
         self._unset_keepalive_if_required()
         came, self._in_line_since = self._in_line_since, None
         if self._is_idle():
@@ -199,6 +201,8 @@ class Door(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Wait for the next request."""
+        if self.parser.should_upgrade():
+            return
         self._between = True
         if not self._refused:
             super().on_message_complete()
@@ -267,14 +271,30 @@ class Door(HttpToolsProtocol):
         except HttpParserError:
             self._give_up(_MALFORMED)
             return
-        except HttpParserUpgrade:
-            pass  # nobody is switched to another protocol
+        except HttpParserUpgrade as upgrade:
+            self._take_in_plain(data[upgrade.args[0] :])
+            return
         self._endless = 0 if self._parsed else self._endless + len(data)
         if self._endless > _ENDLESS_BYTES:
             self._give_up(_TOO_LARGE)
             return
         if self._refused and self._discarding is None:  # so long has the rest of a body to come
             self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
+
+    def _take_in_plain(self, rest: bytes) -> None:
+        """Take in a request without its wish for another protocol, and what came behind its head.
+
+        Nobody is switched to another protocol here, but who asks whether it might (Java's client
+        does so by itself) sends a request like any other. The parser takes its body for something
+        in that protocol.
+        """
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        if method == b"CONNECT":
+            self._give_up(_MALFORMED)
+            return
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
+        lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
+        self._take_in(b"\r\n".join((*lines, b"", rest)))
 
     def _may_wait(self, data: bytes) -> bool:
         return self._between and self._is_idle() and len(data) <= _WAITING_BYTES

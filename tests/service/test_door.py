@@ -371,6 +371,61 @@ def test_a_connection_is_closed_when_it_rested_long_enough_and_not_before() -> N
     run(main)
 
 
+UPGRADE = "Connection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAEA\nHost"
+
+
+@pytest.mark.parametrize("pause", [0, 0.02])
+@pytest.mark.parametrize("full", [True, False])
+def test_who_asks_for_another_protocol_is_answered_in_this_one(pause: float, full: bool) -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            for _ in range(2):  # it changes nothing for the next request
+                house.full = full
+                head, body = ASK.replace("Host", UPGRADE).split("\n\n")
+                visitor.say(head[:20])
+                await asyncio.sleep(pause)
+                visitor.say(f"{head[20:]}\n\n")
+                await asyncio.sleep(pause)
+                visitor.say(body)
+                assert (await visitor.hear())[0] == (429 if full else 200)
+                house.full = False
+                visitor.say(ASK)
+                assert (await visitor.hear())[0] == 200
+            assert set(house.inside) == {"POST /search/images hello"}
+            assert len(house.inside) == (2 if full else 4)
+
+    run(main)
+
+
+def test_who_stands_in_line_may_have_asked_for_another_protocol() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            house.full, house.places = False, False
+            visitor = await visit()
+            visitor.say(ASK.replace("Host", UPGRADE))
+            await asyncio.sleep(0.05)
+            house.line.pop()()
+            assert (await visitor.hear())[0] == 200
+            assert house.inside == ["POST /search/images hello"]
+            assert house.called == [True]
+
+    run(main)
+
+
+@pytest.mark.parametrize("target", ["a:80", "/search/images"])
+def test_nobody_is_connected_elsewhere(target: str) -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            visitor.say(f"CONNECT {target} HTTP/1.1\nHost: a\n\nhello")
+            assert (await visitor.hear())[0] == 400
+            assert await visitor.gone()
+            assert house.inside == []
+
+    run(main)
+
+
 @pytest.mark.parametrize("begun", ["", "GET /images", "GET /images HTTP/1.1\nHost: a\n"])
 def test_a_head_that_does_not_come_is_not_waited_for(begun: str) -> None:
     async def main() -> None:
