@@ -5,6 +5,7 @@ Plain ASGI, so that it costs microseconds and sees the whole life of a request.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import re
@@ -19,6 +20,7 @@ from service.bodies import Bodies
 from service.errors import ServiceError, problem
 from service.logs import LOGGER, event, events
 from service.metrics import Metrics
+from service.readiness import Phase
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -149,6 +151,13 @@ class Edge:
 
         try:
             await self._app(scope, receive, send_on)
+        except asyncio.CancelledError:
+            if status != 0:
+                raise
+            # A stop does not wait for it any longer: a body that does not come, for one.
+            scope["hasse.reason"] = "not_ready"
+            error = ServiceError("not_ready", Phase.STOPPING.value, retry_after=1)
+            await problem(error, request_id)(scope, receive, send_on)
         except Exception:
             LOGGER.exception("failed", extra={"facts": {"id": request_id}})
             if status != 0:

@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TextIO
 
 LOGGER = logging.getLogger("hasse")
+# Whose warnings would else stand between our lines in a shape of their own.
+_OTHERS = ("asyncio", "uvicorn")
 _AT_ONCE = 64  # lines that are written together at the most
 _SECONDS = 0.1  # for which a line may wait
 _TRACES = logging.Formatter()
@@ -34,11 +36,12 @@ def configure(
 ) -> None:
     """Send the lines of this service to a stream (standard error), and nowhere else."""
     handler = Lines(stream or sys.stderr, _json if shape == "json" else _text)
-    for old in list(LOGGER.handlers):
-        LOGGER.removeHandler(old)
-    LOGGER.addHandler(handler)
+    for logger in (LOGGER, *map(logging.getLogger, _OTHERS)):
+        for old in list(logger.handlers):
+            logger.removeHandler(old)
+        logger.addHandler(handler)
+        logger.propagate = False
     LOGGER.setLevel(level.upper())
-    LOGGER.propagate = False
     # Facts that no line shows, and that would be found out for each.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 

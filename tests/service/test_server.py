@@ -183,6 +183,29 @@ def test_a_stop_answers_everything_in_flight(collection: Path, tmp_path: Path) -
     assert events[-1] == "stopped"
 
 
+def test_a_stop_tells_whom_it_does_not_wait_for(collection: Path) -> None:
+    with serving(collection, shutdown_seconds=1, log_format="json") as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        connection = HTTPConnection(host, int(port), timeout=60)
+        headers = {"Content-Type": "application/json", "Content-Length": "100"}
+        connection.request("POST", "/search/images", b'{"caption": ', headers)
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            while "hasse_body_bytes 12.0" not in client.get("/metrics").text:
+                time.sleep(0.05)
+        server.process.send_signal(signal.SIGTERM)
+        response = connection.getresponse()
+        found = json.loads(response.read())
+        assert (response.status, found["reason"]) == (503, "not_ready")
+        assert response.getheader("Retry-After") == "1"
+        connection.close()
+        status, words = server.end()
+    assert status == 0
+    lines = [json.loads(line) for line in words.splitlines()]
+    (line,) = [line for line in lines if line.get("status") == 503]
+    assert line["reason"] == "not_ready"
+    assert lines[-1]["event"] == "stopped"
+
+
 def test_a_port_in_use_is_one_sentence_with_the_remedy() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
