@@ -122,9 +122,16 @@ class Pictures:
                 "busy", "the service decodes as many pictures as it can", retry_after=1
             )
         self._room -= 1
+        waiting = [work]
+
+        def begin() -> Result:
+            return waiting.pop()()
+
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, begin)
         finally:
+            # What a client sent who left goes at once, not when a thread comes to its work.
+            waiting.clear()
             self._room += 1
 
     def _pixels(self, source: bytes | Path) -> Tensor:

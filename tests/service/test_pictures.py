@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import resource
+import threading
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from models.pictures import Preprocessing
 from service.app import create_app
-from service.pictures import ThumbnailCache
+from service.pictures import Pictures, ThumbnailCache
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import picture
@@ -44,6 +47,39 @@ def test_pictures_too_large_to_decode_take_no_memory(client: Client) -> None:
         client.post("/search/captions", files={"image": ("a.png", bomb)})
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 50_000  # kilobytes; decoded it would be 432,000
+
+
+def test_nothing_is_kept_of_a_picture_whose_client_left_before_it_was_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate, gone = threading.Event(), threading.Event()
+
+    class Sent(bytes):
+        def __del__(self) -> None:
+            gone.set()
+
+    def slowly(*args: object) -> Image.Image:
+        gate.wait(30)
+        return picture(1)
+
+    monkeypatch.setattr("service.pictures.open_picture", slowly)
+
+    async def main() -> None:
+        pictures = Pictures(Settings(decode_workers=1), Preprocessing())
+        first = asyncio.create_task(pictures.preview(b"first"))
+        await asyncio.sleep(0.05)
+        second = asyncio.create_task(pictures.preview(Sent(b"second")))
+        await asyncio.sleep(0.05)
+        second.cancel()
+        await asyncio.wait([second])
+        del second
+        await asyncio.sleep(0.05)
+        assert gone.is_set()
+        gate.set()
+        assert await first
+        pictures.close()
+
+    asyncio.run(main())
 
 
 def test_the_limit_on_pixels_is_a_setting(collection: Path) -> None:
