@@ -16,7 +16,11 @@ from time import perf_counter
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from httptools import HttpParserError, HttpParserUpgrade
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from service.edge import SECURITY_HEADERS, Alike, Record, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
@@ -129,6 +133,7 @@ class Door(HttpToolsProtocol):
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         self._between = True  # two requests
+        self._answering: RequestResponseCycle | None = None  # `cycle` is of the last that came
         self._refused = False  # the request that is being received, until it is whole
         self._last = False  # the connection ends with it
         self._asked_to_wait = 0
@@ -177,7 +182,8 @@ class Door(HttpToolsProtocol):
         self._refused = False
         self._unset_keepalive_if_required()
         came, self._in_line_since = self._in_line_since, None
-        if self._is_idle():
+        is_next = self._is_idle()
+        if is_next:
             method = self.parser.get_method()
             refusal = self.keeper.host.refusal(method, self.url, called=came is not None)
             if refusal is not None:
@@ -190,6 +196,8 @@ class Door(HttpToolsProtocol):
         if came is not None:
             self.scope["hasse.waited"] = self.loop.time() - came  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
+        if is_next:
+            self._answering = self.cycle
 
     def on_body(self, body: bytes) -> None:
         """Let the body of a request that was refused fall."""
@@ -218,6 +226,7 @@ class Door(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with the next request, or rest."""
         super()._unset_keepalive_if_required()
+        self._answering = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         if self._is_idle():
             self._resting_since = self.loop.time()
@@ -261,6 +270,9 @@ class Door(HttpToolsProtocol):
         self._leave_line()
         self._waiting = None
         self._stop_discarding()
+        if self._answering is not None:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         super().connection_lost(exc)
         super()._unset_keepalive_if_required()
 

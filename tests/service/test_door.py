@@ -371,6 +371,40 @@ def test_a_connection_is_closed_when_it_rested_long_enough_and_not_before() -> N
     run(main)
 
 
+@pytest.mark.parametrize("asked", [1, 2, 3])
+@pytest.mark.parametrize("answered", [0, 1])
+def test_who_leaves_takes_its_work_along_also_if_it_asked_for_more(
+    asked: int, answered: int
+) -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            begun: list[str] = []
+            left: list[str] = []
+
+            async def slowly(scope: Any, receive: Any, send: Any) -> None:
+                begun.append(scope["path"])
+                await receive()
+                if len(begun) > answered:
+                    left.append((await receive())["type"])
+                    return
+                headers = [(b"content-length", b"2")]
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await send({"type": "http.response.body", "body": b"in"})
+
+            house.answer = slowly
+            visitor = await visit()
+            visitor.say("".join(f"GET /{at} HTTP/1.1\nHost: a\n\n" for at in range(asked + 1)))
+            for _ in range(answered):
+                assert (await visitor.hear())[0] == 200
+            await asyncio.sleep(0.05)
+            visitor.writer.close()
+            await asyncio.sleep(0.05)
+            assert begun == [f"/{at}" for at in range(answered + 1)]
+            assert left == ["http.disconnect"]
+
+    run(main)
+
+
 UPGRADE = "Connection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAEA\nHost"
 
 
