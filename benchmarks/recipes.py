@@ -94,7 +94,8 @@ def trained(
     learned, held_out = split_for_training(load_dataset(options.dataset), "train", "val")
     start = PRESETS[recipe.preset].suited(len(learned))
     config = with_choices(replace(start, seed=seed), {**recipe.changes, **options.choices})
-    material = from_features(config, options.features, options.weights)
+    collections = (learned, held_out)
+    material = from_features(config, options.features, options.weights, collections)
     trainer.train(
         material.config,
         folder.name,

@@ -16,7 +16,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -130,6 +130,20 @@ class FeatureStore:
         shape = (rows, 1 + maker.views, maker.dimension)
         views = np.memmap(folder / FEATURES, dtype="<f2", mode="r", shape=shape)
         return cls(folder, maker, images[:, 0], images[:, 1], views, manifest.skipped)
+
+    def require_names(self, images: Iterable[Image]) -> None:
+        """Refuse images of which there are features under the id, but of another file.
+
+        Raises:
+            FeaturesError: the features are of another dataset, whose ids are the same.
+        """
+        stored = dict(zip(self.image_ids.tolist(), self.name_hashes.tolist(), strict=True))
+        for image in images:
+            if image.id in stored and stored[image.id] != name_hash(image):
+                raise FeaturesError(
+                    f"the features in {self.folder} are of another dataset, in which image "
+                    f"{image.id} is not {image.file_name}: name another folder, or delete that one"
+                )
 
     def select(self, image_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the features of images, in the order asked for: (B,) ids -> (B, F) float32.

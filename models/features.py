@@ -18,7 +18,7 @@ from torch import Tensor
 from models.backbone import Backbone
 from models.datasets import Dataset, Image
 from models.decoding import Decoded, decoded
-from models.feature_store import Appender, FeaturesError, FeatureStore, Maker, appending, name_hash
+from models.feature_store import Appender, FeaturesError, FeatureStore, Maker, appending
 from models.pictures import PictureError, Preprocessing
 
 __all__ = ["ExtractionStopped", "FeatureStore", "FeaturesError", "extract"]
@@ -105,24 +105,17 @@ def extract(
 def _remaining(dataset: Dataset, writer: Appender) -> list[Image]:
     """List the images without features: new ones in order, then those skipped before."""
     folder = writer.folder
-    if writer.rows == 0:
-        stored: dict[int, int] = {}
-    else:
+    stored: set[int] = set()
+    if writer.rows > 0:
         store = FeatureStore.open(folder)
-        stored = dict(zip(store.image_ids.tolist(), store.name_hashes.tolist(), strict=True))
-    shared = [image for image in dataset.images if image.id in stored]
-    if stored and not shared:
+        store.require_names(dataset.images)
+        stored = set(store.image_ids.tolist())
+    missing = [image for image in dataset.images if image.id not in stored]
+    if stored and len(missing) == len(dataset):
         raise FeaturesError(
             f"the features in {folder} are of another dataset, which shares no image with "
             f"'{dataset.name}': name another --out, or delete that folder"
         )
-    for image in shared:
-        if stored[image.id] != name_hash(image):
-            raise FeaturesError(
-                f"the features in {folder} are of another dataset, in which image {image.id} is "
-                f"not {image.file_name}: name another --out, or delete that folder"
-            )
-    missing = [image for image in dataset.images if image.id not in stored]
     # Stable: batches of the rest are then the same as without the interruption.
     return sorted(missing, key=lambda image: image.id in writer.skipped)
 

@@ -46,7 +46,7 @@ class ImageSource:
         has no features, is left out.
 
         Raises:
-            FeaturesError: the features are not those of this model.
+            FeaturesError: the features are not those of this model, or of other images.
         """
         if self.features is None:
             yield from self._from_pictures(model, images)
@@ -71,10 +71,11 @@ class ImageSource:
                     yield good, model.pixel_points(stacked).cpu().numpy()
 
     def _from_features(
-        self, model: OrderEmbedding, images: Iterable[Image], folder: Path
+        self, model: OrderEmbedding, images: Sequence[Image], folder: Path
     ) -> Iterator[tuple[list[Image], Points]]:
         store = FeatureStore.open(folder)
         require_features_of(model, store, folder)
+        store.require_names(images)
         known = set(store.image_ids.tolist())
         source = iter(images)
         while batch := list(islice(source, 1024)):
@@ -123,7 +124,7 @@ def encode_dataset(
 
     Raises:
         DatasetError: nothing can be read, or there is no caption.
-        FeaturesError: the features are not those of this model.
+        FeaturesError: the features are not those of this model, or of other images.
     """
     images: list[Image] = []
     blocks: list[Points] = []

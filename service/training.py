@@ -109,16 +109,20 @@ def note_weights(folder: Path, weights: Path) -> None:
     write_whole(folder / WEIGHTS_NOTE, str(weights.resolve()).encode())
 
 
-def from_features(config: TrainingConfig, folder: Path, weights: Path | None) -> Material:
+def from_features(
+    config: TrainingConfig, folder: Path, weights: Path | None, collections: Collections
+) -> Material:
     """Prepare a training on cached features; the backbone and its weights are theirs.
 
     Without `weights`, the file that `note_weights` remembers is read again.
 
     Raises:
-        FeaturesError: they are not there, or were made with other weights.
+        FeaturesError: they are not there, of other images, or were made with other weights.
         BackboneError: the weights cannot be read.
     """
     store = FeatureStore.open(folder)
+    for collection in collections:
+        store.require_names(collection.images)
     note = folder / WEIGHTS_NOTE
     if weights is None and note.is_file():
         weights = Path(note.read_text(encoding="utf-8"))

@@ -104,6 +104,8 @@ def encode(
             "with splits"
         )
     store = None if features is None else FeatureStore.open(features)
+    if store is not None:
+        store.require_names(dataset.images)
     parts = [_points(checkpoint, dataset.split(split), store, most) for split in stored]
     asking_images, asking_captions = _points(checkpoint, dataset.split(asking), store, most)
     return Source(

@@ -173,7 +173,7 @@ def train(
     with world(pick_device(device)) as processes, keeping(lambda: kept):
         silent, together = not processes.leads, processes.size > 1
         if features:
-            material = training.from_features(config, features, weights)
+            material = training.from_features(config, features, weights, collections)
         else:
             with processes.in_turn(), progress("reading pictures", silent=silent) as report:
                 material = training.from_pictures(

@@ -29,7 +29,7 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
     looks = Preprocessing(resize=36, crop=32)
     extract(dataset, build_backbone(network.name, weights), looks, tmp_path / "f", views=2)
     for config, views in ((TrainingConfig(), None), (TrainingConfig(views=True), (1, 3, 1024))):
-        material = from_features(config, tmp_path / "f", weights)
+        material = from_features(config, tmp_path / "f", weights, (dataset, dataset))
         for images in material.inputs:
             assert isinstance(images, FeatureInput)
             assert images.features.shape == (1, 1024)

@@ -200,6 +200,20 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
     assert foreign.status == 1
     assert "not made with the network" in foreign.error
 
+    # Folders are numbered from 1, so that the ids of any two are the same.
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "dataset.json").write_text(
+        (home / "data" / "dataset.json").read_text().replace('"file_name":"', '"file_name":"their-')
+    )
+    for command in (
+        ("train", theirs, "--out", tmp_path / "wrong", *options),
+        ("evaluate", theirs, "--model", model, "--split", ""),
+        ("index", "build", theirs, "--model", model, "--out", tmp_path / "wrong-index"),
+    ):
+        refused = hasse(*command, "--features", features)
+        assert "in which image 1 is not their-0/" in refused.error
+
 
 def test_two_processes_train_one_model_and_only_the_first_speaks(
     home: Path, tmp_path: Path
