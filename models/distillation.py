@@ -30,7 +30,7 @@ from models.backbone import Backbone, build_backbone
 from models.cuts import CutsConfig, varied
 from models.files import write_weights
 from models.pictures import standardised
-from models.schedule import learning_rate
+from models.schedule import learning_rate, seed_layers
 from models.stored import packed, unpacked
 from models.student import HINTS, Student, Teacher, fingerprint
 from models.training_state import difference, load_state, read_notes, save_state
@@ -339,6 +339,7 @@ class _Run:
         """Take a step, and return its loss and the share of the whole that is unexplained: (2,)."""
         config = self.config
         draw = np.random.default_rng([config.seed, epoch, step])
+        seed_layers(config.seed, epoch, step)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(
                 config.learning_rate,

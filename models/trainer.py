@@ -30,7 +30,7 @@ from models.inputs import ImageInput, available, encode_dataset, rows_of
 from models.loss import contrastive_loss, ranking_loss
 from models.model import ModelConfig, OrderEmbedding, Points
 from models.pictures import Preprocessing
-from models.schedule import Schedule, learning_rate
+from models.schedule import Schedule, learning_rate, seed_layers
 from models.score import penalties
 from models.stored import StoredDtype
 from models.training_state import difference, load_state, read_notes, save_state
@@ -399,6 +399,8 @@ class _Run:
                 group["lr"] = rate
         if self.graphed is not None:
             return self.graphed(*batch.inputs)
+        if self.images.learns_backbone:
+            seed_layers(self.config.seed, epoch, batch.step, self.world.rank)
         return self._learn(*(v.to(self.world.device, non_blocking=True) for v in batch.inputs))
 
     def _told(self, epoch: int, batch: Batch, loss: float) -> float:
