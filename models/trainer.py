@@ -7,6 +7,8 @@ with the weights of one that was not.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -249,6 +251,10 @@ class _Run:
         self.notes: dict[str, Any] = {
             "config": asdict(config),
             "dataset": [dataset.name, len(dataset), len(texts)],
+            "text": _fingerprint(dataset),
+            "network": None
+            if backbone_weights is None
+            else self.model.images.backbone.fingerprint()[:12],
             "start": None if start is None else start.fingerprint,
             "epoch": 0,
             "step": 0,
@@ -278,7 +284,7 @@ class _Run:
             )
         if found is None:
             return
-        for key in ("config", "dataset", "start"):
+        for key in ("config", "dataset", "text", "network", "start"):
             if other := difference(found.get(key), self.notes[key]):
                 raise TrainingError(
                     f"{self.folder} holds a training with another {key} ({other}): "
@@ -481,6 +487,14 @@ class _Run:
             else:
                 total = total + ranking_loss(penalty, owners, true, config.margin)
         return total
+
+
+def _fingerprint(dataset: Dataset) -> str:
+    """Return what tells apart datasets of one name and size: they may have other words."""
+    digest = hashlib.sha256()
+    for image in dataset.images:
+        digest.update(json.dumps([image.id, *(one.text for one in image.captions)]).encode())
+    return digest.hexdigest()[:12]
 
 
 def _quality(measured: Evaluation) -> float:

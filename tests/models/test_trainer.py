@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from models import checkpoint, trainer
+from models.backbone import Backbone, build_backbone
 from models.caption_encoder import Members, Reading
 from models.datasets import Caption, Dataset, Image
 from models.distributed import ALONE, World
@@ -293,6 +294,26 @@ def test_another_training_in_the_folder_is_refused_naming_the_difference(tmp_pat
     run(tmp_path)
     with pytest.raises(TrainingError, match=r"margin: 0\.05 there, 0\.2 now"):
         run(tmp_path, replace(CONFIG, margin=0.2))
+
+
+def test_a_training_does_not_go_on_with_other_words_or_another_network(tmp_path: Path) -> None:
+    def go_on(dataset: Dataset, network: Backbone, stop: Callable[[], bool] | None = None) -> None:
+        data = (dataset, features(dataset))
+        weights = dict(network.state_dict())
+        train(CONFIG, "colours", tmp_path, data, data, backbone_weights=weights, stop=stop)
+
+    dataset, network = collection(), build_backbone("shufflenet_v2_x0_5")
+    with pytest.raises(TrainingStopped):
+        go_on(dataset, network, stop_after(1))
+    # As many, so that every weight has the shape it had, and every word another one's vector.
+    first, *rest = dataset.images
+    texts = tuple(replace(one, text=one.text.replace("a", "the")) for one in first.captions)
+    reworded = replace(dataset, images=(replace(first, captions=texts), *rest))
+    with pytest.raises(TrainingError, match="another text"):
+        go_on(reworded, network)
+    with pytest.raises(TrainingError, match="another network"):
+        go_on(dataset, build_backbone("shufflenet_v2_x0_5"))
+    go_on(dataset, network)
 
 
 def test_training_stops_early_and_keeps_the_best_epoch(
