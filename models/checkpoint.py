@@ -161,7 +161,15 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
             f"read ({error}); restore it or train the model again"
         ) from error
     try:
-        model.load_state_dict(unpacked(load_file(folder / WEIGHTS)))
+        weights = unpacked(load_file(folder / WEIGHTS))
+        # What is not a number is no worse than anything, and would be measured as perfect.
+        spoiled = next((key for key, value in weights.items() if not value.isfinite().all()), None)
+        if spoiled is not None:
+            raise CheckpointError(
+                f"{folder / WEIGHTS} has weights that are not finite numbers ({spoiled}): restore "
+                f"it or train the model again, at a lower --learning-rate"
+            )
+        model.load_state_dict(weights)
     except (SafetensorError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(

@@ -348,6 +348,10 @@ class _Run:
         self.model.eval()
         self.model.captions.product = torch.float32
         points = encode_dataset(self.model, dataset, images)
+        if not all(np.isfinite(each).all() for each in points):
+            raise TrainingError(
+                f"after epoch {self.notes['epoch']} points are not numbers: lower --learning-rate"
+            )
         measured = evaluate(dataset, *points, self.config.model.score)
         quality, epoch = _quality(measured), self.notes["epoch"]
         self.notes["history"].append(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 from models import checkpoint
 from models.calibration import Calibration, Calibrations
@@ -101,6 +102,15 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     config["model"]["dimension"] = 17
     (tmp_path / checkpoint.CONFIG).write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="does not hold the weights"):
+        checkpoint.load(tmp_path)
+
+
+def test_weights_that_are_not_numbers_are_refused_by_name(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path)
+    weights = load_file(tmp_path / checkpoint.WEIGHTS)
+    weights["images.projection.weight"][0, 0] = torch.nan
+    save_file(weights, tmp_path / checkpoint.WEIGHTS)
+    with pytest.raises(CheckpointError, match=r"not finite numbers \(images\.projection\.weight\)"):
         checkpoint.load(tmp_path)
 
 

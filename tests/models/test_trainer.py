@@ -385,6 +385,12 @@ def test_features_that_are_not_numbers_stop_the_training_at_their_own_step(tmp_p
         run(tmp_path, data=(dataset, spoiled))
 
 
+def test_a_last_step_that_spoils_the_weights_stops_the_training(tmp_path: Path) -> None:
+    rate = replace(CONFIG, batch_size=10, learning_rate=1e30, weight_decay=0.1)
+    with pytest.raises(TrainingError, match="points are not numbers: lower --learning-rate"):
+        run(tmp_path, rate)
+
+
 def test_the_next_batch_is_read_before_a_step_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
