@@ -85,6 +85,13 @@ class DistillationConfig:
     bfloat16: bool = True
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        """Refuse what nothing can be learned with (ValueError)."""
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError("learning_rate is above 0")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError("seed is a whole number from 0 to 2^63 - 1")
+
 
 @dataclass(frozen=True, slots=True)
 class DistillationProgress:

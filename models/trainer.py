@@ -105,14 +105,22 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained with (ValueError)."""
-        if min(self.epochs, self.patience, self.captions_per_image) < 1 or self.batch_size < 2:
+        counts = (self.epochs, self.patience, self.captions_per_image, self.min_word_count)
+        if min(counts) < 1 or self.batch_size < 2:
             raise ValueError(
-                "epochs, patience and captions_per_image are at least 1, batch_size at least 2"
+                "epochs, patience, captions_per_image and min_word_count are at least 1, "
+                "batch_size at least 2"
             )
-        if min(self.learning_rate, self.margin, self.sharpness, self.clip_norm) <= 0:
+        above = (self.learning_rate, self.margin, self.sharpness, self.clip_norm)
+        if not all(0 < each < math.inf for each in above):
             raise ValueError("learning_rate, margin, sharpness and clip_norm are above 0")
-        if self.entailment < 0:
-            raise ValueError("entailment is at least 0")
+        least = (self.entailment, self.weight_decay, self.warm_up)
+        if not all(0 <= each < math.inf for each in least):
+            raise ValueError("entailment, weight_decay and warm_up are at least 0")
+        if not 0 <= self.unknown_rate <= 1:
+            raise ValueError("unknown_rate is a share, from 0 to 1")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,19 @@ def distill(
     from models.pixels import cache_pixels
     from service.device import pick_device
 
+    try:
+        config = DistillationConfig(
+            student=student,
+            side=side,
+            teacher_side=teacher_side,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            seed=seed,
+        )
+    except ValueError as error:
+        raise Mistake(f"these options do not go together: {error}") from None
+    place = pick_device(device)  # before the pictures are read, which takes long
     collection = load(dataset).split(split)
     looks = Preprocessing(resize=teacher_side, crop=teacher_side, framing="whole")
     network, projection = _teacher(teacher, weights, collection)
@@ -109,15 +122,6 @@ def distill(
                 f"{start} has a {begun.name}, and the student is a {student}: name another --start "
                 f"or --student"
             )
-    config = DistillationConfig(
-        student=student,
-        side=side,
-        teacher_side=teacher_side,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        seed=seed,
-    )
     kept = f"what is done is kept in {out}; the same command goes on from there"
     with keeping(lambda: kept):
         with progress("reading pictures") as report:
@@ -138,7 +142,7 @@ def distill(
                     out,
                     projection=projection,
                     start=None if begun is None else begun.network.state_dict(),
-                    device=pick_device(device),
+                    device=place,
                     report=_teller(report),
                     stop=stop,
                 )

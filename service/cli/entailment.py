@@ -87,7 +87,7 @@ def train(
             "it; a start's learned length stays."
         ),
     ] = "free",
-    seed: Annotated[int, typer.Option(help="The same seed trains the same model.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed trains the same model.")] = 0,
 ) -> None:
     """Learn an order of sentences from pairs that are labelled as following or not.
 

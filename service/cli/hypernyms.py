@@ -63,7 +63,7 @@ def train(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes; the best in validation is kept.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split, and of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the split, and of everything random.")] = 0,
     held_out: Annotated[
         int,
         typer.Option(min=1, help="True pairs withheld for validation, and as many for the test."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image as Pillow
 from safetensors.torch import save_file
@@ -14,8 +15,29 @@ from models.datasets import Dataset, Image
 from models.features import extract
 from models.inputs import FeatureInput
 from models.pictures import Preprocessing
-from models.trainer import TrainingConfig
-from service.training import from_features
+from models.trainer import TrainingConfig, TrainingError
+from service.training import from_features, with_choices
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("learning_rate", "nan"),
+        ("clip_norm", "nan"),
+        ("margin", "inf"),
+        ("weight_decay", "-1"),
+        ("weight_decay", "nan"),
+        ("entailment", "-1"),
+        ("warm_up", "-5"),
+        ("unknown_rate", "2"),
+        ("min_word_count", "0"),
+        ("batch_size", "1"),
+        ("seed", "-1"),
+    ],
+)
+def test_a_value_that_nothing_is_learned_with_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(TrainingError, match=f"do not go together: .*{name}"):
+        with_choices(TrainingConfig(), {name: value})
 
 
 def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> None:

@@ -88,6 +88,12 @@ def test_a_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_p
     assert "--weights" in outcome.error
 
 
+def test_options_that_nothing_is_learned_with_are_one_sentence(home: Path, tmp_path: Path) -> None:
+    for option, value in (("--learning-rate", "nan"), ("--learning-rate", -1), ("--seed", -1)):
+        outcome = distill(home, tmp_path / "student", option, value)
+        assert "do not go together" in outcome.error
+
+
 def test_a_checkpoint_of_another_network_cannot_be_the_start(home: Path, tmp_path: Path) -> None:
     tiny = tiny_checkpoint(tmp_path / "tiny")
     outcome = distill(home, tmp_path / "student", "--start", tiny)

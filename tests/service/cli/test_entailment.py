@@ -44,5 +44,6 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     assert "SNLI's folder" in hasse("entailment", "train", tmp_path / "x", *out).error
     corpus = snli(tmp_path / "snli")
     assert "above 0" in hasse("entailment", "train", corpus, *out, "--margin", 0).error
+    assert hasse("entailment", "train", corpus, *out, "--seed", -1).status == 2
     wrong = hasse("entailment", "evaluate", corpus, "--model", tmp_path)
     assert "no model of entailment" in wrong.error
