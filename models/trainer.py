@@ -212,7 +212,13 @@ class _Run:
         self.rows = rows_of(dataset, images)
         self.truth = known_truth(dataset)
         texts = [caption.text for caption in dataset.captions]
-        vocabulary = Vocabulary.build(texts, config.min_word_count)
+        try:
+            vocabulary = Vocabulary.build(texts, config.min_word_count)
+        except ValueError:
+            raise DatasetError(
+                f"no word comes {config.min_word_count} times in the captions of '{dataset.name}': "
+                f"there is nothing to learn to read; look at them, or lower min_word_count"
+            ) from None
         self.batches = Batches(
             dataset,
             [vocabulary.encode(text, config.model.max_words) for text in texts],

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from models import checkpoint, trainer
 from models.backbone import Backbone, build_backbone
 from models.caption_encoder import Members, Reading
-from models.datasets import Caption, Dataset, Image
+from models.datasets import Caption, Dataset, DatasetError, Image
 from models.distributed import ALONE, World
 from models.inputs import FeatureInput, ImageInput, PixelInput
 from models.model import ModelConfig
@@ -383,6 +383,11 @@ def test_features_that_are_not_numbers_stop_the_training_at_their_own_step(tmp_p
     (step,) = [step for step, rows, _, _ in batches if 3 in rows]
     with pytest.raises(TrainingError, match=f"the loss is nan in epoch 1, step {step + 1}:"):
         run(tmp_path, data=(dataset, spoiled))
+
+
+def test_captions_without_words_are_said(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="no word comes 1000 times in the captions of 'colours'"):
+        run(tmp_path, replace(CONFIG, min_word_count=1000))
 
 
 def test_a_last_step_that_spoils_the_weights_stops_the_training(tmp_path: Path) -> None:
