@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -17,10 +19,26 @@ def write_whole(path: Path, content: bytes) -> None:
     put_in_place(partial, path)
 
 
-def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Write tensors, which may be on any device, as one safetensors file, as `write_whole` does."""
+def write_weights(
+    path: Path, weights: Mapping[str, Tensor], notes: Mapping[str, str] | None = None
+) -> None:
+    """Write tensors, which may be on any device, as one safetensors file, as `write_whole` does.
+
+    `notes` are kept in its header.
+
+    Raises:
+        OSError: it cannot be written; nothing is left of it.
+    """
     partial = path.with_name(f"{path.name}.partial")
-    save_file({key: value.detach().cpu().contiguous() for key, value in weights.items()}, partial)
+    tensors = {key: value.detach().cpu().contiguous() for key, value in weights.items()}
+    try:
+        save_file(tensors, partial, dict(notes) if notes else None)
+    except SafetensorError as error:
+        partial.unlink(missing_ok=True)  # a disk that is full has no room for a part
+        if number := re.search(r"\(os error (\d+)\)", str(error)):
+            code = int(number[1])
+            raise OSError(code, os.strerror(code), str(path)) from error
+        raise
     partial.chmod(0o644)  # safetensors makes it its owner's alone; a container reads it as another
     put_in_place(partial, path)
 

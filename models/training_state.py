@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from models.files import put_in_place
+from models.files import write_weights
 
 FILE_NAME = "training.safetensors"
 
@@ -24,10 +23,7 @@ def save_state(
     tensors = {f"model.{key}": value for key, value in model.state_dict().items()}
     for number, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{key}": value for key, value in moments.items()}
-    contiguous = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-    partial = folder / f"{FILE_NAME}.partial"
-    save_file(contiguous, partial, metadata={"notes": json.dumps(notes)})
-    put_in_place(partial, folder / FILE_NAME)
+    write_weights(folder / FILE_NAME, tensors, {"notes": json.dumps(notes)})
 
 
 def read_notes(folder: Path) -> dict[str, Any] | None:

@@ -1,0 +1,39 @@
+"""A file that cannot be written whole is not there, and the reason is the system's."""
+
+from __future__ import annotations
+
+import errno
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from models.files import write_weights
+
+
+@contextmanager
+def files_of_at_most(number: int) -> Iterator[None]:
+    """Let no file grow beyond so many bytes: to a writer the same as a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (number, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_weights_without_room_are_the_systems_error_and_leave_what_was_there(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "model.safetensors"
+    write_weights(path, {"weight": torch.zeros(8)})
+    before = path.read_bytes()
+    with files_of_at_most(4096), pytest.raises(OSError, match="large") as caught:
+        write_weights(path, {"weight": torch.zeros(1 << 20)})
+    assert caught.value.errno == errno.EFBIG
+    assert caught.value.filename == str(path)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == before
