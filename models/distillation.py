@@ -142,6 +142,7 @@ def distil(
 
     Raises:
         DistillationError: the folder holds another distillation, or the loss is not a number.
+        StateError: the state in the folder is damaged.
         DistillationStopped: `stop` said so.
     """
     dtype = torch.bfloat16 if config.bfloat16 else torch.float32

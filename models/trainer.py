@@ -170,6 +170,7 @@ def train(
     Raises:
         TrainingError: the folder holds another training, `start` is of another shape or has other
             words, or the loss is not a number.
+        StateError: the state in the folder is damaged.
         TrainingStopped: `stop` said so.
         DatasetError: there is nothing to train or validate on.
     """

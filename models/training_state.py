@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from models.files import write_weights
 
 FILE_NAME = "training.safetensors"
+
+
+class StateError(Exception):
+    """A state that a training cannot go on from; the message says why and what to do."""
 
 
 def save_state(
@@ -27,12 +31,22 @@ def save_state(
 
 
 def read_notes(folder: Path) -> dict[str, Any] | None:
-    """Return the notes of a training begun in `folder`, or None if there is none."""
+    """Return the notes of a training begun in `folder`, or None if there is none.
+
+    Raises:
+        StateError: the file is damaged.
+    """
     path = folder / FILE_NAME
     if not path.is_file():
         return None
-    with safe_open(path, "pt") as file:
-        notes: dict[str, Any] = json.loads(file.metadata()["notes"])
+    try:
+        with safe_open(path, "pt") as file:
+            notes: dict[str, Any] = json.loads(file.metadata()["notes"])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise StateError(
+            f"{path} is damaged ({error}): restore it; or delete it, and the same command begins "
+            f"again"
+        ) from error
     return notes
 
 

@@ -32,6 +32,7 @@ MISTAKES = (
     ("models.checkpoint", "CheckpointError"),
     ("models.distillation", "DistillationError"),
     ("models.trainer", "TrainingError"),
+    ("models.training_state", "StateError"),
     ("models.hypernyms.taxonomy", "HypernymError"),
     ("models.entailment.pairs", "EntailmentError"),
     ("index.errors", "HasseIndexError"),

@@ -28,7 +28,7 @@ from models.trainer import (
     TrainingStopped,
     train,
 )
-from models.training_state import FILE_NAME
+from models.training_state import FILE_NAME, StateError
 from models.truth import known_truth
 
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
@@ -383,6 +383,15 @@ def test_features_that_are_not_numbers_stop_the_training_at_their_own_step(tmp_p
     (step,) = [step for step, rows, _, _ in batches if 3 in rows]
     with pytest.raises(TrainingError, match=f"the loss is nan in epoch 1, step {step + 1}:"):
         run(tmp_path, data=(dataset, spoiled))
+
+
+@pytest.mark.parametrize("size", [0, 5, 2000])
+def test_a_damaged_state_is_named(tmp_path: Path, size: int) -> None:
+    run(tmp_path)
+    state = tmp_path / FILE_NAME
+    state.write_bytes(state.read_bytes()[:size])
+    with pytest.raises(StateError, match=r"training\.safetensors is damaged \(.*delete it"):
+        run(tmp_path)
 
 
 def test_captions_without_words_are_said(tmp_path: Path) -> None:
