@@ -85,7 +85,7 @@ class Gathering:
             self._refuse(image_id, f"image {image_id}", "no file name")
         elif not _is_text(file_name):
             self._refuse(image_id, subject, "file name with broken characters")
-        elif not _stays_inside(file_name):
+        elif not stays_inside(file_name):
             self._refuse(image_id, subject, "file name that leaves its folder")
         else:
             path = next(
@@ -218,6 +218,7 @@ def _is_text(text: str) -> bool:
         return False
 
 
-def _stays_inside(file_name: str) -> bool:
+def stays_inside(file_name: str) -> bool:
+    """Tell whether a name leads to no place outside the folder that it is looked for in."""
     name = PurePosixPath(file_name)
     return not name.is_absolute() and ".." not in name.parts

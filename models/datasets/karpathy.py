@@ -6,7 +6,7 @@ from pathlib import Path
 
 from models.datasets import source
 from models.datasets.dataset import Dataset
-from models.datasets.gathering import Gathering, Progress
+from models.datasets.gathering import Gathering, Progress, stays_inside
 from models.datasets.problems import Problems
 
 
@@ -38,8 +38,9 @@ def read(
             continue
         image_id = row.get("cocoid", row.get("imgid"))
         filepath = row.get("filepath", "")
-        below = folder / filepath if isinstance(filepath, str) and ".." not in filepath else folder
-        gathering.image(image_id, row.get("filename"), [below, folder], split=row.get("split", ""))
+        inside = isinstance(filepath, str) and stays_inside(filepath)
+        folders = [folder / filepath, folder] if inside else [folder]
+        gathering.image(image_id, row.get("filename"), folders, split=row.get("split", ""))
         sentences = row.get("sentences", [])
         if not isinstance(sentences, list):
             gathering.problems.add(f"image {image_id}", "sentences that are no list", "no captions")

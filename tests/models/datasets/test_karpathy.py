@@ -69,6 +69,17 @@ def test_flickr_rows_have_no_coco_id_and_no_folder(draw: Draw) -> None:
     assert [(i.id, i.split) for i in dataset.images] == [(0, "train"), (1, "val")]
 
 
+@pytest.mark.parametrize("outside", ["/", "../other"])
+def test_a_folder_outside_that_of_the_pictures_is_not_looked_into(draw: Draw, outside: str) -> None:
+    """The file comes from a stranger, and pictures that are found are served."""
+    root = draw("other/0.jpg", "pictures/1.jpg")
+    filepath = str(root / "other") if outside == "/" else outside
+    rows = [row(0, "train", [(0, "Theirs.")], filepath=filepath), row(1, "train", [(1, "Ours.")])]
+    dataset, problems = karpathy.read(split_file(root / "x.json", rows), root / "pictures")
+    assert [image.id for image in dataset.images] == [1]
+    assert problems.by_reason == {"file not found": 1}
+
+
 def test_bad_rows_cost_themselves(draw: Draw) -> None:
     root = draw("0.jpg", "2.jpg")
     path = split_file(
