@@ -143,6 +143,8 @@ def _measure(
         raise Mistake(
             f"{len(encoded.dataset)} images do not make {folds} blocks: use fewer --folds"
         )
+    if not all(len(block.captions) for block in encoded.blocks(folds)):
+        raise Mistake(f"one of {folds} blocks has no caption at all: use fewer --folds")
     with progress("ranking") as report:
         return measure(loaded, encoded, folds, report)
 

@@ -74,6 +74,15 @@ def test_training_leaves_a_checkpoint_that_can_be_evaluated(home: Path) -> None:
     assert 0 < document["rsum"] <= 600
 
 
+def test_a_block_without_captions_is_a_mistake(home: Path, tmp_path: Path) -> None:
+    document = json.loads((home / "data" / "dataset.json").read_text())
+    first = [note for note in document["annotations"] if note["image_id"] == 1]
+    (tmp_path / "dataset.json").write_text(json.dumps(document | {"annotations": first}))
+    measure = ("evaluate", tmp_path, "--model", home / "model", "--split", "")
+    done(hasse(*measure))
+    assert "one of 2 blocks has no caption" in hasse(*measure, "--folds", 2).error
+
+
 def test_the_table_of_an_evaluation_has_both_directions(home: Path) -> None:
     shown = done(hasse("evaluate", home / "data", "--model", home / "model", "--split", ""))
     assert "captions by image" in shown.out
