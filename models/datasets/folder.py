@@ -152,10 +152,10 @@ def _table(path: Path, problems: Problems) -> Iterator[_Said]:
 def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     tabs = path.suffix.lower() == ".tsv"
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",")
-    found = reader.fieldnames or []
-    if not {"file_name", "caption"} <= set(found):
-        raise DatasetError(f"{path} has the columns {', '.join(found)}: {_EXPECTED}")
     try:
+        found = reader.fieldnames or []
+        if not {"file_name", "caption"} <= set(found):
+            raise DatasetError(f"{path} has the columns {', '.join(found)}: {_EXPECTED}")
         for row in reader:
             yield reader.line_num, row
     except csv.Error as error:

@@ -117,6 +117,7 @@ def test_a_link_to_a_folder_above_is_not_followed_for_ever(draw: Draw) -> None:
         ("c.csv", "", "is empty"),
         ("c.csv", "image,text\na,b\n", "has the columns image, text: it needs"),
         ("c.csv", 'file_name,caption\na,"' + "x" * 200_000, "broken at line"),
+        ("c.csv", "x" * 200_000, "broken at line"),
         ("c.jsonl", '{"image": 1}\n', "has no row of the kind"),
     ],
 )
