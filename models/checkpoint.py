@@ -141,6 +141,11 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
             )
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        if "kind" in config:  # of those that other commands train; this one has none
+            raise CheckpointError(
+                f"{folder} holds a model of {config['kind']}, which compares no pictures: name a "
+                f"folder that 'hasse train' wrote"
+            )
         if config["format"] != FORMAT:
             raise CheckpointError(
                 f"{folder / CONFIG} has format {config['format']}; this version reads {FORMAT}: "

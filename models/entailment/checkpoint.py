@@ -73,16 +73,21 @@ def load(folder: Path) -> EntailmentCheckpoint:
             )
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        if (config["kind"], config["format"]) != (KIND, FORMAT):
+        if config.get("kind") != KIND:
             raise EntailmentError(
-                f"{folder / CONFIG} is of kind {config['kind']}, format {config['format']}; "
-                f"{KIND}, format {FORMAT}, is read here: train the model again"
+                f"{folder} holds a model of another kind: name a folder that 'hasse entailment "
+                f"train' wrote, which takes one of 'hasse train' with --start"
+            )
+        if config["format"] != FORMAT:
+            raise EntailmentError(
+                f"{folder / CONFIG} has format {config['format']}; this version reads {FORMAT}: "
+                f"train the model again"
             )
         described = dict(config["training"])
         training = EntailmentTraining(**described | {"model": SentenceConfig(**described["model"])})
         threshold, metrics = float(config["threshold"]), dict(config["metrics"])
         vocabulary = Vocabulary.load(folder / VOCABULARY)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise EntailmentError(
             f"{folder} is damaged: {CONFIG} or {VOCABULARY} cannot be read ({error}); restore it "
             f"or train the model again"

@@ -76,6 +76,11 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
         EntailmentError: the model compares captions in another way.
     """
     comparison = {"order": "order", "cosine": "symmetric"}.get(checkpoint.model.config.score)
+    if comparison is None:
+        raise EntailmentError(
+            f"{checkpoint.folder} compares by {checkpoint.model.config.score}, as no model of "
+            f"entailment does: choose a --start of the score order or cosine"
+        )
     if comparison != config.model.comparison:
         raise EntailmentError(
             f"{checkpoint.folder} compares by {checkpoint.model.config.score} and cannot start a "

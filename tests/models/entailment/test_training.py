@@ -132,6 +132,11 @@ def test_a_start_that_compares_otherwise_is_refused(tmp_path: Path) -> None:
     cosine = retrieval.load(tiny_checkpoint(tmp_path / "model", "cosine"))
     with pytest.raises(EntailmentError, match="compares by cosine and cannot start"):
         start_from(cosine, SMALL)
+    reverse = retrieval.load(tiny_checkpoint(tmp_path / "reverse", "order-reversed"))
+    for comparison in ("order", "symmetric"):
+        shape = replace(SMALL.model, comparison=comparison)
+        with pytest.raises(EntailmentError, match="as no model of entailment does"):
+            start_from(reverse, replace(SMALL, model=shape))
 
 
 def test_a_checkpoint_compares_like_the_model_it_holds(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from models import checkpoint
+from models.checkpoint import CheckpointError
 from tests.models.entailment.corpora import sick, snli
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
@@ -37,6 +39,17 @@ def test_a_retrieval_checkpoint_can_start_it(tmp_path: Path) -> None:
     assert trained.status == 0, trained.err
     assert (tmp_path / "model" / "model.safetensors").is_file()
     assert "cannot start" in hasse(*command, "--comparison", "symmetric").error
+
+
+def test_a_model_of_another_command_is_refused_as_what_it_is(tmp_path: Path) -> None:
+    corpus, captions = snli(tmp_path / "snli"), tiny_checkpoint(tmp_path / "captions")
+    refused = hasse("entailment", "evaluate", corpus, "--model", captions)
+    assert "a model of another kind" in refused.error
+    sentences = tmp_path / "sentences"
+    train = ("entailment", "train", corpus, "--start", captions, "--epochs", 0)
+    assert hasse(*train, "--out", sentences).status == 0
+    with pytest.raises(CheckpointError, match="a model of entailment, which compares no pictures"):
+        checkpoint.load(sentences)
 
 
 def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
