@@ -15,6 +15,7 @@ from service.cli.progress import Report, progress, tell
 from service.cli.shell import Stopped, keeping
 
 if TYPE_CHECKING:
+    from models.datasets import Dataset
     from models.trainer import Progress
 
 MODEL, OPTIMISATION, DATA = "The model", "How it learns", "What it learns from"
@@ -166,7 +167,8 @@ def train(
     choices |= dict(pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
     begun = None if start is None else checkpoint.load(start, to_learn=True)
-    collections = training.split_for_training(load(dataset), train_split, val_split)
+    whole = load(dataset)
+    collections = training.split_for_training(whole, train_split, val_split)
     given = begin.config if "batch_size" in choices else begin.suited(len(collections[0]))
     config = training.with_choices(given, choices)
     kept = f"the same command goes on from there; {out} holds the best epoch so far"
@@ -207,7 +209,14 @@ def train(
                 raise Stopped(str(stopped)) from None
     if not silent:
         typer.echo(f"{out}: the model {trained.name}, best of its epochs")
-        typer.echo(f"next: hasse evaluate {dataset} --model {out}", err=True)
+        typer.echo(f"next: {_advised(dataset, whole, out)}", err=True)
+
+
+def _advised(folder: Path, dataset: Dataset, model: Path) -> str:
+    """Return what to do with a model: measure it, if there are pictures kept for that."""
+    if "test" in dataset.splits():
+        return f"hasse evaluate {folder} --model {model}"
+    return f"hasse index build {folder} --model {model} --out ..."
 
 
 def _tell(report: Report, epochs: int, now: Progress) -> None:

@@ -111,7 +111,8 @@ def test_two_models_are_compared_on_the_same_pictures_and_drawn(home: Path) -> N
 def test_the_same_training_again_is_finished_and_another_is_refused(home: Path) -> None:
     before = (home / "model" / "model.safetensors").read_bytes()
     command = ("train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1)
-    done(hasse(*command))
+    advised = f"hasse index build {home / 'data'} --model {home / 'model'}"
+    assert advised in done(hasse(*command)).err, "it has no split to be measured on"
     assert (home / "model" / "model.safetensors").read_bytes() == before
     refused = hasse(
         "train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1, "--seed", 9
