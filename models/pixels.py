@@ -99,10 +99,12 @@ def _decode(
 ) -> None:
     size = preprocessing.resize
     note = _read(folder / UNFINISHED)
-    ids: list[int] = note["image_ids"] if note.get("identity") == identity else []
-    done: int = note["done"] if ids else 0
     partial = folder / f"{PIXELS}.partial"
-    with partial.open("r+b" if ids and partial.is_file() else "w+b") as file:
+    # A run that was killed at its very end has named the pictures already, and left the note.
+    goes_on = note.get("identity") == identity and partial.is_file()
+    ids: list[int] = note["image_ids"] if goes_on else []
+    done: int = note["done"] if goes_on else 0
+    with partial.open("r+b" if goes_on else "w+b") as file:
         file.truncate(len(ids) * size * size * 3)
         file.seek(0, os.SEEK_END)
         while done < len(dataset):
@@ -126,6 +128,7 @@ def _decode(
             f"no picture of the dataset '{dataset.name}' could be read: "
             f"check the paths in its dataset.json, or import it again"
         )
+    (folder / MANIFEST).unlink(missing_ok=True)  # of other pictures, whose place these take
     put_in_place(partial, folder / PIXELS)
     write_whole(folder / MANIFEST, json.dumps({"identity": identity, "image_ids": ids}).encode())
     (folder / UNFINISHED).unlink()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from models import pixels
 from models.datasets import Dataset, DatasetError, Image
+from models.files import write_whole
 from models.inputs import FeatureInput, ImageInput, PixelInput
 from models.model import OrderEmbedding
 from models.pictures import Preprocessing, open_picture
@@ -102,6 +103,28 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
     np.testing.assert_array_equal(cache.pixels, straight)
     assert opened.count("3.png") == 1  # finished before the kill, not decoded again
     assert opened.count("4.png") == 2
+
+
+@pytest.mark.parametrize("asked", ["old", "new"])
+def test_a_kill_before_the_pictures_are_listed_leaves_none_black_or_of_another_dataset(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = collection(tmp_path / "in")
+    datasets = {"old": old, "new": replace(old, images=old.images[::-1])}
+    expected = np.array(cache_pixels(datasets[asked], LOOKS, tmp_path / "whole").pixels)
+    cache_pixels(old, LOOKS, tmp_path / "px")
+
+    def dies(path: Path, content: bytes) -> None:
+        if path.name == pixels.MANIFEST:
+            raise KeyboardInterrupt
+        write_whole(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pixels, "write_whole", dies)
+        with pytest.raises(KeyboardInterrupt):
+            cache_pixels(datasets["new"], LOOKS, tmp_path / "px")
+    cached = cache_pixels(datasets[asked], LOOKS, tmp_path / "px")
+    np.testing.assert_array_equal(cached.pixels, expected)
 
 
 def test_a_damaged_picture_is_left_out_with_one_line(tmp_path: Path) -> None:
