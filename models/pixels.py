@@ -48,8 +48,8 @@ def cache_pixels(
 ) -> PixelCache:
     """Decode a dataset's pictures into `folder`, or open what an earlier call left there.
 
-    A killed run continues where it was. Pictures that cannot be read are left out, each with
-    one line to `skipped`.
+    A killed run continues where it was, and what is damaged is decoded again. Pictures that
+    cannot be read are left out, each with one line to `skipped`.
 
     Raises:
         DatasetError: no picture could be read.
@@ -57,7 +57,9 @@ def cache_pixels(
     size = preprocessing.resize
     identity = _identity(dataset, preprocessing)
     manifest = folder / MANIFEST
-    if not (_read(manifest).get("identity") == identity and (folder / PIXELS).is_file()):
+    listed = _read(manifest)
+    there = (folder / PIXELS).stat().st_size if (folder / PIXELS).is_file() else 0
+    if listed.get("identity") != identity or there != len(listed["image_ids"]) * size * size * 3:
         folder.mkdir(parents=True, exist_ok=True)
         _decode(
             dataset,
@@ -81,9 +83,11 @@ def _identity(dataset: Dataset, preprocessing: Preprocessing) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
+    """Read what `_decode` noted; nothing where it is damaged: pictures can be decoded again."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
         return {}
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return content
 
 

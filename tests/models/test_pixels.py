@@ -105,6 +105,14 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
     assert opened.count("4.png") == 2
 
 
+@pytest.mark.parametrize("name", [pixels.PIXELS, pixels.MANIFEST])
+def test_a_damaged_cache_is_made_again(tmp_path: Path, name: str) -> None:
+    dataset = collection(tmp_path / "in")
+    expected = np.array(cache_pixels(dataset, LOOKS, tmp_path / "px").pixels)
+    (tmp_path / "px" / name).write_bytes((tmp_path / "px" / name).read_bytes()[:50])
+    np.testing.assert_array_equal(cache_pixels(dataset, LOOKS, tmp_path / "px").pixels, expected)
+
+
 @pytest.mark.parametrize("asked", ["old", "new"])
 def test_a_kill_before_the_pictures_are_listed_leaves_none_black_or_of_another_dataset(
     asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
