@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +18,9 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 def words(text: str) -> list[str]:
     """Split a caption into lower-case words, without punctuation."""
-    return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
+    # A letter and its accent are one character: apart, the accent would end the word.
+    whole = unicodedata.normalize("NFC", text.lower())
+    return [word.replace("’", "'") for word in _WORD.findall(whole)]
 
 
 class Vocabulary:

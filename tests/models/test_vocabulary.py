@@ -9,6 +9,11 @@ from hypothesis import strategies as st
 from models.vocabulary import END, UNKNOWN, Vocabulary, words
 
 
+def test_a_letter_and_its_accent_are_one_however_they_are_written() -> None:
+    assert words("Le cafe\u0301 d'été") == words("le caf\u00e9 d'e\u0301te\u0301")
+    assert words("cafe\u0301s") == ["cafés"]
+
+
 def test_words_are_lower_case_without_punctuation() -> None:
     assert words("A man's DOG, running -- fast !") == ["a", "man's", "dog", "running", "fast"]
 
