@@ -60,7 +60,8 @@ class Query:
         """
         if self.text or not image.strip():
             return self
-        if not (image.isascii() and image.isdigit() and int(image[:20]) <= ID_MAXIMUM):
+        known = image.isascii() and image.isdigit() and len(image) < 20
+        if not (known and int(image) <= ID_MAXIMUM):
             raise ServiceError("not_found", "there is no such image")
         return replace(self, image_id=int(image))
 

@@ -93,7 +93,9 @@ def test_more_results_than_allowed_are_as_many_as_allowed() -> None:
     assert Query.read("", "0", "", SETTINGS).k == 1
 
 
-@pytest.mark.parametrize("image", ["dog", "-1", "1.5", "²", "9" * 19, "9" * 400])
+@pytest.mark.parametrize(
+    "image", ["dog", "-1", "1.5", "²", "9" * 19, "9" * 400, "0" * 5000, "0" * 20 + "9" * 20]
+)
 def test_what_is_no_number_of_an_image_is_not_found(image: str) -> None:
     with pytest.raises(ServiceError) as caught:
         Query().about(image)
