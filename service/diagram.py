@@ -102,18 +102,17 @@ async def _drawn(
     names = [row.text for row in chosen]
     if isinstance(focus, str):
         found, names = [point, *found], [focus, *names]
+    elif found:
+        kept = np.flatnonzero(_likely(engine, point[None], np.stack(found))[0] >= 0.5)
+        found, names = [found[at] for at in kept], [names[at] for at in kept]
     if not found:
         return Diagram(nodes=[], edges=[], model=engine.checkpoint.name)
-    captions = np.stack(found)
-    if isinstance(focus, str):
-        relation = await _below(engine, captions, image_ids, stages)
-    else:
-        kept = np.flatnonzero(_likely(engine, point[None], captions)[0] >= 0.5)
+    relation = await _below(engine, np.stack(found), image_ids, stages)
+    if not isinstance(focus, str):
         # The image is the bottom: it precedes all that is true of it.
-        relation = np.zeros((len(kept) + 1, len(kept) + 1), np.bool_)
+        relation = np.pad(relation, ((1, 0), (1, 0)))
         relation[0] = True
-        relation[1:, 1:] = await _below(engine, captions[kept], image_ids, stages)
-        names = ["", *(names[at] for at in kept)]
+        names = ["", *names]
     return _laid_out(engine, relation, names, focus if isinstance(focus, int) else None)
 
 

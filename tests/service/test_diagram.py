@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.calibration import Calibrations
+from models.calibration import Calibration, Calibrations
 from models.diagram import closure, covering
 from service.diagram import NODES
 from service.engine import Engine
@@ -65,6 +65,21 @@ def test_a_caption_stands_among_those_that_say_the_same(client: Client) -> None:
     nodes = client.get("/diagram", params={"caption": "a dog runs"}).json()["nodes"]
     (focus,) = [node for node in nodes if node["place"] == "focus"]
     assert "a dog runs" in focus["captions"]
+
+
+@pytest.mark.parametrize("known", ["captions too", "images alone"])
+def test_a_picture_that_no_caption_is_true_of_has_an_empty_diagram(
+    client: Client, monkeypatch: pytest.MonkeyPatch, known: str
+) -> None:
+    engine: Engine = client.app.state.engine
+    nothing = Calibration((0.0, 1.0), (0.01, 0.0), 0.0, 100, 10)
+    pairs = engine.checkpoint.calibration.caption if known == "captions too" else None
+    calibration = Calibrations(image=nothing, caption=pairs)
+    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=calibration))
+    found = client.get("/images/1003/diagram")
+    assert (found.status_code, found.json()["nodes"], found.json()["edges"]) == (200, [], [])
+    page = client.get("/page/order?image=1003")
+    assert "There are no captions in this collection that are true of it." in page.text
 
 
 @pytest.mark.parametrize(
