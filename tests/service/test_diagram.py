@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from models.calibration import Calibration, Calibrations
 from models.diagram import closure, covering
+from service.app import create_app
 from service.diagram import NODES
 from service.engine import Engine
 from service.questions import Diagram
+from service.settings import Settings
 from tests.service.client import Client
+from tests.service.collection import IMAGES, make_collection
 
 
 @pytest.fixture(params=["entailment", "truth of images", "nothing"])
@@ -80,6 +84,21 @@ def test_a_picture_that_no_caption_is_true_of_has_an_empty_diagram(
     assert (found.status_code, found.json()["nodes"], found.json()["edges"]) == (200, [], [])
     page = client.get("/page/order?image=1003")
     assert "There are no captions in this collection that are true of it." in page.text
+
+
+def test_a_caption_stands_alone_in_an_empty_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
+        engine: Engine = client.app.state.engine
+        engine.index.remove(range(1000, 1000 + IMAGES))
+        known = engine.checkpoint.calibration
+        for learned in (known, Calibrations(image=known.image), Calibrations()):
+            checkpoint = replace(engine.checkpoint, calibration=learned)
+            monkeypatch.setattr(engine, "checkpoint", checkpoint)
+            found = client.get("/diagram", params={"caption": "a dog runs"})
+            assert found.status_code == 200, found.text
+            assert [node["captions"] for node in found.json()["nodes"]] == [["a dog runs"]]
 
 
 @pytest.mark.parametrize(
