@@ -27,6 +27,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from index.store import Index
+from index.terms import CaptionRow
 from service.access import fingerprint, new_key
 from service.app import create_app
 from service.engine import Engine
@@ -330,6 +332,8 @@ def test_motion_stops_where_it_is_not_wanted(page: Page) -> None:
         "/page/picture",
         "/page/order?image=1003",
         "/page/claim?image=1003&hypothesis=a+dog",
+        "/page/claim?image=1003&hypothesis=" + "w" * 200,
+        "/?q=" + "w" * 200,
         "/page/together",
         "/page/together?ask=like&image=1003&words=a+dog",
         "/page/together?ask=common&image=1003&image=1004&image=1005",
@@ -345,6 +349,26 @@ def test_a_phone_never_scrolls_sideways(page: Page, url: str, view: str) -> None
     assert panel is not None
     assert panel["x"] >= 0
     assert panel["x"] + panel["width"] <= 360
+
+
+def test_captions_that_are_one_long_word_are_broken(chromium: Browser, tmp_path: Path) -> None:
+    folder = make_collection(tmp_path)
+    with Index.open(folder) as index:
+        (point,) = index.points("caption", [10030]).values()
+        index.add([], point[None][:0], [CaptionRow(99, 1003, "w" * 200)], point[None])
+    app = create_app(Settings(index=folder, device="cpu"))
+    with serving(app) as url:
+        while app.state.engine is None:
+            time.sleep(0.01)
+        context = chromium.new_context(viewport={"width": 360, "height": 740})
+        page = context.new_page()
+        for view in ("/?image=1003", "/?q=a+dog", "/page/together?ask=common&image=1003"):
+            page.goto(url + view)
+            for more in page.locator(".more summary").all():
+                more.click()
+            expect(page.get_by_text("w" * 200).first).to_be_attached()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        context.close()
 
 
 def test_a_question_under_way_is_seen_and_heard(page: Page) -> None:
