@@ -315,6 +315,13 @@ def test_dark_follows_the_system(page: Page) -> None:
     assert page.evaluate(shade) < 60
 
 
+def test_a_picture_keeps_its_shape_beside_a_verdict(page: Page, url: str) -> None:
+    page.goto(url + "/page/claim?image=1003&hypothesis=a+dog")
+    shown = page.locator(".claimed img").bounding_box()
+    assert shown is not None
+    assert shown["width"] / shown["height"] == pytest.approx(64 / 48, abs=0.02)
+
+
 def test_motion_stops_where_it_is_not_wanted(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     page.evaluate("document.body.classList.add('busy')")
