@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import uvicorn
@@ -64,6 +65,38 @@ document.addEventListener("securitypolicyviolation", (event) => {
   violations.push(`${event.violatedDirective} ${event.blockedURI}`);
 });
 """
+# What people read against what it stands on, after WCAG 2.2: what is there, and what it takes.
+CONTRASTS = """() => {
+  const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const colour = (name) => {
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = name;
+    pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (rgb) => {
+    const [r, g, b] = rgb.slice(0, 3).map((part) => part / 255)
+      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const found = colour(getComputedStyle(at).backgroundColor);
+      if (found[3] === 255) return found;
+    }
+  };
+  const said = (element) => element.placeholder
+    || [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  const seen = (element) => element.checkVisibility({ opacityProperty: true });
+  const all = [...document.querySelectorAll("body :not(svg *)")];
+  return all.filter(said).filter(seen).map((element) => {
+    const style = getComputedStyle(element, element.placeholder ? "::placeholder" : null);
+    const pair = [light(colour(style.color)), light(ground(element))].sort((a, b) => b - a);
+    const pixels = parseFloat(style.fontSize);
+    const isLarge = pixels >= 24 || (pixels > 18.6 && style.fontWeight >= 700);
+    return [element.outerHTML.slice(0, 80), (pair[0] + 0.05) / (pair[1] + 0.05), isLarge ? 3 : 4.5];
+  });
+}"""
 FILE = """(bytes) => {
   const content = Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0));
   const carried = new DataTransfer();
@@ -313,6 +346,29 @@ def test_dark_follows_the_system(page: Page) -> None:
     assert page.evaluate(shade) > 200
     page.emulate_media(color_scheme="dark")
     assert page.evaluate(shade) < 60
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        "/?q=a+zebra",
+        "/?image=1003",
+        "/page/claim?image=1003&hypothesis=a+dog",
+        "/page/together?ask=common&image=1003&image=1004",
+    ],
+)
+def test_all_that_is_said_can_be_told_from_its_ground(
+    page: Page, url: str, scheme: Literal["light", "dark"], view: str
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.goto(url + view)
+    found = page.evaluate(CONTRASTS)
+    for verdict in page.locator(".verdict").all():  # and as it looks when it is the other one
+        verdict.evaluate("(shown) => shown.classList.toggle('yes')")
+        found += page.evaluate(CONTRASTS)
+    assert found
+    assert [(said, there) for said, there, needed in found if there < needed] == []
 
 
 def test_a_picture_keeps_its_shape_beside_a_verdict(page: Page, url: str) -> None:
