@@ -132,6 +132,11 @@
     typing = false;
     setBusy(false);
     settle(false);
+    const asked = new URLSearchParams(location.search);
+    for (const name of ["k", "mode"]) {
+      const said = asked.get(name) ?? search.dataset[name];
+      for (const form of [search, upload]) form.elements[name].value = said;
+    }
     if (find("pictures") && find("found").querySelector("img[src^='data:']")) {
       find("pictures-hint").textContent = "Choose your pictures once more: this page forgot them.";
     }

@@ -303,6 +303,24 @@ def test_options_ask_about_the_same_picture_again(page: Page) -> None:
     expect(page.locator(".origin a")).to_be_visible()
 
 
+def test_options_are_those_of_the_answer_that_is_come_back_to(page: Page) -> None:
+    page.fill("#q", "a dog")
+    expect(page.locator("h1")).to_contain_text("a dog")
+    page.locator("#options summary").click()
+    page.get_by_label("How many").select_option("48")
+    page.get_by_label("Exhaustive").check()
+    expect(page.locator(".proof")).to_contain_text("every one compared")
+    page.go_back()
+    page.go_back()
+    expect(page.locator(".proof")).to_contain_text("proved exact")
+    assert address(page) == "/?q=a+dog"
+    expect(page.locator("#k")).to_have_value("24")
+    expect(page.locator("[type=radio][value=certified]")).to_be_checked()
+    page.fill("#q", "a dog runs")
+    expect(page.locator("h1")).to_contain_text("a dog runs")
+    assert address(page) == "/?q=a+dog+runs"
+
+
 def test_keys_reach_everything_and_the_focus_is_seen(page: Page) -> None:
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_in_viewport()
