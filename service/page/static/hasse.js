@@ -202,14 +202,15 @@
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (event.key === "/" && !event.target.closest("input:not([type=radio]), textarea, select")) {
+    const writing = event.target.closest("input:not([type=radio]), textarea, select");
+    if (event.key === "/" && !writing) {
       event.preventDefault();
       box.focus();
       box.select();
     } else if (event.key.startsWith("Arrow") && event.target.closest(".hasse a")) {
       event.preventDefault();
       step(event.target.closest(".hasse a"), event.key);
-    } else if (event.key === "Escape") {
+    } else if (event.key === "Escape" && (options.open || !writing || writing === box)) {
       event.preventDefault();
       if (options.open) {
         options.open = false;

@@ -321,6 +321,16 @@ def test_options_are_those_of_the_answer_that_is_come_back_to(page: Page) -> Non
     assert address(page) == "/?q=a+dog+runs"
 
 
+def test_escape_in_a_field_of_a_form_keeps_what_was_typed(page: Page, url: str) -> None:
+    page.goto(url + "/page/together")
+    page.fill("#words", "a dog")
+    page.keyboard.press("Escape")
+    page.locator("#words").blur()
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+    expect(page.locator("#words")).to_have_value("a dog")
+
+
 def test_keys_reach_everything_and_the_focus_is_seen(page: Page) -> None:
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_in_viewport()
