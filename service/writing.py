@@ -9,7 +9,12 @@ from contextlib import suppress
 import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
-from index.errors import DiskFullError, HasseIndexError, IndexLockedError
+from index.errors import (
+    CatalogUnreachableError,
+    DiskFullError,
+    HasseIndexError,
+    IndexLockedError,
+)
 from index.store import Index
 from service.admission import Admission
 from service.answers import added_image
@@ -55,6 +60,8 @@ class Writing:
             "writer",
             Ledger(index, on_change).run,
             size=lambda lane: _BATCH,
+            # Each wait for the lock is long: who waited together is told together.
+            together=(CatalogUnreachableError, IndexLockedError),
             on_batch=on_batch,
             on_death=on_death,
         )

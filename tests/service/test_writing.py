@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -366,6 +369,30 @@ def test_a_picture_that_two_services_are_sent_at_once_is_one_image_and_is_kept(
         assert [image.image_id for image in theirs] == [mine.image_id]
         assert one.get(f"/images/{mine.image_id}/file").content == png(50)
     assert verify(folder).ok
+
+
+def test_writes_that_wait_together_for_another_process_are_told_together(
+    writable: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = writable.app.state.engine
+    free, waits = threading.Event(), []
+
+    def locked(*_: object) -> None:
+        waits.append(free.wait(30))
+        raise IndexLockedError("another process is writing to the index /secret")
+
+    monkeypatch.setattr(engine.index, "add", locked)
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(add, writable, png(50))
+        while not engine.writing.batcher.busy_seconds():
+            time.sleep(0.01)
+        others = [pool.submit(add, writable, png(51 + at)) for at in range(3)]
+        while engine.writing.batcher.waiting < 3:
+            time.sleep(0.01)
+        free.set()
+        for response in (first, *others):
+            problem(response.result(), 503, "write_failed")
+    assert len(waits) == 2
 
 
 def test_a_picture_that_a_killed_writer_left_is_swept_at_the_start_when_it_is_old(
