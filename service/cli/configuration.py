@@ -34,7 +34,9 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else "settings"
-        source = f"--{name.replace('_', '-')}" if name in chosen else f"HASSE_{name.upper()}"
+        source = f"HASSE_{name.upper()}"
+        if name in chosen:
+            source = f"--set {name}" if given.get(name) is None else f"--{name}"
         raise Mistake(f"{source}: {first['msg'].lower()} (it is {first['input']!r})") from None
 
 
