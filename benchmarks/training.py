@@ -47,7 +47,8 @@ from models.loss import ranking_loss
 from models.model import OrderEmbedding
 from models.order import pairwise_violation
 from models.presets import PRESETS
-from models.trainer import Progress, TrainingConfig, TrainingStopped, train
+from models.trainer import Progress, TrainingStopped, train
+from models.training_config import TrainingConfig
 from models.vocabulary import PADDING, Vocabulary
 
 WORDS, FEATURES, BACKBONE = 8000, 1280, "mobilenet_v2"

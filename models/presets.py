@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from models.model import ModelConfig
 from models.pictures import Preprocessing
-from models.trainer import TrainingConfig
+from models.training_config import TrainingConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Training: batches, steps, validation, early stopping, and going on after a kill.
+"""Training: epochs of steps, validation, early stopping, and going on after a kill.
 
 Every random choice of a step is drawn from (seed, epoch, step) alone, and the state that is
 written down now and then holds everything else, so a training that is killed and resumed ends
@@ -12,9 +12,9 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,14 +27,11 @@ from models.calibration import Calibrations, calibrations
 from models.datasets import Dataset, DatasetError
 from models.distributed import ALONE, World
 from models.evaluation import Evaluation, evaluate
-from models.graphed import WORDS_MULTIPLE, Graphed
 from models.inputs import ImageInput, available, encode_dataset, rows_of
-from models.loss import contrastive_loss, ranking_loss
-from models.model import ModelConfig, OrderEmbedding, Points
-from models.pictures import Preprocessing
-from models.schedule import Schedule, learning_rate, seed_layers
-from models.score import penalties
-from models.stored import StoredDtype
+from models.learner import Learner
+from models.model import OrderEmbedding, Points
+from models.schedule import learning_rate, seed_layers
+from models.training_config import TrainingConfig
 from models.training_state import difference, load_state, read_notes, save_state
 from models.truth import known_truth
 from models.vocabulary import PADDING, Vocabulary
@@ -48,79 +45,6 @@ class TrainingError(Exception):
 
 class TrainingStopped(Exception):
     """A training was asked to stop; everything done so far is on disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingConfig:
-    """How to train; the defaults are the paper's (section 4.4).
-
-    Attributes:
-        preprocessing: how pictures become pixels.
-        epochs: passes over the images.
-        batch_size: images in a batch.
-        captions_per_image: random captions of each image in a batch; an image with fewer
-            gives them all. More than one pays where the images are the costly part.
-        learning_rate: Adam's, at its highest.
-        schedule: "constant", or "cosine" from the highest to zero over all epochs.
-        warm_up: steps over which the learning rate rises from zero.
-        weight_decay: decoupled, on every weight.
-        loss: "ranking", the paper's hinge, or "contrastive"; see `models.loss`.
-        margin: of the ranking loss.
-        sharpness: of the contrastive loss.
-        entailment: weight of the same loss of captions among themselves, premises in the place of
-            images, where it is known which caption follows from which.
-        clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
-        patience: epochs without a better validation before stopping early.
-        min_word_count: rarer words of the training captions are unknown.
-        views: read the features of random cuts too, where features have them.
-        unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
-        precision: "bfloat16" multiplies the GRU's matrices in that type, and runs a backbone
-            that learns in mixed precision; weights and states stay float32. With "float32", a GPU
-            multiplies the GRU's matrices in TF32.
-        saved_dtype: of the matrices in the checkpoint; see `models.stored`.
-        seed: of everything random.
-    """
-
-    model: ModelConfig = field(default_factory=ModelConfig)
-    preprocessing: Preprocessing = field(default_factory=Preprocessing)
-    epochs: int = 30
-    batch_size: int = 128
-    captions_per_image: int = 1
-    learning_rate: float = 1e-3
-    schedule: Schedule = "constant"
-    warm_up: int = 0
-    weight_decay: float = 0.0
-    loss: Literal["ranking", "contrastive"] = "ranking"
-    margin: float = 0.05
-    sharpness: float = 30.0
-    entailment: float = 0.0
-    clip_norm: float = 2.0
-    patience: int = 5
-    min_word_count: int = 1
-    views: bool = False
-    unknown_rate: float = 0.0
-    precision: Literal["float32", "bfloat16"] = "float32"
-    saved_dtype: StoredDtype = "float32"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be trained with (ValueError)."""
-        counts = (self.epochs, self.patience, self.captions_per_image, self.min_word_count)
-        if min(counts) < 1 or self.batch_size < 2:
-            raise ValueError(
-                "epochs, patience, captions_per_image and min_word_count are at least 1, "
-                "batch_size at least 2"
-            )
-        above = (self.learning_rate, self.margin, self.sharpness, self.clip_norm)
-        if not all(0 < each < math.inf for each in above):
-            raise ValueError("learning_rate, margin, sharpness and clip_norm are above 0")
-        least = (self.entailment, self.weight_decay, self.warm_up)
-        if not all(0 <= each < math.inf for each in least):
-            raise ValueError("entailment, weight_decay and warm_up are at least 0")
-        if not 0 <= self.unknown_rate <= 1:
-            raise ValueError("unknown_rate is a share, from 0 to 1")
-        if not 0 <= self.seed < 2**63:
-            raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,39 +154,11 @@ class _Run:
         )
         self.steps = self.batches.steps
         torch.manual_seed(config.seed)
-        self.model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
-        if backbone_weights is not None:
-            self.model.images.backbone.load_state_dict(backbone_weights)
-        if start is not None:
-            if (start.model.config, start.model.vocabulary.words) != (
-                config.model,
-                vocabulary.words,
-            ):
-                raise TrainingError(
-                    f"{start.folder} has another shape or other words than this training: start "
-                    f"from a model trained on these captions with these options, or from none"
-                )
-            self.model.load_state_dict(start.model.state_dict())
+        self.model = _initial(config, vocabulary, backbone_weights, start)
         if not images.learns_backbone:
             self.model.images.backbone.freeze()
         self.model.to(memory_format=torch.channels_last).to(world.device)
-        self.product = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-        self.weights = [w for w in self.model.parameters() if w.requires_grad]
-        self.on_gpu = torch.device(world.device).type == "cuda"
-        # On a GPU nothing of a step may wait for the processor, nor be a number that it knows.
-        rate = config.learning_rate
-        self.optimizer = torch.optim.AdamW(
-            self.weights,
-            torch.tensor(rate, device=world.device) if self.on_gpu else rate,
-            weight_decay=config.weight_decay,
-            fused=self.on_gpu or None,
-            capturable=self.on_gpu,
-        )
-        self.graphed = (
-            Graphed(self._learn, world.device)
-            if self.on_gpu and world.size == 1 and not images.learns_backbone
-            else None
-        )
+        self.learner = Learner(config, self.model, images, world)
         self.notes: dict[str, Any] = {
             "config": asdict(config),
             "dataset": [dataset.name, len(dataset), len(texts)],
@@ -305,7 +201,7 @@ class _Run:
                     f"{self.folder} holds a training with another {key} ({other}): "
                     f"choose another folder, or delete it to start again"
                 )
-        load_state(self.folder, self.model, self.optimizer)
+        load_state(self.folder, self.model, self.learner.optimizer)
         self.notes = found
         self.started = time.monotonic() - found["seconds"]
 
@@ -314,14 +210,13 @@ class _Run:
         if not self.world.leads:
             return
         self.notes["seconds"] = time.monotonic() - self.started
-        save_state(self.folder, self.model, self.optimizer, self.notes)
+        save_state(self.folder, self.model, self.learner.optimizer, self.notes)
 
     def epoch_steps(self, report: Report | None, stop: Callable[[], bool] | None) -> None:
         """Do the rest of the current epoch."""
         epoch: int = self.notes["epoch"]
         kept = time.monotonic()
-        self.model.train()
-        self.model.captions.product = self.product
+        self.learner.begin()
         prepared = self._prepared(epoch, self.notes["step"])
         batch = next(prepared, None)
         while batch is not None:
@@ -404,12 +299,13 @@ class _Run:
         """Yield what the steps of an epoch learn from, from step `first` on."""
         for step, rows, captions, owners in self.batches.of_epoch(epoch, first):
             inputs = self._inputs(rows, captions, owners, self.batches.draw(epoch, step))
-            if self.on_gpu:  # which copies what is pinned by itself, while the processor goes on
+            if self.learner.on_gpu:
+                # It copies what is pinned by itself, while the processor goes on.
                 inputs = tuple(value.pin_memory() for value in inputs)
             yield Batch(step, len(captions), inputs)
 
     def _step(self, epoch: int, batch: Batch) -> Tensor:
-        """Take a step and return the loss before it, (), which a GPU may still be at work on."""
+        """Take a step; see `Learner.step`."""
         rate = learning_rate(
             self.config.learning_rate,
             self.config.schedule,
@@ -417,16 +313,9 @@ class _Run:
             self.config.epochs * self.steps,
             self.config.warm_up,
         )
-        for group in self.optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
-        if self.graphed is not None:
-            return self.graphed(*batch.inputs)
         if self.images.learns_backbone:
             seed_layers(self.config.seed, epoch, batch.step, self.world.rank)
-        return self._learn(*(v.to(self.world.device, non_blocking=True) for v in batch.inputs))
+        return self.learner.step(batch.inputs, rate)
 
     def _told(self, epoch: int, batch: Batch, loss: float) -> float:
         """Return what to report of a batch's loss: the mean over captions and members."""
@@ -440,10 +329,10 @@ class _Run:
     def _inputs(
         self, rows: Rows, captions: Rows, owners: Rows, draw: np.random.Generator
     ) -> tuple[Tensor, ...]:
-        """Return what `_learn` takes, on the CPU: of images and captions this process's part."""
+        """Return what a step takes, on the CPU: of images and captions this process's part."""
         tokens, lengths = self.batches.tokens(captions, draw)
-        if self.graphed is not None:
-            tokens = pad(tokens, (0, -tokens.shape[1] % WORDS_MULTIPLE), value=PADDING)
+        spare = -tokens.shape[1] % self.learner.words_multiple
+        tokens = pad(tokens, (0, spare), value=PADDING)
         image_part, caption_part = self.world.part(len(rows)), self.world.part(len(captions))
         # Parts of one batch are varied differently. numpy's types have `jumped` in subclasses only.
         bits: Any = draw.bit_generator
@@ -456,56 +345,26 @@ class _Run:
         told = (torch.from_numpy(array) for array in known)
         return images, tokens[caption_part], lengths[caption_part], *told
 
-    def _learn(
-        self,
-        images: Tensor,
-        tokens: Tensor,
-        lengths: Tensor,
-        owners: Tensor,
-        true: Tensor,
-        *entailed: Tensor,
-    ) -> Tensor:
-        """Take one step and return the loss before it, ().
 
-        Args:
-            images: what was read of them, (B, ...).
-            tokens, lengths: of captions, (C, T) and (C,).
-            owners: (C,), the row of the image that each caption was written for.
-            true: (B, C) of bool, which captions hold of which images.
-            entailed: (C, C) of bool where it is known, which caption follows from which.
-        """
-        image_points = self.world.gather(self.images.points(self.model, images), len(true))
-        caption_points = self.world.gather(self.model.caption_points(tokens, lengths), len(owners))
-        loss = self._loss(image_points, caption_points, owners, true)
-        for follows in entailed:  # premises are ranked in the place of images
-            each = torch.arange(len(follows), device=follows.device)
-            among = self._loss(caption_points, caption_points, each, follows)
-            loss = loss + self.config.entailment * among
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.world.sum_gradients(self.weights)
-        self._clip()
-        self.optimizer.step()
-        return loss.detach()
-
-    def _clip(self) -> None:
-        """Scale down gradients that are too long, each weight tensor's by itself."""
-        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
-        norms = torch.stack(torch._foreach_norm(gradients))
-        shares = (self.config.clip_norm / (norms + 1e-6)).clamp(max=1)
-        torch._foreach_mul_(gradients, shares.unbind())
-
-    def _loss(self, images: Tensor, captions: Tensor, owners: Tensor, true: Tensor) -> Tensor:
-        """Add up what the members lose, each of which learns to be right alone."""
-        config, total = self.config, images.new_zeros(())
-        parts = zip(self.model.parts(images), self.model.parts(captions), strict=True)
-        for image_points, caption_points in parts:
-            penalty = penalties(config.model.score, image_points, caption_points)
-            if config.loss == "contrastive":
-                total = total + contrastive_loss(penalty, owners, true, config.sharpness)
-            else:
-                total = total + ranking_loss(penalty, owners, true, config.margin)
-        return total
+def _initial(
+    config: TrainingConfig,
+    vocabulary: Vocabulary,
+    backbone_weights: dict[str, Tensor] | None,
+    start: checkpoint.Checkpoint | None,
+) -> OrderEmbedding:
+    """Return the model that a training starts from, on the CPU; see `train`."""
+    model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
+    if backbone_weights is not None:
+        model.images.backbone.load_state_dict(backbone_weights)
+    if start is not None:
+        found = (start.model.config, start.model.vocabulary.words)
+        if found != (config.model, vocabulary.words):
+            raise TrainingError(
+                f"{start.folder} has another shape or other words than this training: start "
+                f"from a model trained on these captions with these options, or from none"
+            )
+        model.load_state_dict(start.model.state_dict())
+    return model
 
 
 def _fingerprint(dataset: Dataset) -> str:

@@ -18,7 +18,8 @@ from models.inputs import FeatureInput, ImageInput, PixelInput
 from models.model import ModelConfig
 from models.pictures import Preprocessing
 from models.pixels import cache_pixels
-from models.trainer import TrainingConfig, TrainingError
+from models.trainer import TrainingError
+from models.training_config import TrainingConfig
 
 Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
 WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the file of the network's weights

@@ -4,7 +4,7 @@ import pytest
 
 from models.presets import PRESETS, Preset
 from models.score import SCORES
-from models.trainer import TrainingConfig
+from models.training_config import TrainingConfig
 
 
 def test_each_score_of_the_paper_has_the_preset_of_its_name() -> None:

@@ -15,19 +15,15 @@ from models.caption_encoder import Members, Reading
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.distributed import ALONE, World
 from models.inputs import FeatureInput, ImageInput, PixelInput
+from models.learner import Learner
 from models.model import ModelConfig
 from models.order import pairwise_violation
 from models.pictures import Preprocessing
 from models.pixels import cache_pixels
 from models.ranking import average_precisions
 from models.scenes import scene_and_captions
-from models.trainer import (
-    Progress,
-    TrainingConfig,
-    TrainingError,
-    TrainingStopped,
-    train,
-)
+from models.trainer import Progress, TrainingError, TrainingStopped, train
+from models.training_config import TrainingConfig
 from models.training_state import FILE_NAME, StateError
 from models.truth import known_truth
 
@@ -425,7 +421,7 @@ def test_the_next_batch_is_read_before_a_step_is_waited_for(
                 happened.append("read")
             return super().read(rows, augment)
 
-    monkeypatch.setattr(trainer._Run, "_learn", learn)
+    monkeypatch.setattr(Learner, "_learn", learn)
     images = features(collection())
     watched = Watched(images.image_ids, images.features)
     run(tmp_path, replace(CONFIG, epochs=1), (collection(), watched))

@@ -15,7 +15,8 @@ from models.datasets import Dataset, Image
 from models.features import extract
 from models.inputs import FeatureInput
 from models.pictures import Preprocessing
-from models.trainer import TrainingConfig, TrainingError
+from models.trainer import TrainingError
+from models.training_config import TrainingConfig
 from service.training import from_features, with_choices
 
 
