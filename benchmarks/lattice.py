@@ -44,7 +44,7 @@ from models.checkpoint import Checkpoint, load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
 from models.diagram import by_violation, closure, through_pictures
-from models.lattice import STAYS, exchanged, is_bare, reworded
+from models.exchange import STAYS, exchanged, is_bare, reworded
 from models.order import join, meet, pairwise_violation
 from models.pictures import open_picture
 from models.ranking import average_precisions
@@ -226,7 +226,7 @@ def exchanged_in_captions(bench: Bench, asked: Sequence[Exchange]) -> dict[str, 
         for question, pairs in zip(asked, pairs_in_captions(bench, asked), strict=True)
     ]
     return {
-        f"models.lattice, {stays:g} stays{f' {OURS}' if stays == STAYS else ''}": torch.stack(
+        f"models.exchange, {stays:g} stays{f' {OURS}' if stays == STAYS else ''}": torch.stack(
             [exchanged("order", like, plus, minus, stays) for like, plus, minus in terms]
         )
         for stays in (0.5, STAYS, 0.9)

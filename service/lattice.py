@@ -11,7 +11,7 @@ import torch
 
 from index.conjunction import JointAnswer
 from models.calibration import Calibration
-from models.lattice import exchanged, is_bare, reworded
+from models.exchange import exchanged, is_bare, reworded
 from models.model import Points
 from models.score import penalties
 from service.answers import caption_hits, facts, image_hits, plain

@@ -12,7 +12,7 @@ import torch
 
 from models import checkpoint
 from models.calibration import Calibration, Calibrations
-from models.lattice import exchanged
+from models.exchange import exchanged
 from models.model import OrderEmbedding, Points
 from service.app import create_app
 from service.questions import (

@@ -1,4 +1,4 @@
-"""Composition of points beyond `models.order`: a thing with one part exchanged for another.
+"""A thing with one part exchanged for another: composition of points beyond `models.order`.
 
 In the order, "this picture, but blue where it is red" is no join and no meet: something has to go
 before something else can come. Kiros et al. ("Unifying Visual-Semantic Embeddings with Multimodal

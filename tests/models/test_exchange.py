@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
-from models.lattice import REWORDED, exchanged, is_bare, reworded
+from models.exchange import REWORDED, exchanged, is_bare, reworded
 from models.order import join, precedes
 from models.score import SCORES, Score
 
