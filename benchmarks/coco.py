@@ -24,7 +24,7 @@ from models.datasets import Dataset
 from models.datasets import load as load_dataset
 from models.evaluation import Evaluation
 from models.feature_store import FeaturesError, FeatureStore
-from service.encoded import ImageSource, encode_dataset, require_features_of
+from service.dataset_encoding import ImageSource, encode_dataset, require_features_of
 from service.evaluation import measure
 
 BLOCKS = 5

@@ -39,7 +39,7 @@ from models.checkpoint import (
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
 from models.pictures import open_picture
-from service.encoded import ImageSource, encode_dataset
+from service.dataset_encoding import ImageSource, encode_dataset
 from service.evaluation import measure
 
 BATCH = 32

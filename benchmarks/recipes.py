@@ -30,7 +30,7 @@ from models.datasets import Dataset
 from models.datasets import load as load_dataset
 from models.distributed import World
 from models.evaluation import Evaluation, Retrieval, retrieve
-from models.inputs import ImageInput, available, encode_dataset
+from models.inputs import ImageInput, available, dataset_points
 from models.presets import PRESETS
 from models.uncertainty import Interval, difference, differences_of_trainings
 from service.training import from_features, split_for_training, with_choices
@@ -84,7 +84,7 @@ COMPARED = (("hasse", "order"), ("hasse", "hasse-cosine"))
 def measured(folder: Path, held_out: Dataset, features: ImageInput) -> Retrieval:
     """Rank the held-out split with the checkpoint in a folder."""
     model = load(folder).model
-    return retrieve(held_out, *encode_dataset(model, held_out, features), model.config.score)
+    return retrieve(held_out, *dataset_points(model, held_out, features), model.config.score)
 
 
 def trained(

@@ -136,7 +136,7 @@ def rows_of(dataset: Dataset, images: ImageInput) -> Rows:
     return np.array([row[image.id] for image in dataset.images])
 
 
-def encode_dataset(
+def dataset_points(
     model: OrderEmbedding, dataset: Dataset, images: ImageInput, batch_size: int = 256
 ) -> tuple[Points, Points]:
     """Return the points of a dataset's images and captions: (I, N), (C, N).

@@ -27,7 +27,7 @@ from models.calibration import Calibrations, calibrations
 from models.datasets import Dataset, DatasetError
 from models.distributed import ALONE, World
 from models.evaluation import Evaluation, evaluate
-from models.inputs import ImageInput, available, encode_dataset, rows_of
+from models.inputs import ImageInput, available, dataset_points, rows_of
 from models.learner import Learner
 from models.model import OrderEmbedding, Points
 from models.schedule import learning_rate, seed_layers
@@ -257,7 +257,7 @@ class _Run:
         """Validate the model, and save it if it is the best so far."""
         self.model.eval()
         self.model.captions.product = torch.float32
-        points = encode_dataset(self.model, dataset, images)
+        points = dataset_points(self.model, dataset, images)
         if not all(np.isfinite(each).all() for each in points):
             raise TrainingError(
                 f"after epoch {self.notes['epoch']} points are not numbers: lower --learning-rate"

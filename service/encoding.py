@@ -42,9 +42,8 @@ class NotFiniteError(Exception):
 class Encoder:
     """Both encoders of a model, behind one queue.
 
-    Raises from both `encode` methods:
-        ServiceError: `encoding_failed` when the model raises for this item, `not_ready` when
-            the owner thread is gone.
+    All methods raise ServiceError: `encoding_failed` when the model raises for this item,
+    `not_ready` when the owner thread is gone.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from models.evaluation import Evaluation, Retrieval, retrieve
 from models.length_study import LengthStudy, length_study
 from models.score import Score
 from models.uncertainty import difference, differences, intervals
-from service.encoded import Encoded
+from service.dataset_encoding import Encoded
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 from models.checkpoint import Checkpoint
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.model import Points
-from service.encoded import ImageSource, Progress
+from service.dataset_encoding import ImageSource, Progress
 
 SKIPPED = "skipped.txt"  # ids of images that an unfinished build has left out
 CAPTIONS_AT_ONCE = 2048

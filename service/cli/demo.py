@@ -128,7 +128,7 @@ def _what_is_there(
 
 def _build(dataset: Dataset, model: Checkpoint, folder: Path) -> None:
     from service import indexing
-    from service.encoded import ImageSource
+    from service.dataset_encoding import ImageSource
 
     source = ImageSource(skipped=tell)
     kept = f"what is encoded is kept in {folder}; the same command goes on from there"

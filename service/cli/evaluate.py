@@ -16,7 +16,7 @@ from service.cli.table import print_table
 
 if TYPE_CHECKING:
     from models.datasets import Dataset
-    from service.encoded import ImageSource
+    from service.dataset_encoding import ImageSource
     from service.evaluation import Measured
 
 DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
@@ -89,7 +89,7 @@ def evaluate(
     """
     from models import checkpoint
     from models.datasets import load
-    from service.encoded import ImageSource
+    from service.dataset_encoding import ImageSource
     from service.evaluation import comparison
 
     if plots is not None:
@@ -132,8 +132,8 @@ def _measure(
     model: Path, collection: Dataset, source: ImageSource, folds: int, device: str
 ) -> Measured:
     from models import checkpoint
+    from service.dataset_encoding import encode_dataset
     from service.device import pick_device
-    from service.encoded import encode_dataset
     from service.evaluation import measure
 
     loaded = checkpoint.load(model, pick_device(device))

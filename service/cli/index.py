@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from index.store import Index
     from models.checkpoint import Checkpoint
     from models.datasets import Dataset
-    from service.encoded import ImageSource
+    from service.dataset_encoding import ImageSource
 
 index = Commands(
     no_args_is_help=True,
@@ -76,7 +76,7 @@ def build(
           --out data/coco-index
     """
     from models.datasets import load
-    from service.encoded import ImageSource
+    from service.dataset_encoding import ImageSource
 
     collection = load(dataset)
     if split is not None:
@@ -127,7 +127,7 @@ def add(
     """
     from index.store import Index
     from service import indexing
-    from service.encoded import ImageSource
+    from service.dataset_encoding import ImageSource
 
     collections = _collections(pictures, captions)
     exists = _exists(folder)

@@ -25,8 +25,8 @@ from service.questions import (
     PairsQuery,
     PictureClaim,
 )
+from service.routes.answering import OF_PICTURES, REASONS, answered, takes, timed, watch
 from service.routes.context import BodiesHere, EngineHere, Id, Searching
-from service.routes.operation import OF_PICTURES, REASONS, answered, takes, timed, watch
 from service.schemas import CaptionText, ImageAnswer
 
 router = APIRouter(tags=["lattice"], route_class=Searching)

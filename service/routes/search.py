@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.departure import until_client_leaves
+from service.routes.answering import OF_PICTURES, REASONS, answered, takes, timed, watch
 from service.routes.context import BodiesHere, EngineHere, Searching
-from service.routes.operation import OF_PICTURES, REASONS, answered, takes, timed, watch
 from service.schemas import (
     CaptionAnswer,
     ImageAnswer,

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.departure import until_client_leaves
+from service.routes.answering import takes
 from service.routes.context import BodiesHere, EngineHere, Id, problems
-from service.routes.operation import takes
 from service.schemas import AddedImage, UploadForm
 
 router = APIRouter(tags=["writing"])

@@ -9,7 +9,7 @@ import pytest
 from models.evaluation import retrieve
 from models.score import SCORES, Score
 from service import figures
-from service.encoded import Encoded
+from service.dataset_encoding import Encoded
 from service.evaluation import Measured
 from service.figures import FiguresError, draw
 from tests.models.test_evaluation import dataset, unit

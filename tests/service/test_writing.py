@@ -24,7 +24,7 @@ from models.datasets import Dataset
 from models.datasets import Image as Described
 from service import indexing
 from service.app import create_app
-from service.encoded import ImageSource
+from service.dataset_encoding import ImageSource
 from service.schemas import AddedImage, CaptionAnswer, ImageAnswer
 from service.settings import Settings
 from tests.service.client import Client

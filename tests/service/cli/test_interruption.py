@@ -20,7 +20,7 @@ from service import indexing
 from service.cli import features as features_command
 from service.cli import index as index_command
 from service.cli import train as train_command
-from service.encoded import ImageSource
+from service.dataset_encoding import ImageSource
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint

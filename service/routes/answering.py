@@ -1,4 +1,4 @@
-"""What operations share: how they are described in the document, and how they answer."""
+"""How operations answer, and how the document says so: what all modules of routes share."""
 
 from __future__ import annotations
 
