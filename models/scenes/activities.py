@@ -19,7 +19,6 @@ from models.scenes.scene import Entity, Relation, Situation
 OUTSIDE = leaves("outdoors")
 INSIDE = leaves("indoors")
 EVERYWHERE = (*OUTSIDE, *INSIDE)
-MEADOWS = ("park", "farm", "forest", "lake")
 PEOPLE = leaves("person")
 
 # Dogs and cats also come with people and furniture, so here the others are named more often.

@@ -72,7 +72,6 @@ PARENTS: dict[str, tuple[str, ...]] = {
 
 SKIES = ("sunny", "rainy", "sunset", "night")
 SIZES = ("small", "big")
-ACTIONS = ("standing", "walking", "running", "sitting", "sleeping", "swimming", "flying")
 
 CLOTHES = ("red", "orange", "yellow", "green", "blue", "purple", "white", "black")
 BRIGHT = ("red", "orange", "yellow", "green", "blue", "purple")
