@@ -19,7 +19,7 @@ from service.logs import LOGGER
 from service.metrics import Metrics
 from service.page.adding import router as adding
 from service.page.order import router as order
-from service.page.router import router as page
+from service.page.search import router as page
 from service.page.together import router as together
 from service.readiness import Phase, Readiness
 from service.reception import Reception

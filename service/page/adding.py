@@ -10,8 +10,7 @@ from starlette.responses import Response
 from service.access import Access
 from service.departure import until_client_leaves
 from service.errors import ServiceError
-from service.page.problems import Trouble, trouble
-from service.page.router import problem
+from service.page.problems import Trouble, problem, trouble
 from service.page.screen import Screen, respond
 from service.page.view import Query
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere

@@ -12,9 +12,10 @@ from service.departure import until_client_leaves
 from service.engine import Engine
 from service.errors import ServiceError, invalid
 from service.page.drawing import drawn
-from service.page.router import brought, problem, stored
+from service.page.picture import Picture, brought, stored
+from service.page.problems import problem
 from service.page.screen import Screen, respond
-from service.page.view import Picture, Query
+from service.page.view import Query
 from service.questions import Entailment
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.timing import Stages

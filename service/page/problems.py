@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from fastapi import Request
+from starlette.responses import Response
 
 from service.errors import ServiceError
+from service.page.screen import Screen, respond
 from service.page.view import Query
+from service.readiness import Phase, Readiness
 from service.settings import Settings
 
 
@@ -76,3 +81,22 @@ def trouble(error: ServiceError, query: Query, settings: Settings) -> Trouble:
     if error.reason == "invalid":
         title, remedy = "That cannot be asked", _FIRST_PAGE
     return Trouble(title, detail, remedy, query.url() if remedy is _TRY_AGAIN else "/")
+
+
+def problem(request: Request, query: Query, error: ServiceError) -> Response:
+    """Show an error as a visitor should hear it."""
+    request.scope["hasse.reason"] = error.reason
+    readiness: Readiness = request.app.state.readiness
+    if error.reason == "not_ready" and readiness.phase is Phase.STARTING:
+        # What was posted is not asked again by itself.
+        posted = request.method == "POST"
+        again = query.url() if posted else str(request.url.replace(scheme="", netloc=""))
+        screen = Screen("loading.html", spoken="Hasse is still loading.", context={"again": again})
+    else:
+        found = trouble(error, query, request.app.state.settings)
+        screen = Screen("problem.html", context={"problem": found})
+    return respond(
+        request,
+        query,
+        replace(screen, status=error.kind.status, retry_after=error.retry_after),
+    )

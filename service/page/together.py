@@ -16,11 +16,12 @@ from service.departure import until_client_leaves
 from service.engine import Engine
 from service.errors import ServiceError, invalid
 from service.page import view
+from service.page.picture import Picture, brought, stored
 from service.page.problems import trouble
-from service.page.router import brought, folding, sampled, stored
 from service.page.scale import Scale
 from service.page.screen import STAY, Screen, respond
-from service.page.view import Picture, Query
+from service.page.view import Query, folding
+from service.page.welcome import sampled
 from service.questions import PARTS_MAXIMUM, CommonAnswer, Part
 from service.readiness import Readiness
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere

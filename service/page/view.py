@@ -17,6 +17,7 @@ from service.schemas import (
     ImageAnswer,
     Mode,
     SearchFacts,
+    SearchOptions,
     thumbnail_url,
 )
 from service.settings import Settings
@@ -169,24 +170,17 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """The picture that was asked about: a stored one, or one that a visitor brought."""
-
-    url: str
-    name: str
-    alt: str
-    captions: tuple[Link, ...] = ()
-    file_url: str = ""
-    link: str = ""
-    image_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """How sure an answer is: `proof` is a class name, `sentence` is for people."""
 
     proof: str
     sentence: str
+
+
+def folding(query: Query, settings: Settings) -> SearchOptions:
+    """Return the options that find enough captions to show `query.k` without repeats."""
+    k = min(query.k * FOLDING, settings.k_maximum)
+    return SearchOptions(k=k, mode=query.mode)
 
 
 def doubt(

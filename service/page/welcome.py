@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sql
+from fastapi import Request
 
 from index.schema import IMAGES
 from models.vocabulary import words
@@ -59,6 +60,13 @@ async def sample(engine: Engine, known: Sample | None) -> Sample:
     if known is not None and known.generation == engine.index.generation:
         return known
     return await engine.in_catalog(lambda: draw(engine.index))
+
+
+async def sampled(request: Request, engine: Engine) -> Sample:
+    """Return the sample of the collection that this application holds answers to."""
+    drawn = await sample(engine, getattr(request.app.state, "sample", None))
+    request.app.state.sample = drawn
+    return drawn
 
 
 def linked(drawn: Sample, query: Query) -> Welcome:

@@ -10,7 +10,7 @@ import pytest
 from models.calibration import Calibration, Calibrations
 from service.engine import Engine
 from tests.service.client import Client
-from tests.service.page.test_router import png, said
+from tests.service.page.test_search import png, said
 
 
 @pytest.mark.parametrize("path", ["/page/order?q=a+dog+runs", "/page/order?image=1003"])

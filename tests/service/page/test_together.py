@@ -11,7 +11,7 @@ import pytest
 
 from service.questions import PARTS_MAXIMUM
 from tests.service.client import Client
-from tests.service.page.test_router import HTMX, Tags, png, said
+from tests.service.page.test_search import HTMX, Tags, png, said
 
 ADDRESS = "/page/together"
 

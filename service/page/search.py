@@ -1,9 +1,6 @@
-"""The routes of the page: questions in, screens out."""
+"""The first page: the two questions, and what there is before one is asked."""
 
 from __future__ import annotations
-
-import base64
-from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -13,17 +10,15 @@ from service.departure import until_client_leaves
 from service.engine import Engine
 from service.errors import ServiceError, invalid
 from service.page import view, welcome
-from service.page.problems import trouble
+from service.page.picture import Picture, brought
+from service.page.problems import problem
 from service.page.scale import Scale
 from service.page.screen import Screen, respond
-from service.page.view import Picture, Query
-from service.page.welcome import Sample
-from service.pictures import THUMBNAIL_MEDIA_TYPE
+from service.page.view import Query, folding
+from service.page.welcome import sampled
 from service.questions import PARTS_MAXIMUM
-from service.readiness import Phase, Readiness
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
-from service.schemas import CaptionAnswer, ImageAnswer, ImageRecord, SearchOptions
-from service.settings import Settings
+from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
 from service.timing import Stages
 
 router = APIRouter()
@@ -173,53 +168,3 @@ def _captions(
         url=query.url() if shown.image_id is not None else query.picture_url(),
         timing=stages.header(),
     )
-
-
-def brought(preview: bytes) -> Picture:
-    """Return a visitor's picture as it is shown: within the page, because it is not kept."""
-    data = base64.b64encode(preview).decode("ascii")
-    url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
-    return Picture(url=url, name="your picture", alt="Your picture")
-
-
-def stored(record: ImageRecord, about: Query) -> Picture:
-    """Return a picture of the collection as it is shown beside an answer about it."""
-    return Picture(
-        url=record.thumbnail_url,
-        name=record.file_name,
-        alt=record.captions[0].caption if record.captions else record.file_name,
-        link=about.url(),
-        image_id=record.image_id,
-    )
-
-
-async def sampled(request: Request, engine: Engine) -> Sample:
-    """Return the sample of the collection that this application holds answers to."""
-    drawn = await welcome.sample(engine, getattr(request.app.state, "sample", None))
-    request.app.state.sample = drawn
-    return drawn
-
-
-def problem(request: Request, query: Query, error: ServiceError) -> Response:
-    """Show an error as a visitor should hear it."""
-    request.scope["hasse.reason"] = error.reason
-    readiness: Readiness = request.app.state.readiness
-    if error.reason == "not_ready" and readiness.phase is Phase.STARTING:
-        # What was posted is not asked again by itself.
-        posted = request.method == "POST"
-        again = query.url() if posted else str(request.url.replace(scheme="", netloc=""))
-        screen = Screen("loading.html", spoken="Hasse is still loading.", context={"again": again})
-    else:
-        found = trouble(error, query, request.app.state.settings)
-        screen = Screen("problem.html", context={"problem": found})
-    return respond(
-        request,
-        query,
-        replace(screen, status=error.kind.status, retry_after=error.retry_after),
-    )
-
-
-def folding(query: Query, settings: Settings) -> SearchOptions:
-    """Return the options that find enough captions to show `query.k` without repeats."""
-    k = min(query.k * view.FOLDING, settings.k_maximum)
-    return SearchOptions(k=k, mode=query.mode)
