@@ -33,7 +33,7 @@ from index.lookups import (
     IMAGES_WITH_CAPTIONS,
     Lookup,
 )
-from index.records import Deletion, FileRecord, SegmentRecord, State
+from index.records import Deletion, SegmentRecord, State, file_records
 from index.schema import (
     CAPTIONS,
     DELETED,
@@ -158,9 +158,7 @@ class Catalog:
             after = DELETED.c.generation > min(seen, since)
             deleted = self._whole(connection, DELETED, after)
         return State(
-            model=ModelIdentity(
-                meta.name, meta.fingerprint, meta.dimension, meta.score, meta.checkpoint
-            ),
+            model=model_of(meta),
             generation=meta.generation,
             segments=tuple(sorted(records, key=lambda s: (s.generation, s.name))),
             deleted=tuple(Deletion(row.kind, row.id, row.generation) for row in deleted),
@@ -298,6 +296,11 @@ def sqlite_url(folder: Path) -> sql.URL:
     return sql.URL.create("sqlite", database=str(path))
 
 
+def model_of(meta: Any) -> ModelIdentity:
+    """Return the model that the row of the table `meta` names."""
+    return ModelIdentity(meta.name, meta.fingerprint, meta.dimension, meta.score, meta.checkpoint)
+
+
 def damaged_rows(catalog: Catalog) -> Iterator[str]:
     """Yield one clause for each row whose values are not those that were written."""
     with catalog.reading() as connection:
@@ -335,7 +338,7 @@ def _row_name(table: Table, row: Sequence[Any]) -> str:
 
 
 def _segment(row: Any) -> SegmentRecord:
-    files = {name: FileRecord(**record) for name, record in json.loads(row.files).items()}
+    files = file_records(json.loads(row.files))
     return SegmentRecord(
         row.name, row.kind, row.rows, row.dimension, row.dtype, row.score, files, row.generation
     )

@@ -12,7 +12,7 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
-from index.catalog import LOOKUP, Catalog
+from index.catalog import LOOKUP, Catalog, model_of
 from index.records import SegmentRecord
 from index.schema import CAPTIONS, DELETED, FORMAT, IMAGES, META, SCHEMA, SEGMENTS, row_checksum
 from index.terms import CaptionRow, Ids, ImageRow, Kind, ModelIdentity
@@ -107,8 +107,7 @@ def delete_images(connection: Connection, ids: Sequence[int], generation: int) -
 def raise_generation(connection: Connection) -> int:
     """Raise the generation by one and return it; readers see it when the block commits."""
     meta = connection.execute(sql.select(META)).one()
-    model = ModelIdentity(meta.name, meta.fingerprint, meta.dimension, meta.score, meta.checkpoint)
-    connection.execute(META.update(), _meta_row(model, meta.generation + 1))
+    connection.execute(META.update(), _meta_row(model_of(meta), meta.generation + 1))
     return int(meta.generation) + 1
 
 

@@ -36,11 +36,7 @@ def sync(file: IO[bytes]) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Return when the names in `folder` are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _sync(folder)
 
 
 def settle(folders: Sequence[Path]) -> None:
@@ -53,10 +49,10 @@ def settle(folders: Sequence[Path]) -> None:
     for folder in folders:
         paths |= {folder, *folder.iterdir()}
     with ThreadPoolExecutor(min(len(paths), _SYNCS), thread_name_prefix="hasse-sync") as pool:
-        list(pool.map(_settle, paths))
+        list(pool.map(_sync, paths))
 
 
-def _settle(path: Path) -> None:
+def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

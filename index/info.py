@@ -76,7 +76,7 @@ def _segment_info(live: LiveSegment) -> SegmentInfo:
         record.kind,
         record.rows,
         live.live,
-        sum(file.bytes for file in record.files.values()),
+        record.bytes,
         "half-bytes, bytes" if live.segment.bounds else "none",
         live.segment.prefilter.name if live.segment.prefilter else "none",
         "bounds" if is_bounded(live, Query(record.kind, 10), 1) else "scan",

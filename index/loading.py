@@ -12,9 +12,8 @@ from index.errors import DamagedIndexError
 from index.joined import Joined, is_small, joined
 from index.leases import Lease
 from index.records import SegmentRecord, State
-from index.segment import Segment, Verify
+from index.segment import SEGMENTS_FOLDER, Segment, Verify
 from index.snapshot import LiveSegment, Snapshot
-from index.staging import SEGMENTS
 from index.terms import KINDS, Ids, Kind
 
 
@@ -74,7 +73,7 @@ class Loader:
                 f"{record.dimension} coordinates and the model makes {state.model.score} points "
                 f"of {state.model.dimension}: build the index again"
             )
-        return Segment.open(self._folder / SEGMENTS / record.name, record, self._verify)
+        return Segment.open(self._folder / SEGMENTS_FOLDER / record.name, record, self._verify)
 
     def _searched(self, segments: Sequence[LiveSegment]) -> tuple[LiveSegment, ...]:
         searched = [live for live in segments if not is_small(live)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from index.terms import Kind, ModelIdentity, Score
 
@@ -29,6 +30,11 @@ class SegmentRecord:
     files: Mapping[str, FileRecord]
     generation: int = 0
 
+    @property
+    def bytes(self) -> int:
+        """The size of all files together."""
+        return sum(file.bytes for file in self.files.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
@@ -47,3 +53,8 @@ class State:
     generation: int
     segments: tuple[SegmentRecord, ...]
     deleted: tuple[Deletion, ...]
+
+
+def file_records(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, FileRecord]:
+    """Return the records of files, by name, that were written as JSON."""
+    return {name: FileRecord(**record) for name, record in plain.items()}

@@ -44,9 +44,10 @@ from index.points import (
     read_in_order,
 )
 from index.prefilter import PREFILTER, Prefilter, write_prefilter
-from index.records import FileRecord, SegmentRecord
+from index.records import FileRecord, SegmentRecord, file_records
 from index.terms import Form, Ids, Kind, Points, Score, form_of
 
+SEGMENTS_FOLDER = "segments"  # below that of the index; each segment has one in it
 MANIFEST = "manifest.json"
 POINTS = "points.npy"
 IDS = "ids.npy"
@@ -234,7 +235,7 @@ class Segment:
 def _checked_step(path: Path, record: SegmentRecord) -> float | None:
     try:
         manifest = json.loads(path.read_bytes())
-        said = {name: FileRecord(**file) for name, file in manifest["files"].items()}
+        said = file_records(manifest["files"])
         agrees = said == {n: f for n, f in record.files.items() if n != MANIFEST} and all(
             manifest[fact] == getattr(record, fact)
             for fact in ("kind", "rows", "dimension", "dtype", "score")

@@ -25,11 +25,10 @@ from numpy.typing import ArrayLike
 from index import durable
 from index.errors import BadRowsError, UnfinishedIndexError
 from index.points import check_texts, first_duplicate
-from index.records import FileRecord, SegmentRecord
-from index.segment import IDS, SegmentWriter
+from index.records import SegmentRecord, file_records
+from index.segment import IDS, SEGMENTS_FOLDER, SegmentWriter
 from index.terms import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity
 
-SEGMENTS = "segments"
 STAGING = "staging"
 JOURNAL = "journal.json"
 
@@ -76,7 +75,7 @@ class Staging:
         for kind, part in parts.items():
             # Killed after the journal named a sealed segment and before it moved there.
             for record in part.sealed:
-                if not (folder / SEGMENTS / record.name).exists():
+                if not (folder / SEGMENTS_FOLDER / record.name).exists():
                     publish((self.folder / kind, record))
 
     def done(self, kind: Kind) -> int:
@@ -176,7 +175,7 @@ class Staging:
                     yield json.loads(file.readline())
 
     def _ids(self, kind: Kind) -> Ids:
-        segments = self.folder.parent / SEGMENTS
+        segments = self.folder.parent / SEGMENTS_FOLDER
         found = [
             np.load(segments / record.name / IDS, allow_pickle=False)
             for record in self._parts[kind].sealed
@@ -248,5 +247,4 @@ def _journal(folder: Path, identity: dict[str, Any] | None) -> dict[Kind, _Part]
 
 
 def _record(facts: dict[str, Any]) -> SegmentRecord:
-    files = {name: FileRecord(**file) for name, file in facts.pop("files").items()}
-    return SegmentRecord(files=files, **facts)
+    return SegmentRecord(files=file_records(facts.pop("files")), **facts)

@@ -37,10 +37,10 @@ from index.points import checked_ids, let_go
 from index.query import Answer, Query, checked_queries
 from index.scan import Workers
 from index.search import search
-from index.segment import Verify
+from index.segment import SEGMENTS_FOLDER, Verify
 from index.selection import Masks, Selection
 from index.snapshot import Snapshot
-from index.staging import SEGMENTS, refuse_unfinished
+from index.staging import refuse_unfinished
 from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, Points
 from index.writer import LOCK, Writer, writing
 
@@ -100,7 +100,7 @@ class Index:
                         f"{folder} already holds an index: add to it with 'hasse index add', or "
                         "choose another folder"
                     )
-                (folder / SEGMENTS).mkdir(exist_ok=True)
+                (folder / SEGMENTS_FOLDER).mkdir(exist_ok=True)
                 changes.create(catalog, model)
                 durable.sync_folder(folder)
         return cls(folder, catalog, threads=threads)

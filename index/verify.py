@@ -16,8 +16,8 @@ from index.leases import Lease
 from index.points import checked, checked_ids, first_duplicate
 from index.records import SegmentRecord, State
 from index.schema import CAPTIONS, IMAGES
-from index.segment import Segment, check_file
-from index.staging import SEGMENTS, refuse_unfinished
+from index.segment import SEGMENTS_FOLDER, Segment, check_file
+from index.staging import refuse_unfinished
 from index.terms import KINDS, Ids, Kind
 
 _ROWS = 8192  # checked at a time, for bounded memory
@@ -69,12 +69,12 @@ def verify(
                 "name its checkpoint or build the index again"
             )
         findings += kept.faults(folder, catalog)
-        total = sum(_bytes(record) for record in state.segments)
+        total = sum(record.bytes for record in state.segments)
         done = 0
         found: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}
         whole = set(KINDS)
         for record in state.segments:
-            place = folder / SEGMENTS / record.name
+            place = folder / SEGMENTS_FOLDER / record.name
             faults = []
             for name, file in record.files.items():
                 try:
@@ -123,10 +123,6 @@ def _one_generation(folder: Path, catalog: Catalog) -> tuple[Lease, State, dict[
         if lease.generation == state.generation == catalog.generation():
             return lease, state, known
         lease.release()
-
-
-def _bytes(record: SegmentRecord) -> int:
-    return sum(file.bytes for file in record.files.values())
 
 
 def _checked_ids(place: Path, record: SegmentRecord, state: State) -> Ids:

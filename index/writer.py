@@ -13,7 +13,8 @@ from index.compaction import Merged
 from index.errors import BadRowsError, disk_full_named
 from index.points import check_texts, checked_ids
 from index.records import SegmentRecord
-from index.staging import SEGMENTS, STAGING, staged_names
+from index.segment import SEGMENTS_FOLDER
+from index.staging import STAGING, staged_names
 from index.terms import CaptionRow, ImageRow, Kind
 
 LOCK = "lock"
@@ -31,7 +32,7 @@ class Writer:
     @property
     def segments(self) -> Path:
         """Where the segment folders are."""
-        return self.folder / SEGMENTS
+        return self.folder / SEGMENTS_FOLDER
 
     def workspace(self) -> Path:
         """Return a new folder for a segment that nobody sees yet."""
