@@ -71,26 +71,21 @@ def verify(
         findings += kept.faults(folder, catalog)
         total = sum(record.bytes for record in state.segments)
         done = 0
+
+        def count(read: int) -> None:
+            nonlocal done
+            done += read
+            if progress is not None:
+                progress(done, total)
+
         found: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}
         whole = set(KINDS)
         for record in state.segments:
-            place = folder / SEGMENTS_FOLDER / record.name
-            faults = []
-            for name, file in record.files.items():
-                try:
-                    check_file(place / name, file, "checksums")
-                except DamagedIndexError as error:
-                    faults.append(str(error))
-                done += file.bytes
-                if progress is not None:
-                    progress(done, total)
-            if not faults:
-                try:
-                    found[record.kind].append(_checked_ids(place, record, state))
-                except (DamagedIndexError, BadPointsError, BadRowsError) as error:
-                    faults.append(f"{place}: {error}")
-            if faults:
+            ids, faults = _checked(folder / SEGMENTS_FOLDER / record.name, record, state, count)
+            if ids is None:
                 whole.discard(record.kind)
+            else:
+                found[record.kind].append(ids)
             findings += faults
         for kind in KINDS:
             # What a damaged segment holds is unknown, and named already.
@@ -123,6 +118,28 @@ def _one_generation(folder: Path, catalog: Catalog) -> tuple[Lease, State, dict[
         if lease.generation == state.generation == catalog.generation():
             return lease, state, known
         lease.release()
+
+
+def _checked(
+    place: Path, record: SegmentRecord, state: State, count: Callable[[int], None]
+) -> tuple[Ids | None, list[str]]:
+    """Check a segment; return the ids that a search sees, None if it is damaged, and its faults.
+
+    `count` is told how many bytes were read, file by file.
+    """
+    faults: list[str] = []
+    for name, file in record.files.items():
+        try:
+            check_file(place / name, file, "checksums")
+        except DamagedIndexError as error:
+            faults.append(str(error))
+        count(file.bytes)
+    if faults:
+        return None, faults
+    try:
+        return _checked_ids(place, record, state), []
+    except (DamagedIndexError, BadPointsError, BadRowsError) as error:
+        return None, [f"{place}: {error}"]
 
 
 def _checked_ids(place: Path, record: SegmentRecord, state: State) -> Ids:
