@@ -110,8 +110,7 @@ def save(
     calibration = calibration or Calibrations()
     write_whole(folder / CALIBRATION, json.dumps(calibration.to_json()).encode())
     write_whole(folder / METRICS, json.dumps(metrics, indent=2).encode())
-    words = json.dumps(model.vocabulary.words, ensure_ascii=False)
-    write_whole(folder / VOCABULARY, words.encode())
+    write_whole(folder / VOCABULARY, model.vocabulary.to_bytes())
     write_weights(folder / WEIGHTS, packed(model.state_dict(), dtype))
 
 

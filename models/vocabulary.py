@@ -61,13 +61,13 @@ class Vocabulary:
         """List the words of a caption that are not known, each once, in order."""
         return list(dict.fromkeys(word for word in words(text) if word not in self._index))
 
-    def save(self, path: Path) -> None:
-        """Write the words as JSON."""
-        path.write_text(json.dumps(self.words, ensure_ascii=False), encoding="utf-8")
+    def to_bytes(self) -> bytes:
+        """Return the words as a file of JSON holds them."""
+        return json.dumps(self.words, ensure_ascii=False).encode()
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Read what `save` wrote; raises ValueError if it is anything else."""
+        """Read a file of what `to_bytes` gave; raises ValueError if it is anything else."""
         known = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(known, list) or not all(isinstance(word, str) for word in known):
             raise ValueError(f"{path} is not a list of words")

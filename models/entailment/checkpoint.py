@@ -54,8 +54,7 @@ def save(checkpoint: EntailmentCheckpoint) -> None:
         "metrics": dict(checkpoint.metrics),
     }
     write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
-    words = json.dumps(model.vocabulary.words, ensure_ascii=False)
-    write_whole(folder / VOCABULARY, words.encode())
+    write_whole(folder / VOCABULARY, model.vocabulary.to_bytes())
     write_weights(folder / WEIGHTS, model.state_dict())
 
 

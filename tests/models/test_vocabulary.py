@@ -56,7 +56,7 @@ def test_a_saved_vocabulary_numbers_words_alike(known: list[str]) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vocabulary.json"
-        Vocabulary(known).save(path)
+        path.write_bytes(Vocabulary(known).to_bytes())
         assert Vocabulary.load(path).words == tuple(known)
 
 
