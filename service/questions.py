@@ -1,5 +1,8 @@
-"""Questions that only an order can answer: what all of these share, what has all of them, and
-whether one thing follows from another. Requests and answers, with their bounds."""
+"""Questions that only an order can answer, and their answers, with all bounds.
+
+What has all of these? What do they share? What is like this one, with something exchanged? Does one
+thing follow from another?
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from service.schemas import (
     ImageAnswer,
     ImageHit,
     ImageId,
+    PictureFile,
     Probability,
     Request,
     SearchOptions,
@@ -33,13 +37,6 @@ _PART = "A text is a caption, a number the id of an image of the collection."
 
 # In a form the parts beside the picture are captions, each a field of its own.
 Captions = Annotated[list[CaptionText], Field(max_length=PARTS_MAXIMUM - 1)]
-Picture = Annotated[
-    bytes,
-    Field(
-        description="A JPEG, PNG, WebP or GIF (its first frame).",
-        json_schema_extra={"format": "binary"},
-    ),
-]
 
 
 class AllOfQuery(SearchOptions):
@@ -59,7 +56,7 @@ class AllOfQuery(SearchOptions):
 class AllOfForm(SearchOptions):
     """Which images have all that a picture has, and more? The fields of a multipart form."""
 
-    image: Picture
+    image: PictureFile
     all_of: Captions = Field(default=[], description="Other parts; the field may be repeated.")
 
     def parts(self) -> list[Part]:
@@ -82,7 +79,7 @@ class CommonQuery(SearchOptions):
 class CommonForm(SearchOptions):
     """Which captions are true of a picture and of more? The fields of a multipart form."""
 
-    image: Picture
+    image: PictureFile
     common: Captions = Field(default=[], description="Other parts; the field may be repeated.")
 
     def parts(self) -> list[Part]:
@@ -125,7 +122,7 @@ class LikeQuery(SearchOptions):
 class LikeForm(SearchOptions):
     """Which images are like this picture, but? The fields of a multipart form."""
 
-    image: Picture
+    image: PictureFile
     plus: Captions = Field(min_length=1, description="What to put in; may be repeated.")
     minus: Captions = Field(default=[], description="What to take out; may be repeated.")
 
@@ -199,7 +196,7 @@ class PairsQuery(Request):
 class PictureClaim(Request):
     """Is this caption true of this picture? The fields of a multipart form."""
 
-    image: Picture
+    image: PictureFile
     hypothesis: CaptionText = Field(description="The caption that may be true of the picture.")
 
     def pair(self) -> tuple[Part, str]:

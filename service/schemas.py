@@ -25,6 +25,14 @@ Mode = Literal["certified", "exact", "fast"]
 ImageId = Annotated[
     int, Field(ge=0, le=ID_MAXIMUM, description="Id of an image, as in the collection.")
 ]
+# The file of a multipart form.
+PictureFile = Annotated[
+    bytes,
+    Field(
+        description="A JPEG, PNG, WebP or GIF (its first frame).",
+        json_schema_extra={"format": "binary"},
+    ),
+]
 
 
 def _sayable(text: str) -> str:
@@ -167,10 +175,7 @@ class ImagesQuery(SearchOptions):
 class PictureQuery(SearchOptions):
     """Which captions are true of this picture? The fields of a multipart form."""
 
-    image: bytes = Field(
-        description="A JPEG, PNG, WebP or GIF (its first frame).",
-        json_schema_extra={"format": "binary"},
-    )
+    image: PictureFile
 
 
 Probability = Annotated[
@@ -209,10 +214,7 @@ class UploadFields(Request):
 class UploadForm(UploadFields):
     """A picture for the collection. The fields of a multipart form."""
 
-    image: bytes = Field(
-        description="A JPEG, PNG, WebP or GIF (its first frame).",
-        json_schema_extra={"format": "binary"},
-    )
+    image: PictureFile
 
 
 class ImageHit(Answer):
