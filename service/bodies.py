@@ -1,11 +1,10 @@
-"""What clients send: read within limits of size, time and memory, and parsed strictly."""
+"""What clients send: read within limits of size, time and memory, as JSON or as a form."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,10 +14,11 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from service.errors import ServiceError, invalid, invalid_fields
+from service.errors import ServiceError, given_twice, invalid, invalid_fields, shown
 from service.forms import Form, FormError, Part
 from service.schemas import SearchOptions, UploadFields
 from service.settings import Settings
+from service.strict_json import parse_json
 
 Model = TypeVar("Model", bound=BaseModel)
 Other = TypeVar("Other", bound=BaseModel)
@@ -74,16 +74,13 @@ class Bodies:
             ServiceError: `wrong_media_type`, `body_too_large`, `body_timeout`, `busy`, or
                 `invalid` with the fields at fault.
         """
-        if media_type(request) != "application/json":
+        if _media_type(request) != "application/json":
             raise ServiceError("wrong_media_type", "send JSON as 'Content-Type: application/json'")
         received = bytearray()
         async with aclosing(self._receive(request, self._settings.json_bytes)) as chunks:
             async for chunk in chunks:
                 received += chunk
-        try:
-            return model.model_validate(parse_json(bytes(received)))
-        except ValidationError as error:
-            raise invalid_fields(error) from None
+        return _validated(model, parse_json(bytes(received)))
 
     async def picture_form(self, request: Request) -> PictureForm:
         """Read a multipart form: the file field `image` and the options of a search.
@@ -92,7 +89,7 @@ class Bodies:
             ServiceError: as `json`.
         """
         picture, fields = await self.picture_and_texts(request)
-        return PictureForm(picture, form_options(fields))
+        return PictureForm(picture, _options(fields))
 
     async def picture_and_texts(self, request: Request) -> tuple[bytes, dict[str, str]]:
         """Read a multipart form: the file field `image`, and texts by the names of their fields.
@@ -104,7 +101,7 @@ class Bodies:
         fields: dict[str, str] = {}
         for name, text in texts:
             if name in fields:
-                raise invalid(_shown(name), "this field is given twice")
+                raise given_twice(name)
             fields[name] = text
         return bytes(picture.content), fields
 
@@ -117,24 +114,14 @@ class Bodies:
             ServiceError: as `json`.
         """
         picture, texts = await self._form(request)
-        values: dict[str, Any] = {"image": bytes(picture.content)}
-        for name, text in texts:
-            if name in repeated:
-                values.setdefault(name, []).append(text)
-            elif name in values:
-                raise invalid(_shown(name), "this field is given twice")
-            elif text != "":
-                values[name] = _value(name, text)
-        try:
-            return model.model_validate(values)
-        except ValidationError as error:
-            raise invalid_fields(error) from None
+        values = _values(texts, repeated, _value)
+        return _validated(model, {"image": bytes(picture.content), **values})
 
     async def json_or_form(
         self, request: Request, model: type[Model], form: type[Other], repeated: Collection[str]
     ) -> Model | Other:
         """Read a multipart form as `form` and anything else as JSON; see `form` and `json`."""
-        if media_type(request) == "multipart/form-data":
+        if _media_type(request) == "multipart/form-data":
             return await self.form(request, form, repeated)
         return await self.json(request, model)
 
@@ -145,18 +132,7 @@ class Bodies:
             ServiceError: as `json`.
         """
         picture, texts = await self._form(request)
-        values: dict[str, Any] = {}
-        for name, text in texts:
-            if name == "caption":
-                values.setdefault(name, []).append(text)
-            elif name in values:
-                raise invalid(_shown(name), "this field is given twice")
-            elif text != "":
-                values[name] = whole_number(name, text) if name == "image_id" else text
-        try:
-            fields = UploadFields.model_validate(values)
-        except ValidationError as error:
-            raise invalid_fields(error) from None
+        fields = _validated(UploadFields, _values(texts, ["caption"], _value_of_upload))
         return Upload(
             bytes(picture.content), picture.file_name, fields.caption, fields.image_id, fields.split
         )
@@ -171,10 +147,7 @@ class Bodies:
         fields = dict(texts)
         typed = fields.get("captions", "")
         captions = [line.strip() for line in typed.splitlines() if line.strip()]
-        try:
-            known = UploadFields.model_validate({"caption": captions})
-        except ValidationError as error:
-            raise invalid_fields(error) from None
+        known = _validated(UploadFields, {"caption": captions})
         upload = Upload(bytes(picture.content), picture.file_name, known.caption, None, "")
         return upload, typed, fields.get("key", "").strip()
 
@@ -204,7 +177,7 @@ class Bodies:
         return picture, texts
 
     async def _parts(self, request: Request) -> list[Part]:
-        if media_type(request) != "multipart/form-data":
+        if _media_type(request) != "multipart/form-data":
             raise ServiceError(
                 "wrong_media_type", "send a form as 'Content-Type: multipart/form-data'"
             )
@@ -277,12 +250,12 @@ def _sorted_out(parts: list[Part]) -> tuple[Part, list[tuple[str, str]]]:
     for part in parts:
         if part.name == "image":
             if picture is not None:
-                raise invalid("image", "this field is given twice")
+                raise given_twice("image")
             if not part.is_file:
                 raise invalid("image", "send a file, with a file name")
             picture = part
         elif part.is_file:
-            raise invalid(_shown(part.name), "there is no such file field")
+            raise invalid(shown(part.name), "there is no such file field")
         else:
             texts.append((part.name, _text(part)))
     if picture is None:
@@ -297,7 +270,7 @@ def _text(part: Part) -> str:
         raise invalid("body", str(error)) from None
 
 
-def form_options(fields: Mapping[str, str]) -> SearchOptions:
+def _options(fields: Mapping[str, str]) -> SearchOptions:
     """Read the options of a search from the texts of a form; an empty text is a default.
 
     Raises:
@@ -306,20 +279,43 @@ def form_options(fields: Mapping[str, str]) -> SearchOptions:
     values: dict[str, Any] = {}
     for name, text in fields.items():
         if name not in SearchOptions.model_fields:
-            raise invalid(_shown(name), "there is no such field")
+            raise invalid(shown(name), "there is no such field")
         if text != "":
             values[name] = _value(name, text)
+    return _validated(SearchOptions, values)
+
+
+def _values(
+    texts: Iterable[tuple[str, str]], repeated: Collection[str], read: Callable[[str, str], Any]
+) -> dict[str, Any]:
+    """Return what the texts of a form say, by the names of their fields; "" is a default."""
+    values: dict[str, Any] = {}
+    for name, text in texts:
+        if name in repeated:
+            values.setdefault(name, []).append(text)
+        elif name in values:
+            raise given_twice(name)
+        elif text != "":
+            values[name] = read(name, text)
+    return values
+
+
+def _validated(model: type[Model], values: Any) -> Model:
     try:
-        return SearchOptions.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
         raise invalid_fields(error) from None
 
 
+def _value_of_upload(name: str, text: str) -> int | str:
+    return _whole_number(name, text) if name == "image_id" else text
+
+
 def _value(name: str, text: str) -> int | float | str | list[int]:
     if name in ("k", "candidates", "offset"):
-        return whole_number(name, text)
+        return _whole_number(name, text)
     if name == "image_ids":
-        return [whole_number(name, part.strip()) for part in text.split(",")]
+        return [_whole_number(name, part.strip()) for part in text.split(",")]
     if name == "max_violation":
         if not _NUMBER.fullmatch(text):
             raise invalid(name, "this is not a number of 0 or more")
@@ -327,61 +323,13 @@ def _value(name: str, text: str) -> int | float | str | list[int]:
     return text
 
 
-def whole_number(name: str, text: str) -> int:
+def _whole_number(name: str, text: str) -> int:
     """Read a whole number of a form; raises ServiceError `invalid`."""
     if not _DIGITS.fullmatch(text):
         raise invalid(name, "this is not a whole number")
     return int(text)
 
 
-def media_type(request: Request) -> str:
+def _media_type(request: Request) -> str:
     """Return the media type of a body, without its parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def parse_json(body: bytes) -> Any:
-    """Read JSON as RFC 8259 has it; raises ServiceError `invalid` for anything else."""
-    try:
-        return json.loads(
-            body.decode("utf-8"),
-            object_pairs_hook=_unique,
-            parse_constant=_not_a_number,
-            parse_float=_number,
-        )
-    except (ValueError, RecursionError):
-        raise invalid("body", "this is not JSON in UTF-8") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise invalid(_shown(twice), "this field is given twice")
-    for name in found:
-        # Half of a surrogate pair is no text, and would be refused deep inside and less clearly.
-        if not _encodable(name):
-            raise invalid("body", "the name of a field is not Unicode text")
-    return found
-
-
-def _number(digits: str) -> float:
-    # JSON has one kind of number, and JSON Schema calls 7.0 an integer.
-    value = float(digits)
-    return int(value) if value.is_integer() else value
-
-
-def _not_a_number(name: str) -> Any:
-    raise invalid("body", f"{name} is not JSON")
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _shown(name: str) -> str:
-    return name[:64]

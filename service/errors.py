@@ -105,6 +105,16 @@ def invalid(field: str, reason: str) -> ServiceError:
     return ServiceError("invalid", f"{field}: {reason}", errors=((field, reason),))
 
 
+def given_twice(field: str) -> ServiceError:
+    """Return the error for a field that may come once only."""
+    return invalid(shown(field), "this field is given twice")
+
+
+def shown(name: str) -> str:
+    """Return the name of a field that a client made up, as far as an answer repeats it."""
+    return name[:64]
+
+
 def absent(image_id: int) -> ServiceError:
     """Return the error for an image that is not in the collection."""
     return ServiceError("not_found", f"there is no image with the id {image_id}")
@@ -118,7 +128,9 @@ def invalid_fields(error: ValidationError | RequestValidationError) -> ServiceEr
 
 
 def _field(location: Sequence[Any]) -> str:
-    parts = [str(part)[:64] for part in location if part not in ("body", "path", "query", "header")]
+    parts = [
+        shown(str(part)) for part in location if part not in ("body", "path", "query", "header")
+    ]
     return ".".join(parts) or "body"
 
 

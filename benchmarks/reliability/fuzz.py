@@ -31,10 +31,10 @@ from index.store import Index
 from index.terms import KINDS, CaptionRow, ImageRow, ModelIdentity
 from index.verify import verify
 from models.pictures import PictureError, open_picture
-from service.bodies import parse_json
 from service.errors import ServiceError
 from service.forms import Form, FormError
 from service.schemas import ImageQuery
+from service.strict_json import parse_json
 
 PIXELS = 1_000_000
 ROWS = 40
