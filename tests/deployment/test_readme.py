@@ -1,9 +1,11 @@
-"""What the README says of settings, targets and files is so."""
+"""What the README and the other documents say of settings, targets and files is so."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import pytest
 
 from service.questions import Entailment
 from service.schemas import AddedImage, CaptionAnswer, ImageAnswer
@@ -32,9 +34,18 @@ def test_every_make_target_it_names_exists() -> None:
         assert set(line.split()) <= targets, line
 
 
-def test_every_file_of_the_project_it_names_exists() -> None:
-    for name in re.findall(r"`((?:models|index|service|docker|benchmarks)/[\w./-]*)`", README):
+@pytest.mark.parametrize(
+    "document",
+    [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))],
+    ids=lambda path: path.name,
+)
+def test_every_file_of_the_project_that_is_named_exists(document: Path) -> None:
+    folders = "models|index|service|docker|benchmarks|tests"
+    text = document.read_text(encoding="utf-8")
+    for name in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
         assert (ROOT / name).exists(), name
+    for name in re.findall(r"\]\(((?!https?:)[\w./-]+)", text):
+        assert (document.parent / name).exists(), name
 
 
 def test_it_leads_with_the_two_commands() -> None:

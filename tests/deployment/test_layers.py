@@ -1,0 +1,38 @@
+"""Imports point one way: the service knows the index and the models, and neither knows it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS = {"models", "index", "service", "benchmarks", "tests"}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yield the modules that a file imports, also inside of functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize(
+    ("package", "known"),
+    [
+        ("models", {"models"}),
+        ("index", {"index", "models.order"}),
+        ("service", {"service", "index", "models"}),
+    ],
+)
+def test_a_package_imports_those_below_it_alone(package: str, known: set[str]) -> None:
+    for path in (ROOT / package).rglob("*.py"):
+        for name in imported(path):
+            if name.split(".")[0] in OURS and name != "models":
+                allowed = any(name == one or name.startswith(f"{one}.") for one in known)
+                assert allowed, f"{path.relative_to(ROOT)} imports {name}"
