@@ -53,10 +53,11 @@ from models.vocabulary import PADDING, Vocabulary
 
 WORDS, FEATURES, BACKBONE = 8000, 1280, "mobilenet_v2"
 EPOCH = 30_000  # captions; Flickr8k has as many to train on
-# Losses of one step may differ by this share: float32 by the order of sums, bfloat16 by rounding.
 Precision = Literal["float32", "bfloat16"]
-# Only the first steps of a round: what was rounded in one is multiplied in all that follow.
+# Losses are compared in the first steps of a round only: what was rounded in one step is multiplied
+# in all that follow.
 AGREED = 8
+# There they may differ by this share: float32 by the order of sums, bfloat16 by rounding.
 TOLERANCE: dict[Precision, float] = {"float32": 1e-3, "bfloat16": 2e-2}
 MEGABYTE = 1 << 20
 

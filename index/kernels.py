@@ -70,6 +70,7 @@ def prefetch(builder: Any, pointer: Any) -> None:
 
 
 def term(builder: Any, form: Form, stored: Any, query: Any, total: Any) -> Any:
+    """Emit a vector's share of a violation, added to `total`: all are vectors of 16 floats."""
     if form is Form.COSINE:
         return _fused(builder, stored, query, total)
     ends = (query, stored) if form is Form.QUERY_ABOVE else (stored, query)
@@ -215,6 +216,7 @@ _above_4, _below_4, _cosine_4 = (_scorer(form, QUERIES_TOGETHER) for form in For
 
 @kernel
 def score(points: Points, row: int, queries: Points, at: int, form: int) -> Any:
+    """Return the float32 violation of a row of points (R, N) with query `at` of (B, N)."""
     if form == 0:
         return _above(points, row, queries, at)
     if form == 1:
@@ -298,6 +300,11 @@ def scan_rows(
     found: Ids,
     counts: Ids,
 ) -> None:
+    """Score the live rows [start, stop) with all queries, and keep the best of each.
+
+    points (R, N), ids (R,), dead (R,) or (0,) when all live, queries (B, N), limits (B,).
+    Violations and ids (B, room) are heaps as `offer` has them, of counts (B,) hits each.
+    """
     whole = queries.shape[0] // 4 * 4
     masked = dead.shape[0] > 0
     for row in range(start, stop):

@@ -207,6 +207,10 @@ def scan_lines(
     found: Ids,
     counts: Ids,
 ) -> None:
+    """Do what `kernels.scan_rows` does, for an order, leaving rows as soon as they are no hits.
+
+    lines (B, L) are of `heaviest_lines`, slack of `slack_of`; all else is as there.
+    """
     room = violations.shape[1]
     masked = dead.shape[0] > 0
     left = np.empty(TOGETHER, np.int64)

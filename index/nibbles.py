@@ -270,6 +270,10 @@ def smallest(
 def _smallest(
     sums: NDArray[np.uint16], rows: int, dead: NDArray[np.bool_], count: int
 ) -> tuple[Ids, float]:
+    """Return the `count` live rows with the smallest of all sums (R / 2H, 2H), in ascending order.
+
+    Also returns the smallest sum of the other live rows; infinity where there are none.
+    """
     sampled = np.zeros((MOST + 1) // _STEP, np.int64)  # sums in each step
     for block in range(sums.shape[0]):
         for first in range(0, sums.shape[1], _SAMPLED * STRIP):
