@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,13 @@ def picture(seed: int, size: tuple[int, int] = (64, 48)) -> Image.Image:
     """Draw noise that is the same for the same seed."""
     pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
     return Image.fromarray(pixels)
+
+
+def png(seed: int = 3) -> bytes:
+    """Return the picture of a seed as a file."""
+    out = BytesIO()
+    picture(seed).save(out, "PNG")
+    return out.getvalue()
 
 
 def make_collection(folder: Path, captions_each: int = CAPTIONS_EACH) -> Path:

@@ -15,8 +15,8 @@ from service.app import create_app
 from service.errors import ServiceError
 from service.settings import Settings, keys_of
 from tests.service.client import Client
-from tests.service.test_errors import problem
-from tests.service.test_search import png
+from tests.service.collection import png
+from tests.service.problems import problem
 
 READER, WRITER = new_key(), new_key()
 KEYS: dict[str, Any] = {

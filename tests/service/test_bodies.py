@@ -13,8 +13,8 @@ import pytest
 from service.app import create_app
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.test_errors import problem
-from tests.service.test_search import png
+from tests.service.collection import png
+from tests.service.problems import problem
 
 JSON = {"Content-Type": "application/json"}
 

@@ -13,8 +13,8 @@ from index.errors import CatalogUnreachableError
 from service.app import create_app
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.test_errors import problem
-from tests.service.test_search import png
+from tests.service.collection import png
+from tests.service.problems import problem
 
 ADDRESS = "postgresql://secret-host/hasse"
 

@@ -32,8 +32,7 @@ from service.client import (
 )
 from service.settings import Settings
 from tests.service.client import Client as InProcess
-from tests.service.collection import make_collection
-from tests.service.test_search import png
+from tests.service.collection import make_collection, png
 from tests.service.test_server import ROOT, serving
 
 KEY = new_key()

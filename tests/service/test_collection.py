@@ -13,7 +13,7 @@ from service.schemas import CaptionRecord, ImageRecord
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection
-from tests.service.test_errors import problem
+from tests.service.problems import problem
 
 
 def test_an_image_is_described_with_its_captions(client: Client) -> None:

@@ -21,9 +21,8 @@ from service.metrics import Metrics
 from service.readiness import Phase
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import make_collection, picture
-from tests.service.test_errors import problem
-from tests.service.test_search import png
+from tests.service.collection import make_collection, picture, png
+from tests.service.problems import problem
 
 
 class Faults:

@@ -13,8 +13,7 @@ from index.query import Answer
 from service.app import create_app
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import IMAGES
-from tests.service.test_search import png
+from tests.service.collection import IMAGES, png
 
 
 @pytest.fixture

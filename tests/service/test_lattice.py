@@ -27,8 +27,7 @@ from service.schemas import ImageAnswer
 from service.settings import Settings
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
-from tests.service.collection import CAPTIONS_EACH, IMAGES, make_collection, picture
-from tests.service.test_search import png
+from tests.service.collection import CAPTIONS_EACH, IMAGES, make_collection, picture, png
 
 
 @pytest.fixture(scope="module")

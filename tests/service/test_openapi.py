@@ -22,8 +22,7 @@ from service.app import create_app
 from service.errors import MEDIA_TYPE
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import make_collection
-from tests.service.test_search import png
+from tests.service.collection import make_collection, png
 
 KEY = new_key()
 WRITE_KEYS = f"tests:{fingerprint(KEY)}"

@@ -22,8 +22,8 @@ from service.schemas import Version
 from service.settings import Settings
 from service.timing import STAGES
 from tests.service.client import Client
-from tests.service.test_errors import problem
-from tests.service.test_search import png
+from tests.service.collection import png
+from tests.service.problems import problem
 
 
 def samples(client: Client) -> dict[str, float]:

@@ -18,7 +18,7 @@ from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import picture
 from tests.service.hostile_pictures import BAD, GOOD, encoded, png_header
-from tests.service.test_errors import problem
+from tests.service.problems import problem
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +12,8 @@ from models.pictures import open_picture
 from service.schemas import CaptionAnswer, ImageAnswer
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
-from tests.service.collection import CAPTIONS_EACH, IMAGES, picture
+from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png
 from tests.tiny import CALIBRATION
-
-
-def png(seed: int) -> bytes:
-    out = io.BytesIO()
-    picture(seed).save(out, "PNG")
-    return out.getvalue()
 
 
 @pytest.mark.parametrize("mode", ["certified", "exact", "fast"])

@@ -14,9 +14,8 @@ from service.app import create_app
 from service.schemas import CaptionAnswer, ImageAnswer, ImageAnswers, ImageRecord
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import make_collection, picture
-from tests.service.test_errors import problem
-from tests.service.test_search import png
+from tests.service.collection import make_collection, picture, png
+from tests.service.problems import problem
 
 EVERYTHING = list(range(1000, 1012))
 LATER = [7, 8]

@@ -28,10 +28,9 @@ from service.dataset_encoding import ImageSource
 from service.schemas import AddedImage, CaptionAnswer, ImageAnswer
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import make_collection
+from tests.service.collection import make_collection, png
 from tests.service.hostile_pictures import encoded
-from tests.service.test_errors import problem
-from tests.service.test_search import png
+from tests.service.problems import problem
 
 
 @pytest.fixture

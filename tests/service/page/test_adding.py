@@ -11,8 +11,7 @@ from service.access import fingerprint, new_key
 from service.app import create_app
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import make_collection
-from tests.service.test_search import png
+from tests.service.collection import make_collection, png
 
 KEY = new_key()
 

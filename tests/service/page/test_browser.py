@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import os
 import re
 import shutil
@@ -34,7 +33,7 @@ from service.access import fingerprint, new_key
 from service.app import create_app
 from service.engine import Engine
 from service.settings import Settings
-from tests.service.collection import make_collection, picture
+from tests.service.collection import make_collection, png
 
 CHROMIUM = shutil.which("chromium")
 
@@ -166,12 +165,6 @@ def page(context: BrowserContext, url: str) -> Iterator[Page]:
     yield page
     faults += page.evaluate("window.violations")
     assert [fault for fault in faults if not fault.startswith(REPORTS)] == []
-
-
-def png(seed: int = 3) -> bytes:
-    out = io.BytesIO()
-    picture(seed).save(out, "PNG")
-    return out.getvalue()
 
 
 def address(page: Page) -> str:

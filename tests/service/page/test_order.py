@@ -10,7 +10,8 @@ import pytest
 from models.calibration import Calibration, Calibrations
 from service.engine import Engine
 from tests.service.client import Client
-from tests.service.page.test_search import png, said
+from tests.service.collection import png
+from tests.service.page.markup import said
 
 
 @pytest.mark.parametrize("path", ["/page/order?q=a+dog+runs", "/page/order?image=1003"])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import re
 import threading
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 
 import httpx
@@ -21,42 +19,11 @@ from service.engine import Engine
 from service.page.screen import HERE
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import IMAGES, make_collection, picture
+from tests.service.collection import IMAGES, make_collection, png
+from tests.service.page.markup import HTMX, Tags, said
 
-HTMX = {"HX-Request": "true"}
 HOSTILE = "<img src=x onerror=alert(1)> \"'&"
 VIEWS = ["/", "/?q=a+dog+zeppelin", "/?image=1003", "/?image=5", "/page/picture"]
-
-
-class Tags(HTMLParser):
-    """The tags of a document with their attributes, and its words."""
-
-    def __init__(self, document: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words = ""
-        self.feed(document)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.words = f"{self.words} {data}"
-
-    def of(self, tag: str) -> list[dict[str, str | None]]:
-        """Return the attributes of each tag of a name."""
-        return [attributes for name, attributes in self.tags if name == tag]
-
-
-def said(response: httpx.Response) -> str:
-    """Return the words of a page with single spaces."""
-    return " ".join(Tags(response.text).words.split())
-
-
-def png(seed: int = 3) -> bytes:
-    out = io.BytesIO()
-    picture(seed).save(out, "PNG")
-    return out.getvalue()
 
 
 def upload(client: Client, content: bytes, **fields: str) -> httpx.Response:

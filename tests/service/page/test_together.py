@@ -11,7 +11,8 @@ import pytest
 
 from service.questions import PARTS_MAXIMUM
 from tests.service.client import Client
-from tests.service.page.test_search import HTMX, Tags, png, said
+from tests.service.collection import png
+from tests.service.page.markup import HTMX, Tags, said
 
 ADDRESS = "/page/together"
 
