@@ -15,7 +15,7 @@ from models.checkpoint import Checkpoint
 from models.entailment.embedding import SentenceConfig, SentenceEmbedding
 from models.entailment.pairs import Corpus, EntailmentError, labels
 from models.threshold import Threshold, best_threshold
-from models.vocabulary import SPECIAL, Vocabulary
+from models.vocabulary import UNKNOWN, Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def initial(
     first = encoder.encoders[0] if isinstance(encoder, Members) else encoder
     weights = {key: value.clone() for key, value in first.state_dict().items()}
     table = weights["embedding.weight"]
-    unknown = table[SPECIAL.index("<unk>")].expand(len(vocabulary) - len(table), -1)
+    unknown = table[UNKNOWN].expand(len(vocabulary) - len(table), -1)
     model.captions.load_state_dict(weights | {"embedding.weight": torch.cat((table, unknown))})
     return model
 

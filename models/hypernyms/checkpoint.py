@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from models.files import write_weights, write_whole
-from models.hypernyms.embedding import COMPARISONS, ConceptEmbedding
+from models.hypernyms.embedding import ConceptEmbedding
 from models.hypernyms.task import Task, make_task
 from models.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
 from models.hypernyms.training import HypernymTraining
@@ -126,7 +126,7 @@ def load(folder: Path) -> HypernymCheckpoint:
         if edges.ndim != 2 or edges.min(initial=0) < 0 or edges.max(initial=-1) >= len(concepts):
             raise ValueError("the hypernyms lead nowhere")
         relation = tensors.get("relation")
-        if (relation is None) == (training.comparison == COMPARISONS[2]):
+        if (relation is None) == (training.comparison == "bilinear"):
             raise ValueError("the relation is not what the comparison needs")
     except (SafetensorError, ValueError, KeyError) as error:
         raise HypernymError(
