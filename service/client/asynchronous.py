@@ -12,9 +12,8 @@ from typing import Self, Unpack
 import httpx
 
 from service.client import calls
-from service.client.calls import Call, Options, Part, Picture, Result
+from service.client.calls import DEFAULT_URL, Call, Options, Part, Picture, Result, key_header
 from service.client.retries import Retries
-from service.client.synchronous import DEFAULT_URL, is_absent, key_header
 from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment
 from service.schemas import (
     AddedImage,
@@ -172,7 +171,7 @@ class AsyncClient:
             except httpx.TransportError as error:
                 await asyncio.sleep(self._retries.after_silence(attempt, error))
                 continue
-            if response.is_success or (call.removes and attempt > 1 and is_absent(response)):
+            if call.is_done(response, attempt):
                 return call.read(response)
             await asyncio.sleep(self._retries.after_refusal(attempt, response))
         raise AssertionError("the last attempt returns or raises")

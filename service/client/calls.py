@@ -26,6 +26,8 @@ from service.schemas import (
     Version,
 )
 
+DEFAULT_URL = "http://127.0.0.1:8000"
+
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -70,6 +72,16 @@ class Call(Generic[Result]):
             data=self.data or None,
             files=self.files or None,
         )
+
+    def is_done(self, response: httpx.Response, attempt: int) -> bool:
+        """Tell whether an answer to the attempt (from 1) is the one that was asked for."""
+        gone = response.status_code == httpx.codes.NOT_FOUND
+        return response.is_success or (self.removes and attempt > 1 and gone)
+
+
+def key_header(key: str | None) -> dict[str, str]:
+    """Return the header that shows a key."""
+    return {} if key is None else {"Authorization": f"Bearer {key}"}
 
 
 def search_images(caption: str, options: Options) -> Call[ImageAnswer]:

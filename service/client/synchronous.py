@@ -12,7 +12,7 @@ from typing import Self, Unpack
 import httpx
 
 from service.client import calls
-from service.client.calls import Call, Options, Part, Picture, Result
+from service.client.calls import DEFAULT_URL, Call, Options, Part, Picture, Result, key_header
 from service.client.retries import Retries
 from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment
 from service.schemas import (
@@ -24,8 +24,6 @@ from service.schemas import (
     Ready,
     Version,
 )
-
-DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class Client:
@@ -167,17 +165,7 @@ class Client:
             except httpx.TransportError as error:
                 time.sleep(self._retries.after_silence(attempt, error))
                 continue
-            if response.is_success or (call.removes and attempt > 1 and is_absent(response)):
+            if call.is_done(response, attempt):
                 return call.read(response)
             time.sleep(self._retries.after_refusal(attempt, response))
         raise AssertionError("the last attempt returns or raises")
-
-
-def key_header(key: str | None) -> dict[str, str]:
-    """Return the header that shows a key."""
-    return {} if key is None else {"Authorization": f"Bearer {key}"}
-
-
-def is_absent(response: httpx.Response) -> bool:
-    """Tell whether there is no such thing."""
-    return response.status_code == httpx.codes.NOT_FOUND
