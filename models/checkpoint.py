@@ -28,7 +28,7 @@ from models.datasets import Dataset
 from models.files import write_weights, write_whole
 from models.model import ModelConfig, OrderEmbedding
 from models.pictures import Preprocessing
-from models.stored import StoredDtype, packed, unpacked
+from models.stored import StoredDtype, from_stored, to_stored
 from models.vocabulary import Vocabulary
 
 WEIGHTS, CONFIG, VOCABULARY, CALIBRATION, METRICS = (
@@ -111,7 +111,7 @@ def save(
     write_whole(folder / CALIBRATION, json.dumps(calibration.to_json()).encode())
     write_whole(folder / METRICS, json.dumps(metrics, indent=2).encode())
     write_whole(folder / VOCABULARY, model.vocabulary.to_bytes())
-    write_weights(folder / WEIGHTS, packed(model.state_dict(), dtype))
+    write_weights(folder / WEIGHTS, to_stored(model.state_dict(), dtype))
 
 
 def fingerprint(folder: Path) -> str:
@@ -165,7 +165,7 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
             f"read ({error}); restore it or train the model again"
         ) from error
     try:
-        weights = unpacked(load_file(folder / WEIGHTS))
+        weights = from_stored(load_file(folder / WEIGHTS))
         # What is not a number is no worse than anything, and would be measured as perfect.
         spoiled = next((key for key, value in weights.items() if not value.isfinite().all()), None)
         if spoiled is not None:

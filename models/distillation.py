@@ -31,7 +31,7 @@ from models.cuts import CutsConfig, varied
 from models.files import write_weights
 from models.pictures import standardised
 from models.schedule import learning_rate, seed_layers
-from models.stored import packed, unpacked
+from models.stored import from_stored, to_stored
 from models.student import HINTS, Student, Teacher, fingerprint
 from models.training_state import difference, load_state, read_notes, save_state
 
@@ -321,7 +321,7 @@ class _Run:
     def write(self) -> Path:
         state = self.student.layers.state_dict()
         path = self.folder / STUDENT
-        write_weights(path, unpacked(packed({k: v.cpu() for k, v in state.items()}, "int8")))
+        write_weights(path, from_stored(to_stored({k: v.cpu() for k, v in state.items()}, "int8")))
         return path
 
     def _chosen(self, rows: NDArray[np.int64]) -> Tensor:

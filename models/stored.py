@@ -23,7 +23,7 @@ _TOP = 127
 _LEAST = 2.0**-24  # what float16 can still tell from zero
 
 
-def packed(weights: Mapping[str, Tensor], dtype: StoredDtype) -> dict[str, Tensor]:
+def to_stored(weights: Mapping[str, Tensor], dtype: StoredDtype) -> dict[str, Tensor]:
     """Return weights as they are stored in a type."""
     stored: dict[str, Tensor] = {}
     for key, value in weights.items():
@@ -36,7 +36,7 @@ def packed(weights: Mapping[str, Tensor], dtype: StoredDtype) -> dict[str, Tenso
     return stored
 
 
-def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def from_stored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return stored weights as float32."""
     weights = {}
     for key, value in stored.items():

@@ -23,7 +23,7 @@ from models.distillation import (
     distil,
 )
 from models.pictures import standardised
-from models.stored import packed, unpacked
+from models.stored import from_stored, to_stored
 from models.student import HINTS, Student, Teacher, layers_of
 from models.training_state import read_notes
 
@@ -156,7 +156,7 @@ def test_a_student_learns_and_its_weights_are_a_torchvision_network(
     assert told[-1].cuts == told[-1].total
     weights = build_backbone("mobilenet_v2", path).network.state_dict()
     for dtype in ("float16", "int8"):
-        kept = unpacked(packed(weights, dtype))
+        kept = from_stored(to_stored(weights, dtype))
         assert all(torch.equal(kept[key], value) for key, value in weights.items())
 
 
@@ -217,7 +217,7 @@ def test_a_student_begins_with_the_weights_it_is_given(
     start = build_backbone("mobilenet_v2").keep_grid().network.state_dict()
     barely = replace(LEARNS, learning_rate=1e-12, epochs=1)
     path = distil(barely, pixels, build_like(teacher), tmp_path, start=start)
-    rounded = unpacked(packed(start, "int8"))
+    rounded = from_stored(to_stored(start, "int8"))
     for name, after in build_backbone("mobilenet_v2", path).network.named_parameters():
         # Moved a little first, which may be across the middle between two bytes.
         step = 2 * float(rounded[name].abs().max()) / 127

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.stored import SCALE, StoredDtype, packed, unpacked
+from models.stored import SCALE, StoredDtype, from_stored, to_stored
 
 DTYPES: list[StoredDtype] = ["float32", "float16", "int8"]
 
@@ -15,7 +15,7 @@ DTYPES: list[StoredDtype] = ["float32", "float16", "int8"]
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_vectors_and_counters_stay_as_they_are(dtype: StoredDtype) -> None:
     weights = {"bias": torch.randn(5), "batches": torch.tensor(7), "grid": torch.ones(2, 2).int()}
-    kept = unpacked(packed(weights, dtype))
+    kept = from_stored(to_stored(weights, dtype))
     assert kept.keys() == weights.keys()
     assert all(torch.equal(kept[key], value) for key, value in weights.items())
 
@@ -27,20 +27,20 @@ def test_bytes_are_off_by_half_a_scale_at_most_and_only_once(seed: int, spread: 
     matrix = torch.randn(6, 3, 2, 2, generator=draw) * spread
     matrix[0] = 0
     matrix[1] = 127.0  # a power of two exactly
-    stored = packed({"w": matrix}, "int8")
+    stored = to_stored({"w": matrix}, "int8")
     assert stored["w"].dtype == torch.int8
     scale = stored["w" + SCALE].view(-1, 1, 1, 1)
     assert scale[1].item() == 1
-    kept = unpacked(stored)["w"]
+    kept = from_stored(stored)["w"]
     assert ((kept - matrix).abs() <= scale / 2).all()
     largest = matrix.abs().amax((1, 2, 3), keepdim=True)
     assert (scale <= torch.clamp(2 * largest / 127, min=2.0**-24)).all()
     for dtype in DTYPES:
-        assert torch.equal(unpacked(packed({"w": kept}, dtype))["w"], kept)
+        assert torch.equal(from_stored(to_stored({"w": kept}, dtype))["w"], kept)
 
 
 def test_a_weight_may_be_called_scale() -> None:
     weights = {"norm.scale": torch.randn(4), "map": torch.randn(2, 4)}
-    kept = unpacked(packed(weights, "int8"))
+    kept = from_stored(to_stored(weights, "int8"))
     assert kept.keys() == weights.keys()
     assert torch.equal(kept["norm.scale"], weights["norm.scale"])
