@@ -8,9 +8,8 @@ from index.store import Index
 from models import checkpoint
 from models.datasets import Caption, Dataset, Image
 from service import indexing
-from service.encoded import ImageSource
-from tests.service.collection import make_collection
-from tests.service.test_search import png
+from service.dataset_encoding import ImageSource
+from tests.service.collection import make_collection, png
 
 
 def pictures(folder: Path, *numbers: int) -> Dataset:
