@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+from bisect import insort
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import Context
 from functools import lru_cache
+from itertools import count
 from time import perf_counter
 
 from service.errors import ServiceError
@@ -19,6 +21,7 @@ _WEIGHT = 0.1
 # A search is not begun when it would take more than this share of the deadline.
 _SAFE = 0.8
 _LOOK_SECONDS = 0.05  # between two looks at who has stood in line for too long
+_AT_ONCE_SECONDS = 0.005  # who came within this time came together, as far as clocks can tell
 
 
 class Admission:
@@ -26,8 +29,9 @@ class Admission:
 
     A search that finds the queue full is refused at once; one that cannot be answered within
     the deadline is given up. The queue has two parts: a line at the door, of requests for which
-    nothing was done yet, and those behind it that found no place when they came to `enter`.
-    Belongs to one event loop.
+    nothing was done yet, and those behind it that found no place when they came to `enter`: what
+    does not wait at the door, such as a picture. Places go by the time of arrival, wherever one
+    waits. Belongs to one event loop.
     """
 
     def __init__(self, in_flight: int, queued: int, deadline: float) -> None:
@@ -35,7 +39,9 @@ class Admission:
         self._queued = queued
         self._deadline = deadline
         self._active = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        # Who came first, comes first; the numbers tell apart who came at one time.
+        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._numbers = count()
         self._line: deque[tuple[float, Callable[[], None]]] = deque()
         self._calling = self._looking = False  # those who stand in line, and at them, soon
         self._coming = 0  # let in at the door, and not at `enter` yet
@@ -54,7 +60,7 @@ class Admission:
     @property
     def has_line(self) -> bool:
         """Whether a search that comes to the door now has to wait there, and may."""
-        may_go_on = not self._line and self._coming < self._free()
+        may_go_on = not self.waiting and self._coming < self._free()
         return not may_go_on and self._has_room(self._coming)
 
     def stand_in_line(self, turn: Callable[[], None]) -> None:
@@ -98,7 +104,7 @@ class Admission:
         try:
             async with asyncio.timeout(self._deadline - stages.waited):
                 with stages.measure("queue"):
-                    had_to_wait = await self._acquire() or stages.waited > 0
+                    had_to_wait = await self._acquire(arrived) or stages.waited > 0
                 start = perf_counter()
                 if had_to_wait and start - arrived + self._mean_seconds > self._deadline:
                     # Work that nobody will wait for keeps others from theirs.
@@ -119,42 +125,53 @@ class Admission:
                 ) from None
             raise self._busy() from None
 
-    async def _acquire(self) -> bool:
+    async def _acquire(self, arrived: float) -> bool:
         """Return when there is a place, and whether it had to be waited for."""
-        if self._free():
+        if self._free() and not self._first_came() < arrived - _AT_ONCE_SECONDS:
             self._active += 1
             return False
         if not self._has_room(0):
             raise self._busy()
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        place = (arrived, next(self._numbers), turn)
+        insort(self._waiting, place)
+        self._call_soon()
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self._release()  # the turn came in the same instant: hand it on
-            elif turn in self._waiting:
-                self._waiting.remove(turn)
+            elif place in self._waiting:
+                self._waiting.remove(place)
             raise
         return True
 
     def _release(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)  # the place goes over, so `_active` stays
-                return
         self._active -= 1
-        if self._line and not self._calling:
+        self._call_soon()
+
+    def _call_soon(self) -> None:
+        if not self._calling and self.waiting and self._free():
             # Not from here: who is called begins a task, which would be in this one's context.
             self._calling = True
             asyncio.get_running_loop().call_soon(self._call, context=Context())
 
     def _call(self) -> None:
-        """Let as many go on of those who stand in line as there are places."""
+        """Let as many go on of those who wait as there are places, the first to come first."""
         self._calling = False
-        while self._line and self._coming < self._free():
-            self._line.popleft()[1]()
+        while self.waiting and self._coming < self._free():
+            if self._waiting and self._waiting[0][0] <= self._first_came():
+                turn = self._waiting.pop(0)[2]
+                if not turn.done():
+                    self._active += 1
+                    turn.set_result(None)
+            else:
+                self._line.popleft()[1]()
+
+    def _first_came(self) -> float:
+        """Return when the first of those who wait came; infinity where nobody does."""
+        at_door = self._line[0][0] if self._line else math.inf
+        return min(at_door, self._waiting[0][0] if self._waiting else math.inf)
 
     def _look_later(self) -> None:
         if self._line and not self._looking:
@@ -173,7 +190,7 @@ class Admission:
         self._coming = 0
 
     def _free(self) -> int:
-        return 0 if self._waiting else self._capacity - self._active
+        return self._capacity - self._active
 
     def _has_room(self, coming: int) -> bool:
         ahead = self.waiting + coming - self._free()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import perf_counter
 
 import pytest
 
@@ -21,12 +22,12 @@ class Guests:
         self.doors: dict[int, asyncio.Event] = {}
         self.on_leaving: Callable[[], object] = lambda: None
 
-    def come(self, name: int) -> asyncio.Task[None]:
+    def come(self, name: int, waited: float = 0.0) -> asyncio.Task[None]:
         self.doors[name] = asyncio.Event()
-        return asyncio.create_task(self._visit(name))
+        return asyncio.create_task(self._visit(name, waited))
 
-    async def _visit(self, name: int) -> None:
-        async with self.admission.enter(Stages()):
+    async def _visit(self, name: int, waited: float) -> None:
+        async with self.admission.enter(Stages(waited)):
             self.inside.append(name)
             try:
                 await self.doors[name].wait()
@@ -111,6 +112,59 @@ def test_those_in_line_are_called_in_order_as_places_come_free() -> None:
         guests.doors[6].set()
         await asyncio.gather(*tasks.values())
         assert (admission.in_flight, admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_places_go_by_arrival_whether_one_waits_at_the_door_or_behind_it() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=5))
+        admission = guests.admission
+        tasks = [guests.come(0)]
+
+        def stand_in_line(name: int) -> None:
+            assert admission.has_line
+            came = perf_counter()
+
+            def turn() -> None:
+                assert admission.knock(called=True) is None
+                tasks.append(guests.come(name, perf_counter() - came))
+
+            admission.stand_in_line(turn)
+
+        await settled()
+        for name in range(1, 7):
+            if name % 2:
+                stand_in_line(name)
+            else:
+                tasks.append(guests.come(name))
+            await asyncio.sleep(0.01)
+        for name in range(7):
+            assert guests.inside == [name]
+            guests.doors[name].set()
+            await settled()
+        await asyncio.gather(*tasks)
+        assert (admission.in_flight, admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_who_comes_as_a_place_gets_free_does_not_go_by_those_who_wait() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=5))
+        admission = guests.admission
+        tasks = [guests.come(0)]
+        await settled()
+        called: list[int] = []
+        admission.stand_in_line(lambda: called.append(1))
+        await asyncio.sleep(0.01)
+        guests.on_leaving = lambda: tasks.append(guests.come(2))
+        guests.doors[0].set()
+        await settled()
+        guests.on_leaving = lambda: None
+        assert (called, guests.inside) == ([1], [2])  # the first did not come in
+        guests.doors[2].set()
+        await asyncio.gather(*tasks)
 
     asyncio.run(main())
 
