@@ -49,8 +49,9 @@ class Best:
 
     def limits(self) -> NDArray[np.float64]:
         """Return, for each query (B,), the violation that none of its top k exceeds."""
-        worst = np.where(self._counts == self.k, self._violations[:, 0], np.inf)
-        return np.minimum(worst.astype(np.float64), self._limit)
+        limits = np.empty(len(self), np.float64)
+        _limit(self._violations, self._counts, self._limit, limits)
+        return limits
 
     def hits(self) -> list[Hits]:
         """Return the hits of each query."""
@@ -75,6 +76,14 @@ def _offer(
         for at in range(starts[b], starts[b + 1]):
             if violations[at] <= limit:
                 counts[b] = offer(theirs[b], found[b], counts[b], violations[at], ids[at])
+
+
+@kernel
+def _limit(violations: Points, counts: Ids, limit: float, limits: NDArray[np.float64]) -> None:
+    for b in range(limits.shape[0]):
+        limits[b] = limit
+        if counts[b] == violations.shape[1] and violations[b, 0] < limit:
+            limits[b] = violations[b, 0]
 
 
 @kernel

@@ -89,10 +89,8 @@ def search(
     bounded = sum(task.live.segment.rows for task in tasks if task.surveyed)
     seconds = Stages((proposed - started) / batch, (ended - proposed) / batch)
     certified = np.ones(batch, np.bool_)
-    counts = np.zeros((5, batch), np.int64)  # of the rows that each task touched, and of bytes
     for task in tasks:
         certified &= task.proves(limits)
-        counts += [task.scored, task.proposed, task.checked, task.left, task.read]
     return [
         Answer(
             ids=hits.ids,
@@ -114,9 +112,19 @@ def search(
             seconds=seconds,
         )
         for hits, proved, (scored, candidates, checked, left, read) in zip(
-            found, certified.tolist(), counts.T.tolist(), strict=True
+            found, certified.tolist(), _tallies(tasks, batch), strict=True
         )
     ]
+
+
+def _tallies(tasks: list[_Task], batch: int) -> list[list[int]]:
+    """Return of each query how many rows were scored, proposed, checked, left; and bytes read."""
+    tallies = np.zeros((5, batch), np.int64)
+    for task in tasks:
+        for at, more in enumerate((task.scored, task.proposed, task.checked, task.left, task.read)):
+            tallies[at] += more
+    each: list[list[int]] = tallies.T.tolist()
+    return each
 
 
 class _Task:

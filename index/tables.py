@@ -52,8 +52,9 @@ class Tables:
 
     def groups(self, share: float) -> NDArray[np.int64]:
         """Return how many groups (B,) add this share of what each query is expected to violate."""
-        lighter: NDArray[np.int64] = np.count_nonzero(self.heavy < share, axis=1)
-        return np.minimum(lighter + 1, self.shifts.shape[1])
+        groups = np.empty(len(self.heavy), np.int64)
+        _groups(self.heavy, share, self.shifts.shape[1], groups)
+        return groups
 
     def thresholds(self, largest: Sequence[float]) -> NDArray[np.int64]:
         """Return the largest sums of rows whose true violations may be `largest`, of B queries."""
@@ -78,6 +79,14 @@ def tables_of(
     # Contiguous, as the kernels were compiled for.
     entries, shifts = (np.ascontiguousarray(each[:, :used]) for each in (entries, shifts))
     return Tables(order, entries, shifts, units, heavy)
+
+
+@kernel
+def _groups(heavy: NDArray[np.float64], share: float, most: int, groups: NDArray[np.int64]) -> None:
+    for b in range(heavy.shape[0]):
+        groups[b] = 1
+        while groups[b] < most and heavy[b, groups[b] - 1] < share:
+            groups[b] += 1
 
 
 @kernel
