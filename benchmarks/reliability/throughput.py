@@ -2,23 +2,27 @@
 
     python -m benchmarks.reliability.throughput FOLDER [--rows 100000] [--seconds 20]
 
-The same service with batches and with none (one caption encoded, one point searched at a time),
-in turns in one run, asked by 32 clients at once; then one client alone, for what the service takes
-beside encoding and searching. FOLDER keeps the collection for the next run.
+The same service with batches, with none (one caption encoded, one point searched at a time), and as
+one process on each core, in turns in one run, asked by 32 clients at once; then one client alone,
+for what the service takes beside encoding and searching. FOLDER keeps the collection for the next
+run.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
-from benchmarks.reliability.load import Tally, closed_loop, run
+from benchmarks.reliability.load import closed_loop, run
 from benchmarks.reliability.report import Line, finish, machine
-from benchmarks.reliability.served import served
+from benchmarks.reliability.served import Served, served
 
 CLIENTS = 32
 ROUNDS = 3
@@ -34,6 +38,32 @@ def overhead(replies: Sequence[Reply]) -> float:
     )
 
 
+@contextmanager
+def on_each_core(index: Path) -> Iterator[list[Served]]:
+    """Serve an index by as many processes as there are cores, each on its own."""
+    cores = os.sched_getaffinity(0)
+    with ExitStack() as stack:
+        services = []
+        try:
+            for core in sorted(cores):
+                os.sched_setaffinity(0, {core})  # which a process inherits
+                services.append(stack.enter_context(served(index)))
+        finally:
+            os.sched_setaffinity(0, cores)
+        yield services
+
+
+async def answered(services: Sequence[Served], requests: Sequence[bytes], seconds: float) -> int:
+    """Let the clients ask some services, as many each; return how many answers came in time."""
+    tallies = await asyncio.gather(
+        *(
+            closed_loop(one.host, one.port, requests, max(1, CLIENTS // len(services)), seconds)
+            for one in services
+        )
+    )
+    return sum(tally.statuses[200] - tally.late for tally in tallies)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -46,36 +76,43 @@ def main() -> None:
     requests = [search(caption) for caption in captions()]
     each = given.seconds / ROUNDS
 
-    def ask(port: int, clients: int, seconds: float, replies: list[Reply] | None = None) -> Tally:
-        watch = replies.append if replies is not None else lambda reply: None
-        return run(closed_loop("127.0.0.1", port, requests, clients, seconds, watch=watch))
-
-    rates: dict[str, list[float]] = {"batched": [], "unbatched": []}
-    costs: dict[str, list[float]] = {"batched": [], "unbatched": []}
+    rates: dict[str, list[float]] = {}
+    costs: dict[str, list[float]] = {}
     alone: list[Reply] = []
-    with served(index) as batched, served(index, **UNBATCHED) as unbatched:
-        services = {"batched": batched, "unbatched": unbatched}
-        for service in services.values():
-            ask(service.port, CLIENTS, 0.1 * each)
+    with (
+        served(index) as batched,
+        served(index, **UNBATCHED) as unbatched,
+        on_each_core(index) as processes,
+    ):
+        ways = {"batched": [batched], "unbatched": [unbatched], "processes": processes}
+        for services in ways.values():
+            run(answered(services, requests, 0.1 * each))
         for _ in range(ROUNDS):
-            for name, service in services.items():
-                before = service.cpu_seconds()
-                tally = ask(service.port, CLIENTS, each)
-                rates[name].append(tally.goodput)
-                costs[name].append((service.cpu_seconds() - before) / tally.statuses[200])
-        ask(batched.port, 1, each, alone)
-    ratio = statistics.median(rates["batched"]) / statistics.median(rates["unbatched"])
+            for name, services in ways.items():
+                before = sum(service.cpu_seconds() for service in services)
+                count = run(answered(services, requests, each))
+                took = sum(service.cpu_seconds() for service in services) - before
+                rates.setdefault(name, []).append(count / each)
+                costs.setdefault(name, []).append(took / count)
+        host, port = batched.host, batched.port
+        run(closed_loop(host, port, requests, 1, each, watch=alone.append))
+    rate = {name: statistics.median(found) for name, found in rates.items()}
+    ratio = rate["batched"] / rate["unbatched"]
     cost = {name: statistics.median(seconds) * 1e3 for name, seconds in costs.items()}
     own = overhead(alone)
     finish(
         f"{CLIENTS} clients over {given.rows:,} rows, medians of {ROUNDS} rounds of {each:.0f} s",
         [
-            Line("captions a second, batched", f"{statistics.median(rates['batched']):,.0f}"),
-            Line("captions a second, one by one", f"{statistics.median(rates['unbatched']):,.0f}"),
+            Line("captions a second, batched", f"{rate['batched']:,.0f}"),
+            Line("captions a second, one by one", f"{rate['unbatched']:,.0f}"),
             Line("batched : one by one", f"{ratio:.1f}", "3.0 or more", ratio >= 3),
             Line(
-                "processor time for each, batched and one by one",
-                f"{cost['batched']:.2f} ms, {cost['unbatched']:.2f} ms",
+                f"captions a second, by {len(processes)} processes on a core each",
+                f"{rate['processes']:,.0f}",
+            ),
+            Line(
+                "processor time for each, batched, one by one, by such processes",
+                ", ".join(f"{cost[name]:.2f} ms" for name in ways),
             ),
             Line(
                 "the service's own time, median of one client",

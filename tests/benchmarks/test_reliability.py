@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,25 @@ def tally(statuses: dict[int, int], seconds: float) -> Tally:
 def test_what_a_service_takes_for_itself_is_what_its_stages_leave() -> None:
     head = b"HTTP/1.1 200 OK\r\nserver-timing: queue;dur=1.00, encode;dur=2.00, metadata;dur=9.00"
     assert throughput.overhead([Reply(200, head, b"", 0.010)]) == pytest.approx(0.007)
+
+
+def test_as_many_clients_ask_however_many_processes_answer(service: Served) -> None:
+    assert run(throughput.answered([service] * 2, REQUESTS, 1.0)) > 0
+    assert run(throughput.answered([service] * (throughput.CLIENTS + 1), REQUESTS, 0.5)) > 0
+
+
+def test_every_core_gets_a_process_of_its_own(folder: Path) -> None:
+    every = os.sched_getaffinity(0)
+    cores = set(sorted(every)[:2])
+    os.sched_setaffinity(0, cores)
+    try:
+        with throughput.on_each_core(collection(folder, swaps.ROWS)) as services:
+            assert [os.sched_getaffinity(one.process.pid) for one in services] == [
+                {core} for core in sorted(cores)
+            ]
+            assert os.sched_getaffinity(0) == cores
+    finally:
+        os.sched_setaffinity(0, every)
 
 
 def test_the_lines_of_an_overload_name_each_broken_promise() -> None:
