@@ -2,26 +2,33 @@
 
 A violation alone means nothing to a visitor: what is small depends on the model. So a bar is
 measured against the collection itself. It is full for a caption that fits like the best of those
-that were written for their pictures, and empty for one that fits no better than chance.
+that were written for their pictures, and empty for one that fits no better than chance. Where a
+collection has too few captions for that, the calibration of its model says what is true and what
+is chance, so that a bar says what the page's sentences say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
 
 from index.store import Index
 from index.terms import Points
+from models.calibration import Calibration
 from models.score import Score, penalties
 
 # Among a picture's own captions are general and very particular ones; the best twentieth of
 # them hold beyond doubt.
 _BEYOND_DOUBT = 0.05
+# Of fewer, captions that say nothing of their pictures would often seem to fit them.
+_LEAST_PAIRS = 100
 # A caption of the picture must fit better than chance by this share, or the model says nothing.
 _LEAST_GAIN = 0.05
+_FITS = 75  # the least length of a bar that says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,7 @@ class Fit:
 
 # On scenes, whose truth is known, about as many of a hundred captions hold as a bar is long.
 _READINGS = (
-    (75, "well", "fits"),
+    (_FITS, "well", "fits"),
     (55, "nearly", "nearly"),
     (30, "partly", "in part"),
     (0, "hardly", "hardly"),
@@ -62,23 +69,55 @@ _READINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The violations whose bars are full and empty."""
+    """The violations whose bars are full, just long enough to say that a caption fits, and empty.
 
-    full: float = 0.0
-    empty: float = 1.0
+    Beyond what fits, no bar says so, wherever the empty end lies.
+    """
+
+    full: float
+    fits: float
+    empty: float
+
+    @classmethod
+    def even(cls, full: float = 0.0, empty: float = 1.0) -> Self:
+        """Return the scale on which bars shorten evenly."""
+        return cls(full, empty - _FITS / 100 * (empty - full), empty)
+
+    @classmethod
+    def calibrated(cls, known: Calibration) -> Self:
+        """Return the scale on which that fits which a calibration calls true, and nothing else.
+
+        It is empty where a pair is no likelier to be true than one drawn at random.
+        """
+        chance = np.interp(
+            known.true / known.pairs, known.probabilities[::-1], known.violations[::-1]
+        )
+        return cls(0.0, known.threshold, float(chance))
 
     def fit(self, violation: float) -> Fit:
         """Measure a violation; one of 0 always fills the bar."""
-        share = (self.empty - violation) / (self.empty - self.full)
-        return Fit(violation, round(100 * min(1.0, max(0.0, share))))
+        percent = 0
+        if violation <= self.full:
+            percent = 100
+        elif violation <= self.fits:
+            left = (self.fits - violation) / (self.fits - self.full)
+            percent = _FITS + round((100 - _FITS) * left)
+        elif violation < self.empty:
+            left = (self.empty - violation) / (self.empty - self.fits)
+            percent = round((_FITS - 1) * left)
+        return Fit(violation, percent)
 
 
-def measure(index: Index, captions_of: Mapping[int, Sequence[int]]) -> Scale:
+def measure(
+    index: Index, captions_of: Mapping[int, Sequence[int]], known: Calibration | None
+) -> Scale:
     """Take the scale of a collection from a sample: caption ids by image id.
 
     The empty end is the median violation of a caption with a picture of the sample. A collection
-    that tells nothing (no captions, one picture, an untrained model) has the scale 0 to 1.
+    that tells nothing (few captions, one picture, an untrained model) has the scale of the model's
+    calibration, or 0 to 1 where it has none.
     """
+    plain = Scale.even() if known is None else Scale.calibrated(known)
     images = index.points("image", list(captions_of))
     captions = index.points("caption", [c for found in captions_of.values() for c in found])
     pairs = [
@@ -87,8 +126,8 @@ def measure(index: Index, captions_of: Mapping[int, Sequence[int]]) -> Scale:
         for caption_id in found
         if image_id in images and caption_id in captions
     ]
-    if not pairs:
-        return Scale()
+    if len(pairs) < _LEAST_PAIRS:
+        return plain
     rows = {image_id: row for row, image_id in enumerate(images)}
     found = _penalties(
         index.model.score,
@@ -97,7 +136,9 @@ def measure(index: Index, captions_of: Mapping[int, Sequence[int]]) -> Scale:
     )  # (I, C)
     own = found[[rows[image_id] for image_id, _ in pairs], np.arange(len(pairs))]
     full, usual, empty = *np.quantile(own, [_BEYOND_DOUBT, 0.5]), np.median(found)
-    return Scale(float(full), float(empty)) if empty - usual > _LEAST_GAIN * empty else Scale()
+    if empty - usual <= _LEAST_GAIN * empty:
+        return plain
+    return Scale.even(float(full), float(empty))
 
 
 def _penalties(score: Score, images: Points, captions: Points) -> Points:

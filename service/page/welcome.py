@@ -18,6 +18,7 @@ from service.page.view import Link, Query, Thumbnail, count, links, thumbnail
 
 if TYPE_CHECKING:
     from index.store import Index
+    from models.calibration import Calibration
     from service.engine import Engine
 
 SHOWN = 24
@@ -59,7 +60,8 @@ async def sample(engine: Engine, known: Sample | None) -> Sample:
     """Return the sample of the present generation: `known`, if it still is."""
     if known is not None and known.generation == engine.index.generation:
         return known
-    return await engine.in_catalog(lambda: draw(engine.index))
+    calibration = engine.checkpoint.calibration.image
+    return await engine.in_catalog(lambda: draw(engine.index, calibration))
 
 
 async def sampled(request: Request, engine: Engine) -> Sample:
@@ -78,8 +80,11 @@ def linked(drawn: Sample, query: Query) -> Welcome:
     )
 
 
-def draw(index: Index) -> Sample:
-    """Draw the sample of a collection: reads a few hundred rows, whatever its size."""
+def draw(index: Index, calibration: Calibration | None) -> Sample:
+    """Draw the sample of a collection: reads a few hundred rows, whatever its size.
+
+    `calibration` says what violations of its captions and images mean, if anything does.
+    """
     info = index.info()
     image_ids = _some_images(index)
     rows_of = index.captions_of(image_ids)
@@ -94,7 +99,9 @@ def draw(index: Index) -> Sample:
             f"{count(info.images, 'picture')} and {count(info.captions, 'caption')}, "
             f"answered by the model {info.model.name}."
         ),
-        scale=measure(index, {n: [row.id for row in rows] for n, rows in rows_of.items()}),
+        scale=measure(
+            index, {n: [row.id for row in rows] for n, rows in rows_of.items()}, calibration
+        ),
     )
 
 

@@ -11,30 +11,37 @@ from hypothesis import strategies as st
 
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, ModelIdentity, Points, Score
+from models.calibration import Calibration
 from service.page.scale import Scale, measure
 
+KNOWN = Calibration((0.1, 0.2, 0.4), (0.5, 0.1, 0.001), 0.2, pairs=1000, true=10)
 SPANS = st.tuples(st.floats(0, 1), st.floats(0.06, 1)).map(lambda ends: (ends[0], sum(ends)))
+SCALES = SPANS.map(lambda ends: Scale.even(*ends)) | st.builds(
+    Scale, st.just(0.0), st.floats(0, 1), st.floats(0, 1)
+)
 
 
-@given(SPANS, st.floats(0, 4), st.floats(0, 4))
-def test_a_bar_never_grows_with_the_violation(
-    ends: tuple[float, float], one: float, other: float
-) -> None:
-    scale = Scale(*ends)
+@given(SCALES, st.floats(0, 4), st.floats(0, 4))
+def test_a_bar_never_grows_with_the_violation(scale: Scale, one: float, other: float) -> None:
     less, more = sorted((one, other))
     assert 0 <= scale.fit(more).percent <= scale.fit(less).percent <= 100
 
 
-@given(SPANS)
-def test_a_caption_that_holds_exactly_fills_its_bar(ends: tuple[float, float]) -> None:
-    assert Scale(*ends).fit(0.0).percent == 100
+@given(SCALES)
+def test_a_caption_that_holds_exactly_fills_its_bar(scale: Scale) -> None:
+    assert scale.fit(0.0).percent == 100
 
 
-@given(SPANS, st.floats(0, 4))
-def test_every_bar_has_a_word_and_a_colour(ends: tuple[float, float], violation: float) -> None:
-    fit = Scale(*ends).fit(violation)
+@given(SCALES, st.floats(0, 4))
+def test_every_bar_has_a_word_and_a_colour(scale: Scale, violation: float) -> None:
+    fit = scale.fit(violation)
     assert fit.word
     assert fit.level in {"well", "nearly", "partly", "hardly"}
+
+
+def one_hot(dimension: int) -> Points:
+    """A hundred points on as many axes as there are coordinates: (100, N)."""
+    return np.eye(dimension, dtype=np.float32)[np.arange(100) % dimension]
 
 
 def index_of(folder: Path, points: Points, score: Score = "order") -> Index:
@@ -51,29 +58,59 @@ def index_of(folder: Path, points: Points, score: Score = "order") -> Index:
     return index
 
 
+def test_what_a_calibration_calls_true_fits_and_nothing_else_does() -> None:
+    scale = Scale.calibrated(KNOWN)
+    threshold = np.float32(KNOWN.threshold)
+    just_true, just_false = (float(np.nextafter(threshold, np.float32(to))) for to in (0, 1))
+    assert scale.fit(just_true).word == scale.fit(KNOWN.threshold).word == "fits"
+    assert scale.fit(just_false).word == "nearly"
+
+
+def test_a_calibrated_bar_is_empty_where_a_pair_is_no_likelier_than_any() -> None:
+    scale = Scale.calibrated(KNOWN)
+    assert KNOWN.probability(scale.empty) == pytest.approx(KNOWN.true / KNOWN.pairs)
+    assert scale.fit(0.0).percent == 100
+    assert scale.fit(scale.empty).percent == 0
+    assert 0 < scale.fit(scale.empty - 0.05).percent < scale.fit(KNOWN.threshold + 0.01).percent
+
+
+def test_where_half_of_all_is_true_the_bar_still_fits_up_to_the_threshold_only() -> None:
+    known = Calibration((0.1, 0.5), (0.9, 0.1), 0.4, pairs=100, true=50)
+    scale = Scale.calibrated(known)
+    assert scale.empty < known.threshold
+    assert scale.fit(known.threshold).word == "fits"
+    assert scale.fit(known.threshold + 1e-9).percent == 0
+
+
 @pytest.mark.parametrize("score", ["order", "order-reversed", "cosine"])
 def test_own_captions_have_full_bars_and_others_empty_ones(tmp_path: Path, score: Score) -> None:
-    with index_of(tmp_path / "i", np.eye(4, dtype=np.float32), score) as index:
-        assert measure(index, {n: [n] for n in range(4)}) == Scale(0.0, 1.0)
+    with index_of(tmp_path / "i", one_hot(4), score) as index:
+        assert measure(index, {n: [n] for n in range(100)}, KNOWN) == Scale.even(0.0, 1.0)
 
 
 def test_the_ends_are_those_of_the_collection(tmp_path: Path) -> None:
-    points = (np.eye(4) * 0.8 + 0.1).astype(np.float32)
-    with index_of(tmp_path / "i", points) as index:
-        scale = measure(index, {0: [0], 1: [1], 2: [2], 3: [0]})
+    with index_of(tmp_path / "i", one_hot(4) * 0.8 + 0.1) as index:
+        scale = measure(index, {n: [n] for n in range(100)}, KNOWN)
         assert scale.full == 0
         assert scale.empty == pytest.approx(0.64)
 
 
-def test_a_model_that_guesses_has_no_full_bars(tmp_path: Path) -> None:
-    points = np.random.default_rng(0).random((60, 16), np.float32)
+def test_a_model_that_guesses_has_the_scale_of_its_calibration(tmp_path: Path) -> None:
+    points = np.random.default_rng(0).random((120, 16), np.float32)
     with index_of(tmp_path / "i", points) as index:
-        assert measure(index, {n: [(n + 1) % 60] for n in range(60)}) == Scale()
+        guessed = {n: [(n + 1) % 120] for n in range(120)}
+        assert measure(index, guessed, KNOWN) == Scale.calibrated(KNOWN)
+        assert measure(index, guessed, None) == Scale.even()
 
 
-def test_a_collection_that_tells_nothing_has_the_plain_scale(tmp_path: Path) -> None:
+def test_a_collection_that_tells_nothing_has_the_scale_of_the_calibration(tmp_path: Path) -> None:
     with index_of(tmp_path / "i", np.ones((3, 4), np.float32)) as index:
-        assert measure(index, {n: [n] for n in range(3)}) == Scale()
-        assert measure(index, {}) == Scale()
-        assert measure(index, {0: [], 1: []}) == Scale()
-        assert measure(index, {77: [88]}) == Scale()
+        told: list[dict[int, list[int]]] = [{}, {0: [], 1: []}, {77: [88]}, {0: [0] * 120}]
+        for captions_of in told:
+            assert measure(index, captions_of, KNOWN) == Scale.calibrated(KNOWN)
+            assert measure(index, captions_of, None) == Scale.even()
+
+
+def test_a_few_captions_are_too_few_to_measure_by(tmp_path: Path) -> None:
+    with index_of(tmp_path / "i", one_hot(4)) as index:
+        assert measure(index, {n: [n] for n in range(99)}, KNOWN) == Scale.calibrated(KNOWN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from PIL import Image
 
 from index.store import Index
 from index.terms import CaptionRow, ImageRow
+from models import checkpoint
+from models.calibration import Calibration, Calibrations
 from service.app import create_app
 from service.engine import Engine
 from service.page.screen import HERE
@@ -87,6 +90,23 @@ def test_a_shared_link_carries_its_options(client: Client, mode: str) -> None:
     assert {"value": "7", "selected": None} in page.of("option")
     chosen = [found["value"] for found in page.of("input") if "checked" in found]
     assert chosen == [mode]
+
+
+def test_without_captions_bars_say_what_the_sentence_above_them_says(tmp_path: Path) -> None:
+    settings = Settings(index=make_collection(tmp_path, captions_each=0), device="cpu")
+    known = Calibration((0.1, 0.3), (0.9, 0.01), 0.18, pairs=100, true=2)
+    calibration = tmp_path / "model" / checkpoint.CALIBRATION
+    calibration.write_text(json.dumps(Calibrations(image=known).to_json()))
+    doubted = set()
+    with Client(create_app(settings)) as client:
+        for text in ("a dog runs", "a red animal", "a dog", "dog"):
+            answer = client.post("/search/images", json={"caption": text, "k": 12}).json()
+            true = [hit["violation"] <= known.threshold for hit in answer["hits"]]
+            page = said(client.get("/", params={"q": text}))
+            assert page.count("fits , ") == sum(true)
+            assert ("not likely to be true of any picture here" in page) is not any(true)
+            doubted.add(not any(true))
+    assert doubted == {True, False}
 
 
 def test_what_a_visitor_or_a_caption_says_is_text_and_never_markup(tmp_path: Path) -> None:

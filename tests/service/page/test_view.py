@@ -115,18 +115,18 @@ def test_captions_that_say_the_same_are_one_line_with_their_pictures() -> None:
         (4, "a dog", 0.3),
         (5, "a dog", 0.3),
     )
-    dog, cat = lines(answer, Query(), Scale())
+    dog, cat = lines(answer, Query(), Scale.even())
     assert (dog.text, dog.count, dog.more) == ("a dog", 4, 1)
     assert [image.thumbnail_url for image in dog.images] == [
         f"/images/{n}/thumbnail" for n in (1, 2, 4)
     ]
-    assert dog.fit == Scale().fit(0.1)
+    assert dog.fit == Scale.even().fit(0.1)
     assert (cat.text, cat.count, cat.more) == ("a cat", 1, 0)
 
 
 def test_no_more_lines_are_shown_than_were_asked_for() -> None:
     answer = caption_answer(*((n, f"thing {n}", 0.1) for n in range(30)))
-    assert len(lines(answer, Query(k=12), Scale())) == 12
+    assert len(lines(answer, Query(k=12), Scale.even())) == 12
 
 
 def test_a_picture_that_says_a_thing_twice_is_quoted_once_in_its_own_order() -> None:

@@ -32,8 +32,8 @@ def fill(index: Index, image_ids: list[int]) -> None:
 
 def test_the_sample_is_the_same_every_time_and_without_repeats(index: Index) -> None:
     fill(index, list(range(7, 7000, 7)))
-    first = draw(index)
-    assert draw(index) == first
+    first = draw(index, None)
+    assert draw(index, None) == first
     ids = [image_id for image_id, _ in first.images]
     assert len(ids) == len(set(ids)) == SHOWN
     assert all(image_id % 7 == 0 for image_id in ids)
@@ -42,23 +42,23 @@ def test_the_sample_is_the_same_every_time_and_without_repeats(index: Index) -> 
 
 def test_the_sample_of_a_small_collection_is_all_of_it(index: Index) -> None:
     fill(index, [5, 900, 2**40])
-    assert {image_id for image_id, _ in draw(index).images} == {5, 900, 2**40}
+    assert {image_id for image_id, _ in draw(index, None).images} == {5, 900, 2**40}
 
 
 def test_an_empty_collection_has_a_first_view(index: Index) -> None:
-    drawn = draw(index)
+    drawn = draw(index, None)
     assert (drawn.images, drawn.examples) == ((), ())
     assert drawn.facts == "0 pictures and 0 captions, answered by the model tiny."
 
 
 def test_a_picture_without_captions_has_words_for_those_who_cannot_see_it(index: Index) -> None:
     index.add([ImageRow(3, "3.jpg", "3.jpg")], np.ones((1, 4), np.float32))
-    assert draw(index).images == ((3, "picture 3"),)
+    assert draw(index, None).images == ((3, "picture 3"),)
 
 
 def test_the_first_view_keeps_the_options_in_its_links(index: Index) -> None:
     fill(index, [3])
-    shown = linked(draw(index), Query(k=48))
+    shown = linked(draw(index, None), Query(k=48))
     assert shown.images[0].url == "/?image=3&k=48"
 
 
