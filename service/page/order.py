@@ -28,13 +28,16 @@ _NOTHING_SAID = "say what may be true of the picture"
 @router.get("/page/order")
 async def order(
     request: Request,
+    *,
     settings: SettingsHere,
     readiness: ReadinessHere,
     q: str = "",
     image: str = "",
+    k: str = "",
+    mode: str = "",
 ) -> Response:
     """Show the Hasse diagram of some words or of a stored picture."""
-    query = Query.read(q, "", "", settings)
+    query = Query.read(q, k, mode, settings)
 
     async def screen(engine: Engine) -> Screen:
         about, stages = query.about(image), Stages()
@@ -59,13 +62,16 @@ async def order(
 @router.get("/page/claim")
 async def claim(
     request: Request,
+    *,
     settings: SettingsHere,
     readiness: ReadinessHere,
     hypothesis: str = "",
     image: str = "",
+    k: str = "",
+    mode: str = "",
 ) -> Response:
     """Tell whether a caption is true of a stored picture."""
-    query = Query.read("", "", "", settings)
+    query = Query.read("", k, mode, settings)
     said = " ".join(hypothesis.split())
 
     async def screen(engine: Engine) -> Screen:

@@ -11,7 +11,7 @@ from models.calibration import Calibration, Calibrations
 from service.engine import Engine
 from tests.service.client import Client
 from tests.service.collection import png
-from tests.service.page.markup import said
+from tests.service.page.markup import HTMX, Tags, said
 
 
 @pytest.mark.parametrize("path", ["/page/order?q=a+dog+runs", "/page/order?image=1003"])
@@ -32,6 +32,38 @@ def test_a_claim_is_answered_with_a_verdict_and_can_be_asked_again(client: Clien
     assert re.search(r'class="verdict (yes|no)">(True|Not true)<', response.text)
     assert 'name="hypothesis"' in response.text
     assert 'name="hypothesis"' in client.get("/?image=1003").text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/order?q=a+dog+runs",
+        "/page/order?image=1003",
+        "/page/claim?hypothesis=a+dog&image=1003",
+        "/?image=1003",
+    ],
+)
+def test_the_options_stay_from_view_to_view(client: Client, path: str) -> None:
+    response = client.get(f"{path}&k=7&mode=exact", headers=HTMX)
+    page = Tags(response.text)
+    assert response.headers["HX-Push-Url"] == f"{path}&k=7&mode=exact"
+    links = [str(link["href"]) for link in page.of("a") if "/file" not in str(link["href"])]
+    assert links
+    assert [link for link in links if not link.endswith("&k=7&mode=exact")] == []
+    forms = [form for form in page.of("form") if form.get("method") == "get"]
+    hidden = [(found["name"], found["value"]) for found in page.of("input") if "value" in found]
+    assert hidden.count(("k", "7")) == hidden.count(("mode", "exact")) == len(forms)
+
+
+def test_without_scripts_a_claim_of_a_picture_that_is_brought_keeps_the_options(
+    client: Client,
+) -> None:
+    form = {"hypothesis": "a dog", "k": "7", "mode": "exact"}
+    response = client.post("/page/claim", files={"image": ("a.png", png())}, data=form)
+    asked = response.text[response.text.index('id="claim"') :]
+    (unscripted,) = re.findall(r"<noscript>(.*?)</noscript>", asked, re.DOTALL)
+    assert 'name="k" value="7"' in unscripted
+    assert 'name="mode" value="exact"' in unscripted
 
 
 @pytest.mark.parametrize(
