@@ -115,14 +115,22 @@ def build(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Added:
+    """How many pictures of a dataset were added, and how many were there; no other can be read."""
+
+    added: int
+    known: int
+
+
 def add(
     index: Index,
     dataset: Dataset,
     checkpoint: Checkpoint,
     source: ImageSource,
     progress: Progress = lambda done, total: None,
-) -> int:
-    """Add the pictures that are not in the index yet; return how many they were.
+) -> Added:
+    """Add the pictures that are not in the index yet.
 
     They get ids after the largest there is. Each block is searchable when it is done, so a call
     that is stopped and repeated goes on with what is missing. Others may write meanwhile.
@@ -132,7 +140,7 @@ def add(
     """
     known = _Known.of(index)
     fresh = [image for image in dataset.images if str(image.path) not in known.paths]
-    added = 0
+    added, there = 0, len(dataset) - len(fresh)
     for part, points in _gathered(source.points(checkpoint.model, fresh), IMAGES_PER_ADDITION):
         sentences = [caption.text for image in part for caption in image.captions]
         block = _Block(part, points, checkpoint.model.encode_captions(sentences))
@@ -150,8 +158,16 @@ def add(
                 break
         known = known.after(block.images)
         added += len(block.images)
+        there += len(part) - len(block.images)
         progress(added, len(fresh))
-    return added
+    return Added(added, there)
+
+
+def paths(index: Index) -> frozenset[str]:
+    """Return where the pictures of an index are."""
+    with index.catalog.reading() as connection:
+        rows = connection.execute(sql.select(schema.IMAGES.c.path)).scalars()
+        return frozenset(os.path.normpath(index.folder / path) for path in rows)
 
 
 def image_row(image: Image, folder: Path, sha256: str) -> ImageRow:
@@ -257,10 +273,7 @@ class _Known:
         """Read the visible generation, or what is a little younger."""
         # In this order: whoever adds a picture after the paths were read takes one of the ids.
         generation, largest = index.catalog.generation(), index.catalog.largest_ids()
-        with index.catalog.reading() as connection:
-            rows = connection.execute(sql.select(schema.IMAGES.c.path)).scalars()
-            paths = frozenset(os.path.normpath(index.folder / path) for path in rows)
-        return cls(generation, largest, paths)
+        return cls(generation, largest, paths(index))
 
     def numbered(self, images: Sequence[Image]) -> list[Image]:
         """Give images and captions the ids after the largest there are."""

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,13 +47,15 @@ def read(
     captions: Path | None = None,
     *,
     check_pictures: bool = True,
+    known: AbstractSet[str] = frozenset(),
     progress: Progress | None = None,
 ) -> tuple[Dataset, Problems]:
     """Read the pictures in a folder and all folders below it, hidden ones aside.
 
     Captions are the lines of `dog.txt` beside `dog.jpg`; or the rows of `captions`, a CSV, TSV or
     JSON-lines file with `file_name` (relative to the folder), `caption` and, if wanted, `split`.
-    Images are numbered from 1 in the order of their names.
+    Images are numbered from 1 in the order of their names. That a picture has no captions is a
+    problem unless its path is `known`.
 
     Raises:
         DatasetError: a file or folder is missing, the table has not these columns, or there is no
@@ -79,14 +82,17 @@ def read(
             gathering.caption(number, ids[row.file_name], row.caption, row.subject)
         else:
             problems.add(f"{row.subject} ({row.file_name})", "file not found")
-    dataset = gathering.finish(check_pictures=check_pictures, progress=progress)
+    dataset = gathering.finish(check_pictures=check_pictures, known=known, progress=progress)
     return dataset, problems
 
 
-def read_pictures(pictures: Sequence[Path]) -> tuple[Dataset, Problems]:
+def read_pictures(
+    pictures: Sequence[Path], known: AbstractSet[str] = frozenset()
+) -> tuple[Dataset, Problems]:
     """Read single pictures, each with the lines of `dog.txt` beside `dog.jpg` as its captions.
 
-    Images are numbered from 1 in the order given; one that is named twice is there once.
+    Images are numbered from 1 in the order given; one that is named twice is there once. `known`
+    is as in `read`.
 
     Raises:
         DatasetError: there is no usable picture among them.
@@ -102,7 +108,7 @@ def read_pictures(pictures: Sequence[Path]) -> tuple[Dataset, Problems]:
     )
     for number, (image_id, row) in enumerate(said, start=1):
         gathering.caption(number, image_id, row.caption, row.subject)
-    return gathering.finish(check_pictures=True), gathering.problems
+    return gathering.finish(check_pictures=True, known=known), gathering.problems
 
 
 def _pictures(root: Path, problems: Problems) -> Iterator[str]:

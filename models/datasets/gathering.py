@@ -7,6 +7,7 @@ row costs itself only: it is noted in `Problems` and the rest goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -123,16 +124,23 @@ class Gathering:
                 Caption(caption_id, image_id, " ".join(text.split()))
             )
 
-    def finish(self, *, check_pictures: bool, progress: Progress | None = None) -> Dataset:
+    def finish(
+        self,
+        *,
+        check_pictures: bool,
+        known: AbstractSet[str] = frozenset(),
+        progress: Progress | None = None,
+    ) -> Dataset:
         """Return the images whose pictures are there, in the order they were added.
 
         With `check_pictures` each picture's header is read, which finds empty files and other
-        formats, and gives widths and heights; otherwise only missing files are found.
+        formats, and gives widths and heights; otherwise only missing files are found. That one
+        has no captions is noted unless its path is `known`.
 
         Raises:
             DatasetError: nothing is usable; the message says what was wrong most often.
         """
-        images = tuple(self._usable(check_pictures, progress))
+        images = tuple(self._usable(check_pictures, known, progress))
         if not images:
             lines = self.problems.lines[:1]
             why = f" ({self.problems.summary()}; the first: {lines[0]})" if lines else ""
@@ -142,7 +150,9 @@ class Gathering:
             )
         return Dataset(self.name, images)
 
-    def _usable(self, check_pictures: bool, progress: Progress | None) -> Iterator[Image]:
+    def _usable(
+        self, check_pictures: bool, known: AbstractSet[str], progress: Progress | None
+    ) -> Iterator[Image]:
         rows = list(self._rows.values())
         look = _headers if check_pictures else _presences
         parts = [rows[at : at + _AT_A_TIME] for at in range(0, len(rows), _AT_A_TIME)]
@@ -153,7 +163,7 @@ class Gathering:
                     if isinstance(found, PictureError):
                         self._note_picture(row, found)
                         continue
-                    if self._caption_ids and not row.captions:
+                    if self._caption_ids and not row.captions and str(row.path) not in known:
                         self.problems.add(str(row), "no captions", "kept, can be found")
                     yield Image(
                         row.id, row.file_name, row.path, row.split, *found, tuple(row.captions)

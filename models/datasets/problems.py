@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Self
 
 LINES_PER_REASON = 20
 _WIDTH = 120
@@ -22,6 +25,16 @@ class Problems:
     lines: list[str] = field(default_factory=list)
     by_reason: dict[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def joined(cls, several: Iterable[Problems]) -> Self:
+        """Return the problems of several collections as those of one."""
+        lines: list[str] = []
+        by_reason: Counter[str] = Counter()
+        for one in several:
+            lines += one.lines
+            by_reason.update(one.by_reason)
+        return cls(lines, by_reason)
+
     @property
     def total(self) -> int:
         """Count all problems, those without a line too."""
@@ -38,6 +51,12 @@ class Problems:
         if count <= LINES_PER_REASON:
             because = f"{reason} ({_one_line(detail)})" if detail else reason
             self.lines.append(f"{_one_line(subject)}: {because}: {outcome}")
+
+    def told(self) -> list[str]:
+        """Return the lines, and after them one that counts what has none."""
+        if not self.untold:
+            return self.lines
+        return [*self.lines, f"and {self.untold:,} more; in all {self.summary()}"]
 
     def summary(self) -> str:
         """Return all reasons with their counts, the most frequent first, in one line."""

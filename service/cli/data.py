@@ -207,10 +207,8 @@ def _summary(dataset: Dataset, problems: Problems | None, out: Path, as_json: bo
         }
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    for line in found.lines:
+    for line in found.told():
         typer.echo(line, err=True)
-    if found.untold:
-        typer.echo(f"and {found.untold:,} more; in all {found.summary()}", err=True)
     counts = dataset.splits().items()
     splits = ", ".join(f"{name or 'no split'} {count:,}" for name, count in counts)
     problem = f"; {found.total:,} problems ({found.summary()})" if found.total else ""

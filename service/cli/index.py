@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from index.store import Index
     from models.checkpoint import Checkpoint
     from models.datasets import Dataset
+    from models.datasets.problems import Problems
     from service.dataset_encoding import ImageSource
 
 index = Commands(
@@ -129,25 +130,28 @@ def add(
     from service import indexing
     from service.dataset_encoding import ImageSource
 
-    collections = _collections(pictures, captions)
-    exists = _exists(folder)
-    named = model or (_remembered(folder) if exists else None)
+    known = _known(folder)
+    collections, problems = _collections(pictures, captions, known or frozenset())
+    named = model or (None if known is None else _remembered(folder))
     checkpoint = _checkpoint(named, device, collections[0])
     source = ImageSource(None, batch_size, workers, tell)
-    added = 0
-    if not exists:
+    rest, added, there = collections, 0, 0
+    if known is None:
         with _built(collections[0], checkpoint, folder, source) as built:
-            added = built.info().images
+            rest, added = collections[1:], built.info().images
     with Index.open(folder, checkpoint.fingerprint) as opened:
         kept = "pictures added so far are searchable; the same command goes on with the rest"
         with progress("adding") as report, keeping(lambda: kept):
-            for collection in collections:
-                added += indexing.add(opened, collection, checkpoint, source, report)
+            for collection in rest:
+                done = indexing.add(opened, collection, checkpoint, source, report)
+                added, there = added + done.added, there + done.known
         _tidy(opened, kept)
         generation = opened.info().generation
-    others = sum(len(collection) for collection in collections) - added
-    rest = f"; {others:,} were there already or cannot be read" if others else ""
-    typer.echo(f"{added:,} pictures added{rest}; generation {generation}")
+    if undecoded := sum(len(collection) for collection in collections) - added - there:
+        problems.by_reason["cannot be decoded"] = undecoded
+    known_ones = f"; {there:,} were there already" if there else ""
+    problem = f"; {problems.total:,} problems ({problems.summary()})" if problems.total else ""
+    typer.echo(f"{added:,} pictures added{known_ones}{problem}; generation {generation}")
 
 
 @index.add
@@ -282,16 +286,17 @@ def _checkpoint(named: Path | None, device: str, collection: Dataset) -> Checkpo
     return checkpoint.load(checkpoint.find(named, collection), pick_device(device))
 
 
-def _exists(folder: Path) -> bool:
-    """Tell whether there is an index, built to the end."""
+def _known(folder: Path) -> frozenset[str] | None:
+    """Return where the pictures of an index are; None where none is built to the end."""
     from index.errors import MissingIndexError
     from index.store import Index
+    from service import indexing
 
     try:
         with Index.open(folder, verify="sizes") as opened:
-            return opened.info().generation > 0
+            return indexing.paths(opened) if opened.info().generation > 0 else None
     except MissingIndexError:
-        return False
+        return None
 
 
 def _remembered(folder: Path) -> Path:
@@ -305,20 +310,23 @@ def _remembered(folder: Path) -> Path:
     return Path(place)
 
 
-def _collections(paths: list[Path], captions: Path | None) -> list[Dataset]:
+def _collections(
+    paths: list[Path], captions: Path | None, known: frozenset[str]
+) -> tuple[list[Dataset], Problems]:
     """Return the pictures that paths name: those of each folder, and the single ones together."""
     from models.datasets import folder as reader
+    from models.datasets.problems import Problems
 
     for path in paths:
         if not (path.is_dir() or path.is_file()):
             raise Mistake(f"there is no picture or folder {path}: check the path")
-    read = [reader.read(path, captions) for path in paths if path.is_dir()]
+    read = [reader.read(path, captions, known=known) for path in paths if path.is_dir()]
     if single := [path for path in paths if not path.is_dir()]:
-        read.append(reader.read_pictures(single))
-    for _, problems in read:
-        for line in problems.lines:
-            tell(line)
-    return [collection for collection, _ in read]
+        read.append(reader.read_pictures(single, known))
+    problems = Problems.joined(found for _, found in read)
+    for line in problems.told():
+        tell(line)
+    return [collection for collection, _ in read], problems
 
 
 def _tidy(opened: Index, kept: str) -> None:

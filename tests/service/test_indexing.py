@@ -9,6 +9,7 @@ from models import checkpoint
 from models.datasets import Caption, Dataset, Image
 from service import indexing
 from service.dataset_encoding import ImageSource
+from service.indexing import Added
 from tests.service.collection import make_collection, png
 
 
@@ -35,10 +36,10 @@ def test_pictures_that_others_add_meanwhile_are_kept_and_none_is_added_twice(
 
         def interfere(done: int, total: int) -> None:
             if done == 2:
-                assert indexing.add(other, others, loaded, source) == 4
+                assert indexing.add(other, others, loaded, source) == Added(4, known=0)
 
         mine = pictures(tmp_path, *range(40, 46))
-        assert indexing.add(one, mine, loaded, source, interfere) == 4
+        assert indexing.add(one, mine, loaded, source, interfere) == Added(4, known=2)
         assert one.info().images == before + 8
         largest = one.catalog.largest_ids()["image"]
         rows = one.images(range(largest - 7, largest + 1))

@@ -63,7 +63,7 @@ def with_beach(folder: Path, tmp_path: Path) -> Path:
     loaded = checkpoint.load(tmp_path / "model")
     with Index.open(folder, loaded.fingerprint) as index:
         beach = Dataset("more", (Described(1, path.name, path),))
-        assert indexing.add(index, beach, loaded, ImageSource()) == 1
+        assert indexing.add(index, beach, loaded, ImageSource()).added == 1
     return path
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from models.datasets.problems import LINES_PER_REASON
 from tests.service.cli.shell import Outcome, hasse
 
 SIZES = ((640, 480), (480, 640), (1200, 300), (90, 90))
@@ -54,6 +55,39 @@ def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
     assert "2 pictures added" in again.out
 
 
+def test_what_is_left_out_is_told_once_and_counted(pictures: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    whole = (pictures / "2024" / "IMG_0.jpg").read_bytes()
+    (pictures / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    (pictures / "empty.jpg").touch()
+    (pictures / "gone.jpg").symlink_to(tmp_path / "nowhere.jpg")
+    (pictures / "text.png").write_text("no picture")
+    wrong = "4 problems (not a picture: 2, file not found: 1, cannot be decoded: 1); generation 1"
+    first = done(hasse("index", "add", index, pictures))
+    assert first.out.strip() == f"{len(SIZES)} pictures added; {wrong}"
+    assert first.err.count("cut.jpg") == 1
+    again = done(hasse("index", "add", index, pictures))
+    assert again.out.strip() == f"0 pictures added; {len(SIZES)} were there already; {wrong}"
+
+
+def test_that_captions_are_missing_is_told_of_added_pictures_only(
+    pictures: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "index"
+    for at in range(LINES_PER_REASON):
+        photograph(pictures / f"more{at}.jpg", (90, 90), at)
+    (pictures / "2024" / "IMG_0.txt").write_text("a dog")
+    without = LINES_PER_REASON + len(SIZES) - 1
+    first = done(hasse("index", "add", index, pictures))
+    problem = f"{without} problems (no captions: {without})"
+    assert first.out.strip() == f"{without + 1} pictures added; {problem}; generation 1"
+    assert f"and {without - LINES_PER_REASON} more; in all no captions: {without}\n" in first.err
+    named = (pictures / "2024" / "IMG_0.jpg", pictures / "more0.jpg")
+    again = done(hasse("index", "add", index, pictures, *named))
+    assert again.out.startswith(f"0 pictures added; {without + 3} were there already; generation")
+    assert "no captions" not in again.err
+
+
 def test_several_folders_make_one_index(pictures: Path, tmp_path: Path) -> None:
     photograph(tmp_path / "other" / "one.jpg", (300, 200), 10)
     done(hasse("index", "add", tmp_path / "index", pictures, tmp_path / "other"))
@@ -81,5 +115,6 @@ def test_a_single_picture_whose_captions_cannot_be_read_costs_itself_only(
     named = sorted((pictures / "2024").iterdir())
     named[0].with_suffix(".txt").touch()
     added = done(hasse("index", "add", tmp_path / "index", *named))
-    assert f"{len(SIZES)} pictures added; generation 1" in added.out
-    assert "captions that cannot be read" in added.err
+    problem = "captions that cannot be read"
+    assert f"{len(SIZES)} pictures added; 1 problems ({problem}: 1); generation 1" in added.out
+    assert problem in added.err
