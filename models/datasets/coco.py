@@ -8,7 +8,7 @@ from pathlib import Path
 
 from models.datasets import source
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.gathering import Gathering, Progress
+from models.datasets.gathering import SPLITS, Gathering, Progress
 from models.datasets.problems import Problems
 
 _EXPECTED = "give MS-COCO caption annotations, such as captions_train2017.json"
@@ -30,9 +30,11 @@ def read(
     name.
 
     Raises:
-        DatasetError: a file or folder is missing, a file is not of this format, or nothing in
-            it is usable.
+        DatasetError: a file or folder is missing, a file is not of this format, nothing in it is
+            usable, or no split is called `split`.
     """
+    if split is not None and split.lower() not in SPLITS:
+        raise DatasetError(f"no split is called '{split}': give train, val or test")
     folder = source.folder(images)
     gathering = Gathering(folder.name)
     for path in annotations:

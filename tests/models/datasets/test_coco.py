@@ -139,6 +139,15 @@ def test_an_unknown_split_is_told_and_the_image_kept(draw: Draw) -> None:
     assert problems.lines == ["image 1 (000000000001.jpg): unknown split (extra): in no split"]
 
 
+def test_a_split_asked_for_all_that_nobody_knows_is_refused(draw: Draw) -> None:
+    root = draw("000000000001.jpg")
+    path = annotation_file(root / "x.json", [image(1)], [caption(1, 1)])
+    with pytest.raises(DatasetError, match=r"^no split is called 'tets': give train, val or test$"):
+        coco.read([path], root, "tets")
+    for split, known in (("test", "test"), ("Val", "val"), ("restval", "train"), ("", "")):
+        assert coco.read([path], root, split)[0].splits() == {known: 1}
+
+
 def test_progress_reaches_the_end(draw: Draw) -> None:
     root = draw(*(f"{number:012d}.jpg" for number in range(3)))
     path = annotation_file(root / "x.json", [image(n) for n in range(3)], [caption(1, 1)])
