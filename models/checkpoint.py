@@ -174,7 +174,7 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
                 f"it or train the model again, at a lower --learning-rate"
             )
         model.load_state_dict(weights)
-    except (SafetensorError, RuntimeError) as error:
+    except (SafetensorError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(
             f"{folder / WEIGHTS} does not hold the weights of {CONFIG} ({reason}); "

@@ -37,7 +37,11 @@ def to_stored(weights: Mapping[str, Tensor], dtype: StoredDtype) -> dict[str, Te
 
 
 def from_stored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return stored weights as float32."""
+    """Return stored weights as float32.
+
+    Raises:
+        ValueError: a matrix is kept in bytes, and its scales are not there; it is named.
+    """
     weights = {}
     for key, value in stored.items():
         scale = stored.get(key + SCALE)
@@ -45,6 +49,8 @@ def from_stored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
             continue
         if scale is not None:
             weights[key] = value.float() * _beside(scale, value)
+        elif value.dtype == torch.int8:
+            raise ValueError(f"{key} is kept in bytes, and {key + SCALE} is not there")
         else:
             weights[key] = value.float() if value.is_floating_point() else value
     return weights

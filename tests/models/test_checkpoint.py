@@ -114,6 +114,16 @@ def test_weights_that_are_not_numbers_are_refused_by_name(tmp_path: Path) -> Non
         checkpoint.load(tmp_path)
 
 
+def test_bytes_without_their_scales_are_refused_by_name(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path, tiny_model(), "tiny", {}, dtype="int8")
+    weights = load_file(tmp_path / checkpoint.WEIGHTS)
+    del weights["images.projection.weight.scale"]
+    save_file(weights, tmp_path / checkpoint.WEIGHTS)
+    said = r"\(images\.projection\.weight is kept in bytes, and .*\.weight\.scale is not there\)"
+    with pytest.raises(CheckpointError, match=said):
+        checkpoint.load(tmp_path)
+
+
 def test_another_format_is_refused(tmp_path: Path) -> None:
     tiny_checkpoint(tmp_path)
     config = json.loads((tmp_path / checkpoint.CONFIG).read_text())
