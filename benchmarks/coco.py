@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +135,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
 
     dataset = load_dataset(options.dataset).split(options.split)
-    images = tuple(replace(image, captions=image.captions[:CAPTIONS]) for image in dataset.images)
-    dataset = replace(dataset, images=images)
+    captions = len(list(dataset.captions))
+    dataset = dataset.first_captions(CAPTIONS)
+    left_out = captions - len(list(dataset.captions))
+    if left_out:
+        _complain(f"captions beyond the first {CAPTIONS} of an image: {left_out:,}, left out")
     ours = [measured(load(folder), dataset, options.features) for folder in options.models]
     in_blocks, over_all = [one[0] for one in ours], [one[1] for one in ours]
     if options.json:
         report: dict[str, Any] = {
             "images": len(dataset),
+            "captions_left_out": left_out,
             "blocks": [asdict(one) for one in in_blocks],
             "all": [asdict(one) for one in over_all],
         }

@@ -82,6 +82,11 @@ class Dataset:
             )
         return replace(self, images=images)
 
+    def first_captions(self, number: int) -> Dataset:
+        """Return all images with no more than their first `number` captions."""
+        images = (replace(image, captions=image.captions[:number]) for image in self.images)
+        return replace(self, images=tuple(images))
+
 
 def save(dataset: Dataset, folder: Path) -> Path:
     """Write `folder/dataset.json` (whole or not at all) and return its path.

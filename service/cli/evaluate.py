@@ -58,6 +58,15 @@ def evaluate(
             "1,000 make COCO's '1k'.",
         ),
     ] = 1,
+    captions_per_image: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            show_default="all",
+            help="Measure on the first so many captions of each image. Papers take 5, where a few "
+            "of COCO's pictures have more.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the JSON here.")
     ] = None,
@@ -83,7 +92,8 @@ def evaluate(
     \b
     [bold]Examples[/bold]
       hasse evaluate data/scenes
-      hasse evaluate data/coco --model data/coco-model --features data/coco-features --folds 5
+      hasse evaluate data/coco --model data/coco-model \\
+          --features data/coco-features --captions-per-image 5 --folds 5
       hasse evaluate data/coco --model data/order --against data/cosine \\
           --features data/coco-features --plots data/order-plots
     """
@@ -96,12 +106,15 @@ def evaluate(
         from service.figures import require_matplotlib
 
         require_matplotlib()
-    collection = load(dataset).split(split)
+    whole = load(dataset).split(split)
+    collection = whole if captions_per_image is None else whole.first_captions(captions_per_image)
     source = ImageSource(features, batch_size, workers, tell)
     measured = _measure(checkpoint.find(model, collection), collection, source, folds, device)
     result = {
         "dataset": measured.encoded.dataset.name,
         "split": split,
+        "captions_per_image": captions_per_image,
+        "captions_left_out": len(list(whole.captions)) - len(list(collection.captions)),
         **measured.to_json(),
     }
     if against is not None:
@@ -183,8 +196,10 @@ def _show(result: Mapping[str, Any]) -> None:
             f"{verdict}"
         )
     folds = f", mean of {result['folds']} blocks" if result["folds"] > 1 else ""
+    most = result["captions_per_image"]
+    first = f" (first {most} of each, {result['captions_left_out']:,} left out)" if most else ""
     typer.echo(
-        f"{result['images']:,} images, {result['captions']:,} captions{folds}; true by "
+        f"{result['images']:,} images, {result['captions']:,} captions{first}{folds}; true by "
         f"{result['truth']}; 95 % intervals over images"
         + ("" if other else f"; model {result['model']}")
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,6 +84,12 @@ def five(home: Path) -> Path:
     return home / "five"
 
 
+def evaluation(home: Path, dataset: Path, *options: object) -> dict[str, Any]:
+    measure = ("evaluate", dataset, "--model", home / "order", "--features", home / "ten")
+    found: dict[str, Any] = json.loads(run(*measure, *options, "--json"))
+    return found
+
+
 def test_restval_is_learned_from_and_ids_are_cocos(home: Path) -> None:
     document = json.loads((home / "data" / "dataset.json").read_text())
     splits = [image["split"] for image in document["images"]]
@@ -98,7 +105,8 @@ def test_the_table_has_the_papers_rows_and_ours_as_evaluate_measures_them(
     models = [str(home / "order"), str(home / "cosine")]
     features = ["--features", str(home / "one"), str(home / "ten")]
     coco.main([str(home / "data"), *models, *features])
-    printed = capsys.readouterr().out
+    printed, told = capsys.readouterr()
+    assert told == "captions beyond the first 5 of an image: 10, left out\n"
     in_blocks, over_all = printed.split("\n\n")
     assert "2 test images, mean of five" in in_blocks
     assert "10 test images" in over_all
@@ -111,13 +119,8 @@ def test_the_table_has_the_papers_rows_and_ours_as_evaluate_measures_them(
 
     coco.main([str(home / "data"), *models, *features, "--json"])
     ours = json.loads(capsys.readouterr().out)
-    # A sixth caption is in the dataset, and counts for nothing in the table.
-    evaluated = json.loads(
-        run(
-            *("evaluate", five(home), "--model", home / "order", "--features", home / "ten"),
-            "--json",
-        )
-    )
+    assert ours["captions_left_out"] == 10
+    evaluated = evaluation(home, home / "data", "--captions-per-image", 5)
     found = ours["all"][0]
     for side, name in (("captions", "caption_retrieval"), ("images", "image_retrieval")):
         assert found[side] == {key: evaluated[name][key] for key in ("r1", "r10", "median", "mean")}
@@ -125,6 +128,25 @@ def test_the_table_has_the_papers_rows_and_ours_as_evaluate_measures_them(
     figures = [float(cell) for cell in re.findall(r"\| ([\d.]+)(?= )", row)]
     expected = [found[side][name] for side in ("captions", "images") for name in found[side]]
     assert figures == [round(value, 1) for value in expected]
+
+
+def test_captions_beyond_those_asked_for_are_left_out_as_if_they_were_not_there(
+    home: Path,
+) -> None:
+    first, every = (
+        evaluation(home, home / "data", *options) for options in (("--captions-per-image", 5), ())
+    )
+    counts = ("captions_per_image", "captions_left_out", "captions")
+    assert [first[count] for count in counts] == [5, 10, 50]
+    assert [every[count] for count in counts] == [None, 0, 60]
+    never_there = evaluation(home, five(home))
+    said = {count: first[count] for count in counts}
+    assert first == never_there | said
+    shown = run(
+        *("evaluate", home / "data", "--model", home / "order", "--features", home / "ten"),
+        *("--captions-per-image", 5),
+    )
+    assert "10 images, 50 captions (first 5 of each, 10 left out); true by" in shown
 
 
 def test_features_of_another_network_are_passed_over_for_the_pictures(

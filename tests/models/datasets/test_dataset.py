@@ -45,6 +45,13 @@ def test_splits_are_counted_and_taken(tmp_path: Path) -> None:
         dataset.split("test")
 
 
+def test_an_image_keeps_its_first_captions(tmp_path: Path) -> None:
+    dataset = example(tmp_path)
+    assert [caption.id for caption in dataset.first_captions(1).captions] == [70]
+    assert len(dataset.first_captions(1)) == 2
+    assert dataset.first_captions(2) == dataset
+
+
 def test_what_is_no_dataset_is_refused_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="make one with 'hasse data import"):
         load(tmp_path)
