@@ -7,6 +7,7 @@ with the weights of one that was not.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -31,6 +32,7 @@ from models.inputs import ImageInput, available, dataset_points, rows_of
 from models.learner import Learner
 from models.model import OrderEmbedding, Points
 from models.schedule import learning_rate, seed_layers
+from models.stored import from_stored, to_stored
 from models.training_config import TrainingConfig
 from models.training_state import difference, load_state, read_notes, save_state
 from models.truth import known_truth
@@ -254,11 +256,12 @@ class _Run:
             report(Progress(epoch, self.steps, self.steps, loss, measured, best))
 
     def _measure(self, dataset: Dataset, images: ImageInput, loss: float) -> Evaluation:
-        """Validate the model, and save it if it is the best so far."""
-        self.model.eval()
-        self.model.captions.product = torch.float32
-        points = dataset_points(self.model, dataset, images)
-        if not all(np.isfinite(each).all() for each in points):
+        """Validate the model as it would be saved, and save it if it is the best so far."""
+        model = self._as_saved()
+        points = dataset_points(model, dataset, images)
+        # Rounded to bytes, weights that are not numbers become some.
+        sound = all(weight.isfinite().all() for weight in self.model.state_dict().values())
+        if not sound or not all(np.isfinite(each).all() for each in points):
             raise TrainingError(
                 f"after epoch {self.notes['epoch']} points are not numbers: lower --learning-rate"
             )
@@ -269,10 +272,21 @@ class _Run:
         )
         if quality > self.notes["best"]:
             self.notes |= {"best": quality, "best_epoch": epoch - 1}
-            self._save(calibrations(dataset, *points, self.config.model.score), points[1])
+            self._save(model, calibrations(dataset, *points, self.config.model.score), points[1])
         return measured
 
-    def _save(self, calibration: Calibrations, captions: Points) -> None:
+    def _as_saved(self) -> OrderEmbedding:
+        """Return a copy of the model with the weights that its checkpoint will give back.
+
+        Features of a frozen network are those of its weights before they were rounded.
+        """
+        model = copy.deepcopy(self.model).eval()
+        model.captions.product = torch.float32
+        rounded = to_stored(model.state_dict(), self.config.saved_dtype)
+        model.load_state_dict(from_stored(rounded))
+        return model
+
+    def _save(self, model: OrderEmbedding, calibration: Calibrations, captions: Points) -> None:
         """Write the checkpoint, its coordinates in the order that `captions` (C, N) suggest.
 
         Those on which captions are far from zero come first. They decide most violations, so a
@@ -288,12 +302,10 @@ class _Run:
             "torch": str(torch.__version__),
             "history": self.notes["history"],
         }
-        heaviest = self.model.heaviest_first(captions)
-        self.model.renumber(heaviest)
+        model.renumber(model.heaviest_first(captions))
         checkpoint.save(
-            self.folder, self.model, self.name, metrics, calibration, self.config.saved_dtype
+            self.folder, model, self.name, metrics, calibration, self.config.saved_dtype
         )
-        self.model.renumber(torch.argsort(heaviest))
 
     def _prepared(self, epoch: int, first: int) -> Iterator[Batch]:
         """Yield what the steps of an epoch learn from, from step `first` on."""

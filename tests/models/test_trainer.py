@@ -11,10 +11,12 @@ from safetensors.torch import load_file
 
 from models import checkpoint, trainer
 from models.backbone import Backbone, build_backbone
+from models.calibration import calibrations
 from models.caption_encoder import Members, Reading
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.distributed import ALONE, World
-from models.inputs import FeatureInput, ImageInput, PixelInput
+from models.evaluation import evaluate
+from models.inputs import FeatureInput, ImageInput, PixelInput, dataset_points
 from models.learner import Learner
 from models.model import ModelConfig
 from models.order import pairwise_violation
@@ -22,6 +24,7 @@ from models.pictures import Preprocessing
 from models.pixels import cache_pixels
 from models.ranking import average_precisions
 from models.scenes import scene_and_captions
+from models.stored import StoredDtype
 from models.trainer import Progress, TrainingError, TrainingStopped, train
 from models.training_config import TrainingConfig
 from models.training_state import FILE_NAME, StateError
@@ -344,6 +347,24 @@ def test_the_coordinates_of_a_checkpoint_fall_in_weight_and_those_of_the_trainin
     assert not bias.equal(in_training)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_what_a_checkpoint_says_of_itself_was_measured_on_the_weights_that_it_holds(
+    dtype: StoredDtype, tmp_path: Path
+) -> None:
+    data = (collection(30), features(collection(30)))
+    kept = run(tmp_path, replace(CONFIG, saved_dtype=dtype), data)
+    points = dataset_points(kept.model, *data)
+    measured = evaluate(data[0], *points, "order").to_json()
+    said = kept.metrics["history"][-1]["validation"]
+    for direction in ("caption_retrieval", "image_retrieval"):
+        assert said[direction] == pytest.approx(measured[direction])
+    meant = calibrations(data[0], *points, "order").image
+    assert meant is not None
+    assert kept.calibration.image is not None
+    # To rounding: the coordinates were renumbered when they were saved.
+    np.testing.assert_allclose(kept.calibration.image.violations, meant.violations, rtol=1e-5)
+
+
 def test_a_frozen_backbone_is_not_changed(tmp_path: Path) -> None:
     from models.backbone import build_backbone
 
@@ -399,6 +420,16 @@ def test_a_last_step_that_spoils_the_weights_stops_the_training(tmp_path: Path) 
     rate = replace(CONFIG, batch_size=10, learning_rate=1e30, weight_decay=0.1)
     with pytest.raises(TrainingError, match="points are not numbers: lower --learning-rate"):
         run(tmp_path, rate)
+
+
+def test_a_spoiled_weight_stops_the_training_also_where_rounding_would_hide_it(
+    tmp_path: Path,
+) -> None:
+    training = a_run(replace(CONFIG, saved_dtype="int8"), tmp_path)
+    with torch.no_grad():
+        training.model.images.projection.weight[0, 0] = torch.nan
+    with pytest.raises(TrainingError, match="points are not numbers: lower --learning-rate"):
+        training.validate((collection(), features(collection())), None)
 
 
 def test_the_next_batch_is_read_before_a_step_is_waited_for(
