@@ -1,13 +1,15 @@
 """Features of pictures on disk: as much as is finished, whenever the power goes.
 
-A folder of three files:
+A folder of four files:
 
     features.f16     rows of float16, one after the other: F of the picture, F of each view
     images.i64       for each row the image's id and a hash of its file name
+    stamps.i64       for each row `picture_stamp` of its picture; 0, or no such row: not known
     manifest.json    how many rows there are, and what made them
 
 Rows are appended and reach the disk before the manifest counts them; what lies beyond its count
-is of a run that was cut off, and the next one overwrites it.
+is of a run that was cut off, and the next one overwrites it. Where an image has several rows the
+last one counts: its picture has changed, and the new one's features were appended.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from models.datasets import Image
 from models.files import write_whole
 from models.pictures import Preprocessing
 
-MANIFEST, FEATURES, IMAGES = "manifest.json", "features.f16", "images.i64"
+MANIFEST, FEATURES, IMAGES, STAMPS = "manifest.json", "features.f16", "images.i64", "stamps.i64"
 FORMAT = 1
 
 
@@ -64,11 +66,12 @@ class Maker:
 
 @dataclass(frozen=True)
 class FeatureStore:
-    """The features of n images, on disk.
+    """The features of images, on disk, in n rows of which the last of an image counts.
 
     Attributes:
         maker: the network and the preprocessing that made them.
         image_ids: (n,) int64.
+        stamps: (n,) int64, `picture_stamp` of the pictures that were read, 0 where not known.
         views: (n, 1 + views, F) float16, mapped from disk: of the picture, then of its views.
         skipped: by image id, why its picture gave no features.
     """
@@ -77,6 +80,7 @@ class FeatureStore:
     maker: Maker
     image_ids: NDArray[np.int64]
     name_hashes: NDArray[np.int64]
+    stamps: NDArray[np.int64]
     views: NDArray[np.float16]
     skipped: Mapping[int, str]
 
@@ -100,7 +104,7 @@ class FeatureStore:
         return np.argsort(self.image_ids, kind="stable")
 
     def __len__(self) -> int:
-        return len(self.image_ids)
+        return len(set(self.image_ids.tolist()))
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -127,9 +131,13 @@ class FeatureStore:
                     f"make the features again"
                 )
         images = np.fromfile(folder / IMAGES, dtype="<i8", count=2 * rows).reshape(rows, 2)
+        stamps = np.zeros(rows, dtype=np.int64)
+        if (folder / STAMPS).is_file():
+            known = np.fromfile(folder / STAMPS, dtype="<i8", count=rows)
+            stamps[: len(known)] = known
         shape = (rows, 1 + maker.views, maker.dimension)
         views = np.memmap(folder / FEATURES, dtype="<f2", mode="r", shape=shape)
-        return cls(folder, maker, images[:, 0], images[:, 1], views, manifest.skipped)
+        return cls(folder, maker, images[:, 0], images[:, 1], stamps, views, manifest.skipped)
 
     def require_names(self, images: Iterable[Image]) -> None:
         """Refuse images of which there are features under the id, but of another file.
@@ -152,8 +160,8 @@ class FeatureStore:
             FeaturesError: an image has none; it is named.
         """
         wanted = np.asarray(image_ids, dtype=np.int64)
-        found = np.searchsorted(self.image_ids, wanted, sorter=self._by_id)
-        rows = self._by_id[np.minimum(found, len(self) - 1)]
+        found = np.searchsorted(self.image_ids, wanted, side="right", sorter=self._by_id)
+        rows = self._by_id[found - 1]
         missing = wanted[self.image_ids[rows] != wanted]
         if len(missing):
             raise FeaturesError(
@@ -198,27 +206,34 @@ class Appender:
         self.folder = folder
         self._manifest = manifest
         self.skipped = dict(manifest.skipped)
-        self._pending: list[tuple[Sequence[Image], NDArray[np.float16]]] = []
+        self._pending: list[tuple[Sequence[Image], Sequence[int], NDArray[np.float16]]] = []
 
     @property
     def rows(self) -> int:
         """How many rows are durable."""
         return self._manifest.rows
 
-    def add(self, images: Sequence[Image], features: NDArray[np.float16]) -> None:
-        """Take rows, to be written by the next `commit`: B images, (B, 1 + views, F)."""
-        self._pending.append((images, features))
+    def add(
+        self, images: Sequence[Image], stamps: Sequence[int], features: NDArray[np.float16]
+    ) -> None:
+        """Take rows, to be written by the next `commit`: B images, B, (B, 1 + views, F).
+
+        `stamps` are of the pictures before they were read, so that no later change is missed.
+        """
+        self._pending.append((images, stamps, features))
 
     def commit(self) -> None:
         """Make what was added durable: from here on no kill loses it."""
         rows, row_bytes = self.rows, self._manifest.maker.row_bytes
-        images = [(image.id, name_hash(image)) for some, _ in self._pending for image in some]
+        images = [(image.id, name_hash(image)) for some, *_ in self._pending for image in some]
+        stamps = [stamp for _, some, _ in self._pending for stamp in some]
         manifest = replace(self._manifest, rows=rows + len(images), skipped=dict(self.skipped))
         try:
             if images:
-                block = np.concatenate([features for _, features in self._pending])
+                block = np.concatenate([features for *_, features in self._pending])
                 _append(self.folder / FEATURES, rows * row_bytes, block.astype("<f2"))
                 _append(self.folder / IMAGES, rows * 16, np.array(images, dtype="<i8"))
+                _append(self.folder / STAMPS, rows * 8, np.array(stamps, dtype="<i8"))
             document = {"format": FORMAT, **asdict(manifest)}
             write_whole(self.folder / MANIFEST, json.dumps(document, indent=1).encode())
         except OSError as error:
@@ -279,7 +294,7 @@ def _require_same(found: Maker, wanted: Maker, folder: Path) -> None:
 
 def _append(path: Path, at: int, block: NDArray[Any]) -> None:
     with path.open("r+b" if path.exists() else "w+b") as file:
-        # Beyond `at` lies at most what a cut-off run left.
+        # Beyond `at` lies at most what a cut-off run left; what lacks before it becomes zeros.
         file.truncate(at)
         file.seek(at)
         file.write(block.tobytes())

@@ -7,7 +7,7 @@ averaged over the crops, after the network's last ReLU, as the paper does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from models.backbone import Backbone
 from models.datasets import Dataset, Image
 from models.decoding import Decoded, decoded
 from models.feature_store import Appender, FeaturesError, FeatureStore, Maker, appending
-from models.pictures import PictureError, Preprocessing
+from models.pictures import PictureError, Preprocessing, picture_stamp
 
 __all__ = ["ExtractionStopped", "FeatureStore", "FeaturesError", "extract"]
 
@@ -46,14 +46,19 @@ def extract(
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] | None = None,
     skipped: Callable[[str], None] | None = None,
+    changed: Callable[[str], None] | None = None,
 ) -> FeatureStore:
     """Compute the features of all images that have none in `folder` yet, and open them.
 
     A run that was killed goes on where it was and ends in the same bytes. Images that are new in
     the dataset are appended; pictures that cannot be read are left out and tried again by the
-    next run. `views` random cuts of each picture get features of their own, for training to vary
-    what it reads. `batch_size` is how many crops the network takes at a time, `workers` how many
-    threads decode (by default one a core); `skipped` is told one line of each image left out.
+    next run. Pictures of another size or time of change than when they were read are read again;
+    until then, and where that fails, their old features stay.
+
+    `views` random cuts of each picture get features of their own, for training to vary what it
+    reads. `batch_size` is how many crops the network takes at a time, `workers` how many threads
+    decode (by default one a core); `skipped` is told one line of each image left out, `changed`
+    one line of all that are read again, and one of those of which it is not known.
 
     Raises:
         FeaturesError: what is in `folder` was made with another network, preprocessing or
@@ -69,7 +74,8 @@ def extract(
     network.require_side(preprocessing.crop)
     pictures_per_batch = max(1, batch_size // (preprocessing.crops + views))
     with appending(folder, maker) as writer:
-        todo = _remaining(dataset, writer)
+        stamps = {image.id: picture_stamp(image.path) for image in dataset.images}
+        todo = _remaining(dataset, stamps, writer, changed)
         done = len(dataset) - len(todo)
         committed_at, since = time.monotonic(), 0
         try:
@@ -78,7 +84,8 @@ def extract(
                 if images:
                     seen = _seen(network, pixels, batch_size, torch.device(device))
                     features = _whole_and_views(seen, preprocessing.crops)
-                    writer.add(images, _finite(features, images, maker))
+                    seen_stamps = [stamps[image.id] for image in images]
+                    writer.add(images, seen_stamps, _finite(features, images, maker))
                 done += len(batch)
                 since += len(batch)
                 if progress is not None:
@@ -102,16 +109,34 @@ def extract(
     return FeatureStore.open(folder)
 
 
-def _remaining(dataset: Dataset, writer: Appender) -> list[Image]:
-    """List the images without features: new ones in order, then those skipped before."""
+def _remaining(
+    dataset: Dataset,
+    stamps: Mapping[int, int],
+    writer: Appender,
+    changed: Callable[[str], None] | None,
+) -> list[Image]:
+    """List the images without features of their picture: in order, then those skipped before."""
     folder = writer.folder
-    stored: set[int] = set()
+    stored: dict[int, int] = {}
     if writer.rows > 0:
         store = FeatureStore.open(folder)
         store.require_names(dataset.images)
-        stored = set(store.image_ids.tolist())
-    missing = [image for image in dataset.images if image.id not in stored]
-    if stored and len(missing) == len(dataset):
+        stored = dict(zip(store.image_ids.tolist(), store.stamps.tolist(), strict=True))
+    # Of a picture that is gone the features stay.
+    here = [image_id for image_id, stamp in stamps.items() if stamp and image_id in stored]
+    others = {image_id for image_id in here if stored[image_id] not in (0, stamps[image_id])}
+    unknown = sum(stored[image_id] == 0 for image_id in here)
+    if others and changed is not None:
+        changed(
+            f"pictures that are not those of their features any more: {len(others):,}, read again"
+        )
+    if unknown and changed is not None:
+        changed(
+            f"{folder} does not say whether {unknown:,} of the pictures have changed since, as it "
+            f"was begun by an older version: delete it and make the features again if they have"
+        )
+    missing = [image for image in dataset.images if image.id not in stored or image.id in others]
+    if stored and stored.keys().isdisjoint(stamps):
         raise FeaturesError(
             f"the features in {folder} are of another dataset, which shares no image with "
             f"'{dataset.name}': name another --out, or delete that folder"

@@ -127,6 +127,7 @@ def rows_of(dataset: Dataset, images: ImageInput) -> Rows:
     Raises:
         DatasetError: `images` lacks one of them.
     """
+    # Of several rows of an image the last one counts, as in `FeatureStore`.
     row = {image_id: at for at, image_id in enumerate(images.image_ids.tolist())}
     missing = next((image for image in dataset.images if image.id not in row), None)
     if missing is not None:

@@ -22,7 +22,7 @@ from PIL import Image as Pillow
 
 from models.datasets import Dataset, DatasetError, Image
 from models.files import put_in_place, write_whole
-from models.pictures import PictureError, Preprocessing, open_picture
+from models.pictures import PictureError, Preprocessing, open_picture, picture_stamp
 
 PIXELS, MANIFEST, UNFINISHED = "pixels.u8", "pixels.json", "pixels.partial.json"
 CHUNK = 512  # pictures decoded between two notes of how far it got
@@ -48,24 +48,27 @@ def cache_pixels(
 ) -> PixelCache:
     """Decode a dataset's pictures into `folder`, or open what an earlier call left there.
 
-    A killed run continues where it was, and what is damaged is decoded again. Pictures that
-    cannot be read are left out, each with one line to `skipped`.
+    A killed run continues where it was. What is damaged is decoded again, and so is everything
+    where a picture has another size or time of change than before. Pictures that cannot be read
+    are left out, each with one line to `skipped`.
 
     Raises:
         DatasetError: no picture could be read.
     """
     size = preprocessing.resize
-    identity = _identity(dataset, preprocessing)
+    wanted = _Wanted(
+        _identity(dataset, preprocessing), [picture_stamp(image.path) for image in dataset.images]
+    )
     manifest = folder / MANIFEST
     listed = _read(manifest)
     there = (folder / PIXELS).stat().st_size if (folder / PIXELS).is_file() else 0
-    if listed.get("identity") != identity or there != len(listed["image_ids"]) * size * size * 3:
+    if not wanted.are_in(listed) or there != len(listed["image_ids"]) * size * size * 3:
         folder.mkdir(parents=True, exist_ok=True)
         _decode(
             dataset,
             preprocessing=preprocessing,
             folder=folder,
-            identity=identity,
+            wanted=wanted,
             workers=workers,
             progress=progress,
             skipped=skipped,
@@ -73,6 +76,23 @@ def cache_pixels(
     ids = np.array(_read(manifest)["image_ids"], dtype=np.int64)
     pixels = np.memmap(folder / PIXELS, np.uint8, mode="r", shape=(len(ids), size, size, 3))
     return PixelCache(ids, pixels, preprocessing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which pictures, and how; `stamps` are `picture_stamp` of each, before they are decoded."""
+
+    identity: str
+    stamps: list[int]
+
+    def are_in(self, note: dict[str, Any]) -> bool:
+        """Tell whether a note is of these pictures, as far as they are still there."""
+        kept = note.get("stamps", [])
+        return (
+            note.get("identity") == self.identity
+            and len(kept) == len(self.stamps)
+            and all(now in (0, then) for now, then in zip(self.stamps, kept, strict=True))
+        )
 
 
 def _identity(dataset: Dataset, preprocessing: Preprocessing) -> str:
@@ -96,7 +116,7 @@ def _decode(
     *,
     preprocessing: Preprocessing,
     folder: Path,
-    identity: str,
+    wanted: _Wanted,
     workers: int | None,
     progress: Callable[[int, int], None] | None,
     skipped: Callable[[str], None] | None,
@@ -105,7 +125,7 @@ def _decode(
     note = _read(folder / UNFINISHED)
     partial = folder / f"{PIXELS}.partial"
     # A run that was killed at its very end has named the pictures already, and left the note.
-    goes_on = note.get("identity") == identity and partial.is_file()
+    goes_on = wanted.are_in(note) and partial.is_file()
     ids: list[int] = note["image_ids"] if goes_on else []
     done: int = note["done"] if goes_on else 0
     with partial.open("r+b" if goes_on else "w+b") as file:
@@ -123,7 +143,7 @@ def _decode(
             done += len(chunk)
             file.flush()
             os.fsync(file.fileno())
-            state = {"identity": identity, "done": done, "image_ids": ids}
+            state = {**asdict(wanted), "done": done, "image_ids": ids}
             write_whole(folder / UNFINISHED, json.dumps(state).encode())
             if progress is not None:
                 progress(done, len(dataset))
@@ -134,7 +154,7 @@ def _decode(
         )
     (folder / MANIFEST).unlink(missing_ok=True)  # of other pictures, whose place these take
     put_in_place(partial, folder / PIXELS)
-    write_whole(folder / MANIFEST, json.dumps({"identity": identity, "image_ids": ids}).encode())
+    write_whole(folder / MANIFEST, json.dumps({**asdict(wanted), "image_ids": ids}).encode())
     (folder / UNFINISHED).unlink()
 
 

@@ -59,7 +59,8 @@ def features(
     """Compute features of all pictures with a network that stays as it is.
 
     It is the slow part of training, so it is done once. Stop it at any time and run the same
-    command to go on. A damaged picture is left out with one line that says why.
+    command to go on. A damaged picture is left out with one line that says why, and one that has
+    another size or time of change than before is read again.
 
     \b
     [bold]Examples[/bold]
@@ -103,8 +104,9 @@ def features(
                 progress=report,
                 stop=stop,
                 skipped=tell,
+                changed=tell,
             )
         except ExtractionStopped as stopped:
             raise Stopped(f"{stopped}; the same command goes on from there") from None
     note_weights(out, weights)
-    typer.echo(f"{out}: {len(store.image_ids):,} of {len(collection):,} pictures")
+    typer.echo(f"{out}: {len(store):,} of {len(collection):,} pictures")

@@ -141,6 +141,95 @@ def test_a_dataset_that_grew_gets_the_new_ones_appended(backbone: Backbone, tmp_
     np.testing.assert_array_equal(store.features[:2], kept)
 
 
+def overwrite(image: Image, seed: int) -> None:
+    pixels = np.random.default_rng(seed).integers(0, 256, (60, 50, 3), dtype=np.uint8)
+    Pillow.fromarray(pixels).save(image.path)
+
+
+def test_pictures_that_changed_are_read_again_and_no_others(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = pictures(tmp_path / "p", 6)
+    ids = [image.id for image in dataset.images]
+    kept = np.array(extract(dataset, backbone, SMALL, tmp_path / "f").features)
+    for at in (1, 4):
+        overwrite(dataset.images[at], 100 + at)
+    read: list[str] = []
+
+    def watched(path: Path, at_least: int) -> Pillow.Image:
+        read.append(path.name)
+        return open_picture(path, at_least=at_least)
+
+    told: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(decoding, "open_picture", watched)
+        store = extract(dataset, backbone, SMALL, tmp_path / "f", workers=1, changed=told.append)
+    assert read == ["001.png", "004.png"]
+    assert told == ["pictures that are not those of their features any more: 2, read again"]
+    assert len(store) == 6
+    expected = extract(dataset, backbone, SMALL, tmp_path / "anew")
+    # Of a network that has learned nothing features are near 1e-5, at the end of float16.
+    np.testing.assert_allclose(store.select(ids), expected.select(ids), rtol=2e-3, atol=2e-7)
+    np.testing.assert_array_equal(store.select([ids[0]])[0], kept[0].astype(np.float32))
+    assert np.abs(store.select([ids[1]])[0] - kept[1]).max() > 2e-6
+
+    before = content(tmp_path / "f")
+    extract(dataset, backbone, SMALL, tmp_path / "f", changed=told.append)
+    assert content(tmp_path / "f") == before
+    assert len(told) == 1
+
+
+def test_a_picture_of_the_same_size_but_a_later_time_is_read_again(
+    backbone: Backbone, tmp_path: Path
+) -> None:
+    dataset = pictures(tmp_path / "p", 2)
+    extract(dataset, backbone, SMALL, tmp_path / "f")
+    path = dataset.images[0].path
+    os.utime(path, (path.stat().st_atime, path.stat().st_mtime + 5))
+    seen: list[tuple[int, int]] = []
+    extract(dataset, backbone, SMALL, tmp_path / "f", progress=lambda *n: seen.append(n))
+    assert seen == [(2, 2)]
+
+
+def test_a_change_that_is_stopped_damaged_or_a_removal_leaves_the_old_features(
+    backbone: Backbone, tmp_path: Path
+) -> None:
+    dataset = pictures(tmp_path / "p", 4)
+    ids = [image.id for image in dataset.images]
+    kept = extract(dataset, backbone, SMALL, tmp_path / "f").select(ids)
+    overwrite(dataset.images[0], 100)
+    overwrite(dataset.images[1], 101)
+    dataset.images[2].path.write_text("not a picture")
+    dataset.images[3].path.unlink()
+    with pytest.raises(ExtractionStopped, match="2 of 4 pictures are done"):
+        extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=1, stop=lambda: True)
+    store = FeatureStore.open(tmp_path / "f")
+    np.testing.assert_array_equal(store.select(ids[1:]), kept[1:])
+    assert np.abs(store.select(ids[:1]) - kept[:1]).max() > 2e-6
+    told: list[str] = []
+    store = extract(dataset, backbone, SMALL, tmp_path / "f", skipped=told.append)
+    np.testing.assert_array_equal(store.select(ids[2:]), kept[2:])
+    assert np.abs(store.select([ids[1]]) - kept[1]).max() > 2e-6
+    assert [line.split(":")[0] for line in told] == [f"image {ids[2]} (002.png)"]
+
+
+def test_features_that_are_older_than_stamps_are_taken_as_they_are_and_it_is_said(
+    backbone: Backbone, tmp_path: Path
+) -> None:
+    dataset = pictures(tmp_path / "p", 3)
+    part = replace(dataset, images=dataset.images[:2])
+    extract(part, backbone, SMALL, tmp_path / "f", batch_size=1)
+    (tmp_path / "f" / feature_store.STAMPS).unlink()
+    extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=1)
+    for image in dataset.images[1:]:
+        overwrite(image, 100)
+    told: list[str] = []
+    store = extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=1, changed=told.append)
+    assert store.image_ids.tolist() == [image.id for image in (*dataset.images, dataset.images[2])]
+    assert len(told) == 2
+    assert "does not say whether 2 of the pictures have changed" in told[1]
+
+
 def test_damaged_pictures_are_left_out_told_and_tried_again(
     backbone: Backbone, tmp_path: Path
 ) -> None:
@@ -267,7 +356,7 @@ def test_what_a_cut_off_run_left_beyond_the_count_is_overwritten(
     dataset = pictures(tmp_path / "p", 4)
     extract(dataset, backbone, SMALL, tmp_path / "whole", batch_size=2)
     extract(replace(dataset, images=dataset.images[:2]), backbone, SMALL, tmp_path / "f")
-    for name in (feature_store.FEATURES, feature_store.IMAGES):
+    for name in (feature_store.FEATURES, feature_store.IMAGES, feature_store.STAMPS):
         with (tmp_path / "f" / name).open("ab") as file:
             file.write(b"\xff" * 777)
     assert len(FeatureStore.open(tmp_path / "f")) == 2

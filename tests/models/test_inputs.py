@@ -31,5 +31,6 @@ def test_images_without_captions_or_features_are_left_out() -> None:
 def test_images_are_found_in_any_order_and_one_that_is_not_there_is_named() -> None:
     dataset = collection(True, True, True)
     assert rows_of(dataset, features(2, 7, 0, 1)).tolist() == [2, 3, 0]
+    assert rows_of(dataset, features(2, 7, 0, 1, 2)).tolist() == [2, 3, 4]
     with pytest.raises(DatasetError, match=r"image 1 \(1\.png\) has no features"):
         rows_of(dataset, features(2, 0))

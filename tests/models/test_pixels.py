@@ -82,6 +82,19 @@ def test_another_size_is_decoded_again(tmp_path: Path) -> None:
     assert other.pixels.shape == (2, 20, 20, 3)
 
 
+def test_pictures_that_changed_are_decoded_again_and_those_that_are_gone_stay(
+    tmp_path: Path,
+) -> None:
+    dataset = collection(tmp_path / "in", 3)
+    kept = np.array(cache_pixels(dataset, LOOKS, tmp_path / "px").pixels)
+    dataset.images[0].path.unlink()
+    np.testing.assert_array_equal(cache_pixels(dataset, LOOKS, tmp_path / "px").pixels, kept)
+    Pillow.new("RGB", (50, 70)).save(dataset.images[0].path)
+    changed = cache_pixels(dataset, LOOKS, tmp_path / "px").pixels
+    assert changed[0].max() == 0
+    np.testing.assert_array_equal(changed[1:], kept[1:])
+
+
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = collection(tmp_path / "in")
     straight = np.array(cache_pixels(dataset, LOOKS, tmp_path / "straight").pixels)
