@@ -48,6 +48,8 @@ class Backbone(nn.Module):
         name: what torchvision calls the network.
         feature_dimension: F, the number of features of a picture.
         grid: whether each cell of the last grid keeps its own features.
+        origin: the fingerprint of the network that this one is a copy of, be it rounded or laid out
+            otherwise; None where it is itself.
     """
 
     def __init__(self, name: str, network: nn.Module) -> None:
@@ -56,7 +58,7 @@ class Backbone(nn.Module):
         self.name = name
         self.frozen = False
         self.grid = False
-        self._origin: str | None = None
+        self.origin: str | None = None
         self.feature_dimension = _remove_classifier(name, network)
         self.network = network
 
@@ -139,7 +141,7 @@ class Backbone(nn.Module):
         equal to rounding. Its state is another's, and its fingerprint this network's.
         """
         copied = copy.deepcopy(self).freeze()
-        copied._origin = self.fingerprint()
+        copied.origin = self.fingerprint()
         if any(isinstance(layer, nn.BatchNorm2d) for layer in copied.modules()):
             copied.network = fuse(copied.network)
         copied.network.to(memory_format=torch.channels_last)
@@ -147,8 +149,8 @@ class Backbone(nn.Module):
 
     def fingerprint(self) -> str:
         """Return the SHA-256, in hexadecimal, over the name and all that features depend on."""
-        if self._origin is not None:
-            return self._origin
+        if self.origin is not None:
+            return self.origin
         digest = hashlib.sha256(self.name.encode())
         for key, value in sorted(self.network.state_dict().items()):
             # Batch counters change no feature, and older files lack them.

@@ -1,7 +1,8 @@
 """A trained model on disk: a folder of five files, none of which can run code.
 
     model.safetensors   weights of both encoders, the backbone included
-    config.json         `ModelConfig` and the preprocessing of pictures
+    config.json         `ModelConfig`, the preprocessing of pictures, and the fingerprint of the
+                        network whose features it learned from, which may be rounded here
     vocabulary.json     the words
     calibration.json    what violations mean, measured on the validation split
     metrics.json        how it was trained and what it measured
@@ -105,6 +106,7 @@ def save(
         "name": name,
         "model": asdict(model.config),
         "preprocessing": asdict(model.preprocessing),
+        "network": model.images.backbone.origin,
     }
     write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
     calibration = calibration or Calibrations()
@@ -155,6 +157,7 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
             Vocabulary.load(folder / VOCABULARY),
             Preprocessing(**config["preprocessing"]),
         )
+        model.images.backbone.origin = config.get("network")
         name = str(config["name"])
         known = _read(folder / CALIBRATION)
         calibration = Calibrations.from_json(known) if known else Calibrations()

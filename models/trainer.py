@@ -158,7 +158,8 @@ class _Run:
         torch.manual_seed(config.seed)
         self.model = _initial(config, vocabulary, backbone_weights, start)
         if not images.learns_backbone:
-            self.model.images.backbone.freeze()
+            backbone = self.model.images.backbone.freeze()
+            backbone.origin = backbone.fingerprint()  # also when a checkpoint has rounded it
         self.model.to(memory_format=torch.channels_last).to(world.device)
         self.learner = Learner(config, self.model, images, world)
         self.notes: dict[str, Any] = {

@@ -199,6 +199,11 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
         hasse("evaluate", home / "data", "--model", model, "--features", features, "--split", "")
     )
     assert "23 images" in measured.out
+    small_model = tmp_path / "small-model"
+    kept = ("--set", "saved_dtype=int8", "--out", small_model)
+    done(hasse("train", home / "data", "--features", features, *options, *kept))
+    of_features = ("--model", small_model, "--features", features, "--split", "")
+    assert "23 images" in done(hasse("evaluate", home / "data", *of_features)).out
     index = tmp_path / "index"
     build = ("index", "build", home / "data", "--model", model, "--out", index)
     done(hasse(*build, "--features", features))
