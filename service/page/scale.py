@@ -4,13 +4,14 @@ A violation alone means nothing to a visitor: what is small depends on the model
 measured against the collection itself. It is full for a caption that fits like the best of those
 that were written for their pictures, and empty for one that fits no better than chance. Where a
 collection has too few captions for that, the calibration of its model says what is true and what
-is chance, so that a bar says what the page's sentences say.
+is chance. With either, nothing fits of which the page's sentences say that it is unlikely to be
+true.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -113,9 +114,10 @@ def measure(
 ) -> Scale:
     """Take the scale of a collection from a sample: caption ids by image id.
 
-    The empty end is the median violation of a caption with a picture of the sample. A collection
-    that tells nothing (few captions, one picture, an untrained model) has the scale of the model's
-    calibration, or 0 to 1 where it has none.
+    The empty end is the median violation of a caption with a picture of the sample. Nothing fits
+    that the model's calibration calls unlikely to be true. A collection that tells nothing (few
+    captions, one picture, an untrained model) has the scale of that calibration, or 0 to 1 where
+    there is none.
     """
     plain = Scale.even() if known is None else Scale.calibrated(known)
     images = index.points("image", list(captions_of))
@@ -138,7 +140,12 @@ def measure(
     full, usual, empty = *np.quantile(own, [_BEYOND_DOUBT, 0.5]), np.median(found)
     if empty - usual <= _LEAST_GAIN * empty:
         return plain
-    return Scale.even(float(full), float(empty))
+    measured = Scale.even(float(full), float(empty))
+    if known is None:
+        return measured
+    # What the page calls unlikely to be true does not fit, however little all else does.
+    fits = min(measured.fits, known.threshold)
+    return replace(measured, fits=fits) if fits > measured.full else plain
 
 
 def _penalties(score: Score, images: Points, captions: Points) -> Points:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +86,17 @@ def test_where_half_of_all_is_true_the_bar_still_fits_up_to_the_threshold_only()
 @pytest.mark.parametrize("score", ["order", "order-reversed", "cosine"])
 def test_own_captions_have_full_bars_and_others_empty_ones(tmp_path: Path, score: Score) -> None:
     with index_of(tmp_path / "i", one_hot(4), score) as index:
-        assert measure(index, {n: [n] for n in range(100)}, KNOWN) == Scale.even(0.0, 1.0)
+        assert measure(index, {n: [n] for n in range(100)}, None) == Scale.even(0.0, 1.0)
+
+
+def test_nothing_fits_that_the_calibration_calls_unlikely_to_be_true(tmp_path: Path) -> None:
+    captions_of = {n: [n] for n in range(100)}
+    with index_of(tmp_path / "i", one_hot(4)) as index:
+        for threshold, fits in ((0.1, 0.1), (0.2, 0.2), (0.25, 0.25), (0.6, 0.25)):
+            known = replace(KNOWN, threshold=threshold)
+            assert measure(index, captions_of, known) == Scale(0.0, fits, 1.0)
+        strict = replace(KNOWN, threshold=0.0)  # none but what is full, and then it alone tells
+        assert measure(index, captions_of, strict) == Scale.calibrated(strict)
 
 
 def test_the_ends_are_those_of_the_collection(tmp_path: Path) -> None:
