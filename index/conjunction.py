@@ -25,6 +25,7 @@ from index.chosen import Chosen
 from index.hits import Best
 from index.query import Answer, Query, Stages, Touched, plan_of
 from index.scan import Workers, score_rows
+from index.search import is_few
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Form, Ids, Points
 
@@ -32,8 +33,6 @@ _CANDIDATES = 128
 _CANDIDATES_PER_HIT = 4
 # Candidates are chosen by the coordinates that are expected to add this share of the violation.
 _HEAVY = 0.45
-# Where so small a share of a segment is alive, scoring all of it reads less than its codes are.
-_FEW = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,9 +90,7 @@ class _Task:
         by_prefilter = query.mode == "fast" and segment.prefilter is not None
         self._count = query.candidates or max(_CANDIDATES, _CANDIDATES_PER_HIT * query.k)
         self._whole = (
-            query.mode == "exact"
-            or not (bounded or by_prefilter)
-            or live.live <= max(self._count, segment.rows // _FEW)
+            query.mode == "exact" or not (bounded or by_prefilter) or is_few(live, self._count)
         )
         self._rows: Ids = np.empty(0, np.int64)
         self.scored = self.proposed = self.bounded = self.checked = self.left = self.read = 0
@@ -112,7 +109,7 @@ class _Task:
         """Choose candidates: the rows that look best to all parts in one."""
         segment, dead = self._live.segment, self._live.dead
         if self._whole:
-            self._rows = np.flatnonzero(~dead) if len(dead) else np.arange(segment.rows)
+            self._rows = self._live.rows()
         else:
             whole = _composed(self._parts, segment.form)[None]
             if segment.prefilter is not None and self._query.mode == "fast":
@@ -155,10 +152,14 @@ class _Task:
 
     def _score(self, rows: Ids) -> Points:
         """Return the violations of rows (n,) with every part: (n, P)."""
-        segment, parts = self._live.segment, self._parts
-        chosen = Chosen.alike(rows, len(parts))
-        violations = score_rows(segment.points, chosen, parts, segment.form, self._workers)
-        return violations.reshape(len(parts), len(rows)).T
+        segment, chosen = self._live.segment, Chosen.of([rows])
+        return np.stack(
+            [
+                score_rows(segment.points, chosen, part[None], segment.form, self._workers)
+                for part in self._parts  # one by one: in `exact` mode rows are all there are
+            ],
+            axis=1,
+        )
 
     def each(self, ids: Ids) -> tuple[NDArray[np.intp], Points]:
         """Return the places of those of `ids` (k,) that live here (n,), and their scores (n, P)."""

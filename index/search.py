@@ -174,9 +174,8 @@ class _Task:
         """Choose candidates for every query: by FAISS, or by the codes' heaviest coordinates."""
         segment, dead, query = self.live.segment, self.live.dead, self._query
         count = _proposed(query, segment.rows)
-        if self.live.live <= max(count, segment.rows // _FEW):
-            rows = np.flatnonzero(~dead) if len(dead) else np.arange(segment.rows)
-            self._candidates = Chosen.alike(rows, len(self._queries))
+        if is_few(self.live, count):
+            self._candidates = Chosen.alike(self.live.rows(), len(self._queries))
         elif segment.prefilter is not None and query.mode == "fast":
             self._candidates = segment.prefilter.candidates(self._queries, count, dead)
         elif segment.bounds is not None:
@@ -221,6 +220,11 @@ def _proposed(query: Query, rows: int) -> int:
     if query.mode == "fast":
         count = max(count, round(_FAST_PER_ROOT * rows**0.5))
     return query.candidates or count
+
+
+def is_few(live: LiveSegment, count: int) -> bool:
+    """Tell whether so few rows of a segment live that all may be its `count` candidates."""
+    return live.live <= max(count, live.segment.rows // _FEW)
 
 
 def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:

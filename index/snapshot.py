@@ -28,6 +28,10 @@ class LiveSegment:
         """Return a segment of which every row lives."""
         return cls(segment, _ALL_LIVE, segment.rows)
 
+    def rows(self) -> Ids:
+        """Return the rows that live, in ascending order."""
+        return np.flatnonzero(~self.dead) if len(self.dead) else np.arange(self.segment.rows)
+
     def without(self, ids: Ids) -> LiveSegment:
         """Return the segment with the rows of these ids dead as well."""
         rows = np.flatnonzero(np.isin(self.segment.ids, ids)) if len(ids) else _ALL_LIVE
