@@ -127,7 +127,7 @@ class Admission:
 
     async def _acquire(self, arrived: float) -> bool:
         """Return when there is a place, and whether it had to be waited for."""
-        if self._free() and not self._first_came() < arrived - _AT_ONCE_SECONDS:
+        if self._free() and self._first_came() >= arrived - _AT_ONCE_SECONDS:
             self._active += 1
             return False
         if not self._has_room(0):

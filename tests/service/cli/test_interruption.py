@@ -29,6 +29,10 @@ PICTURES = 24
 DAMAGED = (3, 9)
 
 
+class Kill(BaseException):
+    """Ends a build where it is: nothing catches it, as nothing would a SIGKILL."""
+
+
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Captioned pictures, two of them cut short."""
@@ -102,9 +106,6 @@ def test_a_build_goes_on_where_ctrl_c_stopped_it(
 def test_a_build_killed_after_any_block_ends_like_one_that_was_not(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    class Kill(BaseException):
-        pass
-
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
     collection = load(dataset)
     source = ImageSource(batch_size=4)
@@ -134,9 +135,6 @@ def test_a_build_killed_after_any_block_ends_like_one_that_was_not(
 def test_a_note_that_a_full_disk_cut_short_is_taken_up_again(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Kill(BaseException):
-        pass
-
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
     collection = load(dataset)
     source = ImageSource(batch_size=4)
