@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, distributed
+
+from models.files import FolderTakenError, alone_in
 
 LONGEST_WAIT = timedelta(hours=6)  # while the first process reads pictures or validates
 
@@ -95,6 +98,25 @@ class World:
         """Return once every process has come here."""
         if self.size > 1:
             distributed.barrier()
+
+    @contextmanager
+    def alone_in(self, folder: Path) -> Iterator[None]:
+        """Keep all others out of a folder, as `models.files` does: the first process, for all.
+
+        Raises:
+            FolderTakenError: others are in it; every process says so.
+        """
+        folder.mkdir(parents=True, exist_ok=True)  # in each, which all fail alike if they must
+        with ExitStack() as held:
+            taken = False
+            if self.leads:
+                try:
+                    held.enter_context(alone_in(folder))
+                except FolderTakenError:
+                    taken = True
+            if self.any(taken):
+                raise FolderTakenError(folder)
+            yield
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:

@@ -1,15 +1,47 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, in folders that one process at a time writes."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
+
+
+class FolderTakenError(Exception):
+    """A folder that another process is writing to; the message says what to do."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"another process is writing to {folder}: wait for it, or name another --out"
+        )
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes that ask for it out of a folder, which is made if it is not there.
+
+    The kernel lets go of it when the process ends, however it ends.
+
+    Raises:
+        FolderTakenError: another process is in it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderTakenError(folder) from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -90,6 +90,7 @@ def distill(
     from models.backbone import build_backbone
     from models.datasets import load
     from models.distillation import DistillationConfig, DistillationStopped, distil
+    from models.files import alone_in
     from models.pictures import Preprocessing
     from models.pixels import cache_pixels
     from service.device import pick_device
@@ -123,7 +124,7 @@ def distill(
                 f"or --student"
             )
     kept = f"what is done is kept in {out}; the same command goes on from there"
-    with keeping(lambda: kept):
+    with keeping(lambda: kept), alone_in(out):
         with progress("reading pictures") as report:
             pictures = cache_pixels(
                 collection,

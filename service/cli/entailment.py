@@ -104,6 +104,7 @@ def train(
     from models.entailment import checkpoint, read
     from models.entailment import training as learning
     from models.entailment.embedding import SentenceConfig, SentenceEmbedding
+    from models.files import alone_in
     from models.threshold import Threshold
 
     pairs = read(corpus)
@@ -135,7 +136,7 @@ def train(
             checkpoint.EntailmentCheckpoint(best, threshold.value, config, metrics, out)
         )
 
-    with progress("training") as report, stop_request() as stop:
+    with alone_in(out), progress("training") as report, stop_request() as stop:
         _, threshold = learning.train(
             config,
             model,

@@ -78,6 +78,7 @@ def train(
       hasse hypernyms train /usr/share/wordnet --out data/hypernyms
       hasse hypernyms train /usr/share/wordnet --protocol paper --out data/hypernyms-paper
     """
+    from models.files import alone_in
     from models.hypernyms import checkpoint
     from models.hypernyms import training as learning
     from models.hypernyms.task import make_task
@@ -86,7 +87,8 @@ def train(
     task = make_task(taxonomy, protocol, seed, held_out)
     config = learning.preset(comparison, dimension=dimension, epochs=epochs, seed=seed)
     started = time.monotonic()
-    with keeping(lambda: "nothing is kept; it takes a few minutes from start to end"):
+    kept = "nothing is kept; it takes a few minutes from start to end"
+    with keeping(lambda: kept), alone_in(out):
         with progress("training") as report:
 
             def tell(now: learning.Progress) -> None:

@@ -31,6 +31,7 @@ MISTAKES = (
     ("models.feature_store", "FeaturesError"),
     ("models.checkpoint", "CheckpointError"),
     ("models.distillation", "DistillationError"),
+    ("models.files", "FolderTakenError"),
     ("models.trainer", "TrainingError"),
     ("models.training_state", "StateError"),
     ("models.hypernyms.taxonomy", "HypernymError"),

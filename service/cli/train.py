@@ -172,7 +172,11 @@ def train(
     given = begin.config if "batch_size" in choices else begin.suited(len(collections[0]))
     config = training.with_choices(given, choices)
     kept = f"the same command goes on from there; {out} holds the best epoch so far"
-    with world(pick_device(device)) as processes, keeping(lambda: kept):
+    with (
+        world(pick_device(device)) as processes,
+        keeping(lambda: kept),
+        processes.alone_in(out),
+    ):
         silent, together = not processes.leads, processes.size > 1
         if features:
             material = training.from_features(config, features, weights, collections)

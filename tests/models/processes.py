@@ -16,6 +16,7 @@ from unittest import mock
 
 from models import trainer
 from models.distributed import world
+from models.files import FolderTakenError, alone_in
 from models.trainer import TrainingError, TrainingStopped, train
 from models.training_state import FILE_NAME, save_state
 from tests.models.test_trainer import CONFIG, collection, features, pixels, stop_after
@@ -34,7 +35,7 @@ def slow_states() -> Iterator[None]:
 
 
 def main(folder: Path) -> None:
-    """Train on features twice, once without a stop, and on pictures."""
+    """Train on features twice, once without a stop, and on pictures; hold folders together."""
     dataset = collection()
     read = (dataset, features(dataset))
     with world("cpu") as processes:
@@ -61,6 +62,15 @@ def main(folder: Path) -> None:
             else:
                 assert (folder / "pictures" / "pixels").is_dir(), "the first has read them"
                 learned = pixels(dataset, folder / "again")
+        with processes.alone_in(folder / "held"), contextlib.suppress(FolderTakenError):
+            processes.wait()
+            with alone_in(folder / "held"):
+                raise AssertionError("another one is in it too")
+        with alone_in(folder / "others") if processes.leads else contextlib.nullcontext():
+            processes.wait()
+            with contextlib.suppress(FolderTakenError), processes.alone_in(folder / "others"):
+                raise AssertionError("another one is in it")
+
         config = replace(CONFIG, epochs=2)
         train(config, "colours", folder / "pixels", learned, learned, world=processes)
 

@@ -1,4 +1,4 @@
-"""A file that cannot be written whole is not there, and the reason is the system's."""
+"""A file that cannot be written whole is not there; a folder has one writer at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.files import write_weights
+from models.files import FolderTakenError, alone_in, write_weights
 
 
 @contextmanager
@@ -37,3 +37,18 @@ def test_weights_without_room_are_the_systems_error_and_leave_what_was_there(
     assert caught.value.filename == str(path)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     assert path.read_bytes() == before
+
+
+def test_a_folder_is_one_writers_until_it_ends_however_it_ends(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+
+    def interrupted() -> None:
+        with alone_in(folder), alone_in(tmp_path / "another"):
+            with pytest.raises(FolderTakenError, match="another process"), alone_in(folder):
+                raise AssertionError("two are in it")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with alone_in(folder):
+        assert list(folder.iterdir()) == [], "the lock leaves no file behind"

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from models.backbone import build_backbone
 from models.checkpoint import load
+from models.files import alone_in
 from tests.service.cli.shell import Outcome, hasse
 from tests.tiny import tiny_checkpoint
 
@@ -111,3 +112,9 @@ def test_a_teacher_without_a_grid_is_refused(home: Path, tmp_path: Path) -> None
     )
     assert outcome.status == 1
     assert "average of a grid" in outcome.error
+
+
+def test_two_distillations_do_not_mix(home: Path, tmp_path: Path) -> None:
+    with alone_in(tmp_path):
+        assert "another process is writing" in distill(home, tmp_path).error
+    assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ import pytest
 
 from models import checkpoint
 from models.checkpoint import CheckpointError
+from models.files import alone_in
 from tests.models.entailment.corpora import sick, snli
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
@@ -60,3 +61,11 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     assert hasse("entailment", "train", corpus, *out, "--seed", -1).status == 2
     wrong = hasse("entailment", "evaluate", corpus, "--model", tmp_path)
     assert "no model of entailment" in wrong.error
+
+
+def test_two_trainings_do_not_mix(tmp_path: Path) -> None:
+    corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
+    with alone_in(out):
+        refused = hasse("entailment", "train", corpus, "--out", out, *SMALL)
+    assert "another process is writing" in refused.error
+    assert list(out.iterdir()) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from models.files import alone_in
 from service.cli import hypernyms as commands
 from tests.models.hypernyms.dictionary import SMALL, tree, write
 from tests.service.cli.shell import hasse
@@ -92,3 +93,10 @@ def test_ctrl_c_says_that_nothing_is_kept(
     stopped = hasse("hypernyms", "train", wordnet, "-o", tmp_path / "m", "--held-out", 60)
     assert stopped.status == 130
     assert "nothing is kept" in stopped.err
+
+
+def test_two_trainings_do_not_mix(wordnet: Path, tmp_path: Path) -> None:
+    with alone_in(tmp_path):
+        refused = hasse("hypernyms", "train", wordnet, "-o", tmp_path, "--held-out", 60)
+    assert "another process is writing" in refused.error
+    assert list(tmp_path.iterdir()) == []

@@ -16,6 +16,7 @@ import pytest
 
 from models import checkpoint
 from models.datasets import load
+from models.files import alone_in
 from service import indexing
 from service.cli import features as features_command
 from service.cli import index as index_command
@@ -197,6 +198,16 @@ def test_training_goes_on_where_ctrl_c_stopped_it(
     assert hasse(*command, "--out", tmp_path / "b" / "model").status == 0
     prints = {checkpoint.fingerprint(tmp_path / name / "model") for name in ("a", "b")}
     assert len(prints) == 1, "stopping changes nothing of the result"
+
+
+def test_two_trainings_do_not_mix(dataset: Path, tmp_path: Path) -> None:
+    command = ("train", dataset, *TINY_TRAINING, "--epochs", 1, "--out", tmp_path)
+    with alone_in(tmp_path):
+        refused = hasse(*command)
+    assert refused.status == 1
+    assert f"another process is writing to {tmp_path}: wait for it" in refused.error
+    assert list(tmp_path.iterdir()) == []
+    assert hasse(*command).status == 0
 
 
 def test_ctrl_c_on_a_real_process_ends_it_with_one_line_and_130(
