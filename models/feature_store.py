@@ -14,7 +14,6 @@ last one counts: its picture has changed, and the new one's features were append
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -29,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.datasets import Image
-from models.files import write_whole
+from models.files import alone_in, write_whole
 from models.pictures import Preprocessing
 
 MANIFEST, FEATURES, IMAGES, STAMPS = "manifest.json", "features.f16", "images.i64", "stamps.i64"
@@ -250,25 +249,15 @@ def appending(folder: Path, maker: Maker) -> Iterator[Appender]:
     """Open a folder for adding features, alone.
 
     Raises:
-        FeaturesError: what is there was made otherwise, or another process is at it.
+        FeaturesError: what is there was made otherwise.
+        FolderTakenError: another process is at it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise FeaturesError(
-                f"another process is writing features to {folder}: wait for it, or name "
-                f"another --out"
-            ) from error
+    with alone_in(folder):
         manifest = _read_manifest(folder)
         if manifest is None:
             manifest = _Manifest(maker, 0, {})
         _require_same(manifest.maker, maker, folder)
         yield Appender(folder, manifest)
-    finally:
-        os.close(descriptor)
 
 
 def name_hash(image: Image) -> int:

@@ -64,6 +64,7 @@ def extract(
         FeaturesError: what is in `folder` was made with another network, preprocessing or
             dataset; features are not finite; nothing could be read; the disk or the device's
             memory is full.
+        FolderTakenError: another process writes to the folder.
         BackboneError: the network takes no pictures of this size.
         ExtractionStopped: `stop`, asked after each batch, said so.
     """
