@@ -100,12 +100,12 @@ def train(
         TrainingStopped: `stop` said so.
         DatasetError: there is nothing to train or validate on.
     """
-    held_out = (available(*validation), validation[1])
     run = _Run(
         config,
         name,
         folder,
         (available(*training), training[1]),
+        (available(*validation), validation[1]),
         backbone_weights=backbone_weights,
         start=start,
         world=world,
@@ -113,7 +113,7 @@ def train(
     run.restore()
     while not run.finished:
         run.epoch_steps(report, stop)
-        run.validate(held_out, report)
+        run.validate(report)
     return checkpoint.load(folder, world.device, to_learn=True)
 
 
@@ -126,6 +126,7 @@ class _Run:
         name: str,
         folder: Path,
         training: tuple[Dataset, ImageInput],
+        held_out: tuple[Dataset, ImageInput],
         *,
         backbone_weights: dict[str, Tensor] | None,
         start: checkpoint.Checkpoint | None,
@@ -135,7 +136,7 @@ class _Run:
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
         self.config, self.name, self.folder, self.world = config, name, folder, world
-        self.dataset, self.images = dataset, images
+        self.dataset, self.images, self.held_out = dataset, images, held_out
         self.rows = rows_of(dataset, images)
         self.truth = known_truth(dataset)
         texts = [caption.text for caption in dataset.captions]
@@ -166,6 +167,7 @@ class _Run:
             "config": asdict(config),
             "dataset": [dataset.name, len(dataset), len(texts)],
             "text": _fingerprint(dataset),
+            "validation": _fingerprint(held_out[0]),
             "network": None
             if backbone_weights is None
             else self.model.images.backbone.fingerprint()[:12],
@@ -198,7 +200,7 @@ class _Run:
             )
         if found is None:
             return
-        for key in ("config", "dataset", "text", "network", "start"):
+        for key in ("config", "dataset", "text", "validation", "network", "start"):
             if other := difference(found.get(key), self.notes[key]):
                 raise TrainingError(
                     f"{self.folder} holds a training with another {key} ({other}): "
@@ -243,11 +245,11 @@ class _Run:
                 kept = time.monotonic()
             batch = following
 
-    def validate(self, held_out: tuple[Dataset, ImageInput], report: Report | None) -> None:
+    def validate(self, report: Report | None) -> None:
         """Measure the model, keep it if it is the best so far, and close the epoch."""
         epoch, loss = self.notes["epoch"], self.notes["loss"] / self.steps
         self.notes |= {"epoch": epoch + 1, "step": 0, "loss": 0.0}
-        measured = self._measure(*held_out, loss) if self.world.leads else None
+        measured = self._measure(loss) if self.world.leads else None
         best = self.world.any(self.notes["best_epoch"] == epoch)
         if best:
             self.notes["best_epoch"] = epoch
@@ -256,9 +258,9 @@ class _Run:
         if report is not None:
             report(Progress(epoch, self.steps, self.steps, loss, measured, best))
 
-    def _measure(self, dataset: Dataset, images: ImageInput, loss: float) -> Evaluation:
+    def _measure(self, loss: float) -> Evaluation:
         """Validate the model as it would be saved, and save it if it is the best so far."""
-        model = self._as_saved()
+        model, (dataset, images) = self._as_saved(), self.held_out
         points = dataset_points(model, dataset, images)
         # Rounded to bytes, weights that are not numbers become some.
         sound = all(weight.isfinite().all() for weight in self.model.state_dict().values())

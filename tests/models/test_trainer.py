@@ -105,7 +105,7 @@ def a_run(config: TrainingConfig, folder: Path) -> trainer._Run:
     """Return a training that has not begun, on the features of the collection."""
     data = (collection(), features(collection()))
     return trainer._Run(
-        config, "colours", folder, data, backbone_weights=None, start=None, world=ALONE
+        config, "colours", folder, data, data, backbone_weights=None, start=None, world=ALONE
     )
 
 
@@ -315,6 +315,22 @@ def test_a_training_does_not_go_on_with_other_words_or_another_network(tmp_path:
     go_on(dataset, network)
 
 
+def test_a_training_does_not_choose_its_best_epoch_by_two_measures(tmp_path: Path) -> None:
+    def go_on(held_out: Dataset, stop: Callable[[], bool] | None = None) -> None:
+        learned = (collection(), features(collection()))
+        train(CONFIG, "colours", tmp_path, learned, (held_out, features(held_out)), stop=stop)
+
+    held_out = collection(4)
+    with pytest.raises(TrainingStopped):
+        go_on(held_out, stop_after(1))
+    first, *rest = held_out.images
+    one_caption = replace(held_out, images=(replace(first, captions=first.captions[:1]), *rest))
+    for other in (collection(5), one_caption):
+        with pytest.raises(TrainingError, match=r"another validation \(.* there, .* now\)"):
+            go_on(other)
+    go_on(held_out)
+
+
 def test_training_stops_early_and_keeps_the_best_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -429,7 +445,7 @@ def test_a_spoiled_weight_stops_the_training_also_where_rounding_would_hide_it(
     with torch.no_grad():
         training.model.images.projection.weight[0, 0] = torch.nan
     with pytest.raises(TrainingError, match="points are not numbers: lower --learning-rate"):
-        training.validate((collection(), features(collection())), None)
+        training.validate(None)
 
 
 def test_the_next_batch_is_read_before_a_step_is_waited_for(
