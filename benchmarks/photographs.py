@@ -26,18 +26,10 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from models.checkpoint import (
-    CALIBRATION,
-    CONFIG,
-    METRICS,
-    VOCABULARY,
-    WEIGHTS,
-    Checkpoint,
-    load,
-    pretrained,
-)
+from models.checkpoint import CALIBRATION, METRICS, VOCABULARY, Checkpoint, load, pretrained
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
+from models.model_folder import CONFIG, WEIGHTS
 from models.pictures import open_picture
 from service.dataset_encoding import ImageSource, encode_dataset
 from service.evaluation import measure

@@ -21,30 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from models.calibration import Calibrations
 from models.datasets import Dataset
 from models.files import write_weights, write_whole
 from models.model import ModelConfig, OrderEmbedding
+from models.model_folder import CONFIG, UNNAMED, WEIGHTS, CheckpointError, ModelKind, weights
 from models.pictures import Preprocessing
-from models.stored import StoredDtype, from_stored, to_stored
+from models.stored import StoredDtype, to_stored
 from models.vocabulary import Vocabulary
 
-WEIGHTS, CONFIG, VOCABULARY, CALIBRATION, METRICS = (
-    "model.safetensors",
-    "config.json",
-    "vocabulary.json",
-    "calibration.json",
-    "metrics.json",
-)
-FORMAT = 1
+VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
+KIND = ModelKind(UNNAMED, "hasse train", 1, (VOCABULARY,), (CALIBRATION, METRICS))
 PRETRAINED = Path(__file__).parent / "pretrained"
-
-
-class CheckpointError(Exception):
-    """A checkpoint that cannot be used; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +91,7 @@ def save(
     """
     folder.mkdir(parents=True, exist_ok=True)
     config = {
-        "format": FORMAT,
+        "format": KIND.format,
         "name": name,
         "model": asdict(model.config),
         "preprocessing": asdict(model.preprocessing),
@@ -132,26 +121,9 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
     saved again or teach.
 
     Raises:
-        CheckpointError: a file is missing, damaged, or of another format; it is named.
+        CheckpointError: a file is missing, damaged, or of another kind or format; it is named.
     """
-    for file_name in (CONFIG, VOCABULARY, WEIGHTS):
-        if not (folder / file_name).is_file():
-            raise CheckpointError(
-                f"{folder} is not a checkpoint: it has no {file_name}; "
-                f"train one with 'hasse train', or name another folder with --model"
-            )
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        if "kind" in config:  # of those that other commands train; this one has none
-            raise CheckpointError(
-                f"{folder} holds a model of {config['kind']}, which compares no pictures: name a "
-                f"folder that 'hasse train' wrote"
-            )
-        if config["format"] != FORMAT:
-            raise CheckpointError(
-                f"{folder / CONFIG} has format {config['format']}; this version reads {FORMAT}: "
-                f"train the model again or use the version that made it"
-            )
+    with KIND.described(folder) as config:
         model = OrderEmbedding(
             ModelConfig(**config["model"]),
             Vocabulary.load(folder / VOCABULARY),
@@ -162,27 +134,8 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
         known = _read(folder / CALIBRATION)
         calibration = Calibrations.from_json(known) if known else Calibrations()
         metrics = _read(folder / METRICS)
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"{folder} is damaged: {CONFIG}, {VOCABULARY}, {CALIBRATION} or {METRICS} cannot be "
-            f"read ({error}); restore it or train the model again"
-        ) from error
-    try:
-        weights = from_stored(load_file(folder / WEIGHTS))
-        # What is not a number is no worse than anything, and would be measured as perfect.
-        spoiled = next((key for key, value in weights.items() if not value.isfinite().all()), None)
-        if spoiled is not None:
-            raise CheckpointError(
-                f"{folder / WEIGHTS} has weights that are not finite numbers ({spoiled}): restore "
-                f"it or train the model again, at a lower --learning-rate"
-            )
-        model.load_state_dict(weights)
-    except (SafetensorError, RuntimeError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise CheckpointError(
-            f"{folder / WEIGHTS} does not hold the weights of {CONFIG} ({reason}); "
-            f"restore it or train the model again"
-        ) from error
+    with weights(folder) as found:
+        model.load_state_dict(found)
     model = model.to(device).eval()
     if not to_learn:
         model.for_inference()

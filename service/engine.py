@@ -106,7 +106,7 @@ class Engine:
         """Load the checkpoint, open the index it made, and encode once to be warm.
 
         Raises:
-            models.checkpoint.CheckpointError: the checkpoint cannot be used.
+            models.model_folder.CheckpointError: the checkpoint cannot be used.
             index.errors.HasseIndexError: the index cannot be used, or another model made it.
             service.device.DeviceError: this machine has no such device.
         """

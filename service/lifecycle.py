@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from fastapi import FastAPI
 
 from index.errors import HasseIndexError
-from models.checkpoint import CheckpointError
+from models.model_folder import CheckpointError
 from service import introduction
 from service.device import DeviceError
 from service.engine import Engine

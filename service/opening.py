@@ -13,7 +13,8 @@ from index.errors import IndexLockedError, ModelMismatchError, ReadOnlyIndexErro
 from index.store import Index
 from index.terms import MODES, Kind
 from models import checkpoint
-from models.checkpoint import Checkpoint, CheckpointError
+from models.checkpoint import Checkpoint
+from models.model_folder import CheckpointError
 from service.logs import event
 
 

@@ -13,17 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-
 from models.entailment.embedding import SentenceConfig, SentenceEmbedding
-from models.entailment.pairs import EntailmentError
 from models.entailment.training import EntailmentTraining
 from models.files import write_weights, write_whole
+from models.model_folder import CONFIG, WEIGHTS, ModelKind, weights
 from models.vocabulary import Vocabulary
 
-WEIGHTS, CONFIG, VOCABULARY = "model.safetensors", "config.json", "vocabulary.json"
-KIND, FORMAT = "entailment", 2
+VOCABULARY = "vocabulary.json"
+KIND = ModelKind("entailment", "hasse entailment train", 2, (VOCABULARY,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +44,8 @@ def save(checkpoint: EntailmentCheckpoint) -> None:
     folder, model = checkpoint.folder, checkpoint.model
     folder.mkdir(parents=True, exist_ok=True)
     config = {
-        "kind": KIND,
-        "format": FORMAT,
+        "kind": KIND.name,
+        "format": KIND.format,
         "threshold": checkpoint.threshold,
         "training": asdict(checkpoint.training),
         "metrics": dict(checkpoint.metrics),
@@ -62,42 +59,13 @@ def load(folder: Path) -> EntailmentCheckpoint:
     """Read a checkpoint.
 
     Raises:
-        EntailmentError: a file is missing, damaged, or of another kind or format; it is named.
+        CheckpointError: a file is missing, damaged, or of another kind or format; it is named.
     """
-    for file_name in (CONFIG, VOCABULARY, WEIGHTS):
-        if not (folder / file_name).is_file():
-            raise EntailmentError(
-                f"{folder} holds no model of entailment: it has no {file_name}; train one with "
-                f"'hasse entailment train', or name another folder"
-            )
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        if config.get("kind") != KIND:
-            raise EntailmentError(
-                f"{folder} holds a model of another kind: name a folder that 'hasse entailment "
-                f"train' wrote, which takes one of 'hasse train' with --start"
-            )
-        if config["format"] != FORMAT:
-            raise EntailmentError(
-                f"{folder / CONFIG} has format {config['format']}; this version reads {FORMAT}: "
-                f"train the model again"
-            )
+    with KIND.described(folder) as config:
         described = dict(config["training"])
         training = EntailmentTraining(**described | {"model": SentenceConfig(**described["model"])})
         threshold, metrics = float(config["threshold"]), dict(config["metrics"])
-        vocabulary = Vocabulary.load(folder / VOCABULARY)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise EntailmentError(
-            f"{folder} is damaged: {CONFIG} or {VOCABULARY} cannot be read ({error}); restore it "
-            f"or train the model again"
-        ) from error
-    model = SentenceEmbedding(training.model, vocabulary)
-    try:
-        model.load_state_dict(load_file(folder / WEIGHTS))
-    except (SafetensorError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise EntailmentError(
-            f"{folder / WEIGHTS} does not hold the weights of {CONFIG} ({reason}); restore it or "
-            f"train the model again"
-        ) from error
+        model = SentenceEmbedding(training.model, Vocabulary.load(folder / VOCABULARY))
+    with weights(folder) as found:
+        model.load_state_dict(found)
     return EntailmentCheckpoint(model.eval(), threshold, training, metrics, folder)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class EntailmentError(Exception):
-    """Pairs or a model of entailment that cannot be used; the message says why and what to do."""
+    """Pairs of entailment, or a start, that cannot be used; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

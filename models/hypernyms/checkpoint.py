@@ -17,17 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from models.files import write_weights, write_whole
 from models.hypernyms.embedding import ConceptEmbedding
 from models.hypernyms.task import Task, make_task
 from models.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
 from models.hypernyms.training import HypernymTraining
+from models.model_folder import CONFIG, WEIGHTS, ModelKind, weights
 
-WEIGHTS, CONCEPTS, CONFIG = "model.safetensors", "concepts.json", "config.json"
-KIND, FORMAT = "hypernyms", 1
+CONCEPTS = "concepts.json"
+KIND = ModelKind("hypernyms", "hasse hypernyms train", 1, (CONCEPTS,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ def save(checkpoint: HypernymCheckpoint) -> None:
     folder, model, taxonomy = checkpoint.folder, checkpoint.model, checkpoint.taxonomy
     folder.mkdir(parents=True, exist_ok=True)
     config = {
-        "kind": KIND,
-        "format": FORMAT,
+        "kind": KIND.name,
+        "format": KIND.format,
         "threshold": checkpoint.threshold,
         "withheld": asdict(checkpoint.withheld),
         "training": asdict(checkpoint.training),
@@ -93,46 +92,23 @@ def load(folder: Path) -> HypernymCheckpoint:
     """Read a checkpoint.
 
     Raises:
-        HypernymError: a file is missing, damaged, or of another kind or format; it is named.
+        CheckpointError: a file is missing, damaged, or of another kind or format; it is named.
     """
-    for file_name in (CONFIG, CONCEPTS, WEIGHTS):
-        if not (folder / file_name).is_file():
-            raise HypernymError(
-                f"{folder} holds no model of hypernyms: it has no {file_name}; train one with "
-                f"'hasse hypernyms train', or name another folder"
-            )
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        if (config["kind"], config["format"]) != (KIND, FORMAT):
-            raise HypernymError(
-                f"{folder / CONFIG} is of kind {config['kind']}, format {config['format']}; "
-                f"{KIND}, format {FORMAT}, is read here: train the model again"
-            )
+    with KIND.described(folder) as config:
         training = HypernymTraining(**config["training"])
         withheld = Withheld(**config["withheld"])
         threshold, metrics = float(config["threshold"]), dict(config["metrics"])
-        found = json.loads((folder / CONCEPTS).read_text(encoding="utf-8"))
-        concepts = [Concept(key, tuple(words), gloss) for key, words, gloss in found]
-    except (ValueError, KeyError, TypeError) as error:
-        raise HypernymError(
-            f"{folder} is damaged: {CONFIG} or {CONCEPTS} cannot be read ({error}); restore it or "
-            f"train the model again"
-        ) from error
-    try:
-        tensors = load_file(folder / WEIGHTS)
-        points, edges = tensors["points"].float(), tensors["edges"].long().numpy()
+        listed = json.loads((folder / CONCEPTS).read_bytes())
+        concepts = [Concept(key, tuple(words), gloss) for key, words, gloss in listed]
+    with weights(folder) as found:
+        points, edges = found["points"], found["edges"].long().numpy()
         if points.shape != (len(concepts), training.dimension):
-            raise ValueError(f"the points are {tuple(points.shape)}")
+            raise ValueError(f"the points of {len(concepts):,} concepts are {tuple(points.shape)}")
         if edges.ndim != 2 or edges.min(initial=0) < 0 or edges.max(initial=-1) >= len(concepts):
             raise ValueError("the hypernyms lead nowhere")
-        relation = tensors.get("relation")
+        relation = found.get("relation")
         if (relation is None) == (training.comparison == "bilinear"):
             raise ValueError("the relation is not what the comparison needs")
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise HypernymError(
-            f"{folder / WEIGHTS} does not hold the points of {CONCEPTS} ({error}); restore it or "
-            f"train the model again"
-        ) from error
     model = ConceptEmbedding(training.comparison, points, relation)
     return HypernymCheckpoint(
         model, Taxonomy(concepts, edges), threshold, withheld, training, metrics, folder

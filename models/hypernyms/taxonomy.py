@@ -13,7 +13,7 @@ Edges = NDArray[np.int64]  # (n, 2): the more specific concept, the more general
 
 
 class HypernymError(Exception):
-    """A hierarchy or a model of one that cannot be used; the message says why and what to do."""
+    """A hierarchy that cannot be used; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ MISTAKES = (
     ("models.pictures", "PictureError"),
     ("models.backbone", "BackboneError"),
     ("models.feature_store", "FeaturesError"),
-    ("models.checkpoint", "CheckpointError"),
+    ("models.model_folder", "CheckpointError"),
     ("models.distillation", "DistillationError"),
     ("models.files", "FolderTakenError"),
     ("models.trainer", "TrainingError"),

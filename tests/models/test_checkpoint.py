@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from models import checkpoint
 from models.calibration import Calibration, Calibrations
-from models.checkpoint import CheckpointError
 from models.datasets import Dataset
 from models.datasets import Image as Pictured
+from models.model_folder import CONFIG, WEIGHTS, CheckpointError
 from models.stored import StoredDtype
 from tests.tiny import tiny_checkpoint, tiny_model
 
@@ -64,7 +64,7 @@ def test_fewer_bits_make_the_file_smaller_and_keep_points_close(
     model = tiny_model()
     checkpoint.save(tmp_path / "whole", model, "tiny", {})
     checkpoint.save(tmp_path / "less", model, "tiny", {}, dtype=dtype)
-    sizes = [(tmp_path / kind / checkpoint.WEIGHTS).stat().st_size for kind in ("less", "whole")]
+    sizes = [(tmp_path / kind / WEIGHTS).stat().st_size for kind in ("less", "whole")]
     assert sizes[0] < size * sizes[1]
     less = checkpoint.load(tmp_path / "less").model
     np.testing.assert_allclose(
@@ -80,7 +80,7 @@ def test_the_fingerprint_follows_what_decides_the_encoding(tmp_path: Path) -> No
     assert checkpoint.fingerprint(tmp_path / "b") == first
 
 
-@pytest.mark.parametrize("name", [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.VOCABULARY])
+@pytest.mark.parametrize("name", [WEIGHTS, CONFIG, checkpoint.VOCABULARY])
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     tiny_checkpoint(tmp_path)
     (tmp_path / name).unlink()
@@ -88,7 +88,7 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
         checkpoint.load(tmp_path)
 
 
-@pytest.mark.parametrize("name", [checkpoint.WEIGHTS, checkpoint.CONFIG, checkpoint.VOCABULARY])
+@pytest.mark.parametrize("name", [WEIGHTS, CONFIG, checkpoint.VOCABULARY])
 def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     tiny_checkpoint(tmp_path)
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:10])
@@ -98,27 +98,27 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     tiny_checkpoint(tmp_path)
-    config = json.loads((tmp_path / checkpoint.CONFIG).read_text())
+    config = json.loads((tmp_path / CONFIG).read_text())
     config["model"]["dimension"] = 17
-    (tmp_path / checkpoint.CONFIG).write_text(json.dumps(config))
+    (tmp_path / CONFIG).write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="does not hold the weights"):
         checkpoint.load(tmp_path)
 
 
 def test_weights_that_are_not_numbers_are_refused_by_name(tmp_path: Path) -> None:
     tiny_checkpoint(tmp_path)
-    weights = load_file(tmp_path / checkpoint.WEIGHTS)
+    weights = load_file(tmp_path / WEIGHTS)
     weights["images.projection.weight"][0, 0] = torch.nan
-    save_file(weights, tmp_path / checkpoint.WEIGHTS)
+    save_file(weights, tmp_path / WEIGHTS)
     with pytest.raises(CheckpointError, match=r"not finite numbers \(images\.projection\.weight\)"):
         checkpoint.load(tmp_path)
 
 
 def test_bytes_without_their_scales_are_refused_by_name(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, tiny_model(), "tiny", {}, dtype="int8")
-    weights = load_file(tmp_path / checkpoint.WEIGHTS)
+    weights = load_file(tmp_path / WEIGHTS)
     del weights["images.projection.weight.scale"]
-    save_file(weights, tmp_path / checkpoint.WEIGHTS)
+    save_file(weights, tmp_path / WEIGHTS)
     said = r"\(images\.projection\.weight is kept in bytes, and .*\.weight\.scale is not there\)"
     with pytest.raises(CheckpointError, match=said):
         checkpoint.load(tmp_path)
@@ -126,9 +126,9 @@ def test_bytes_without_their_scales_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     tiny_checkpoint(tmp_path)
-    config = json.loads((tmp_path / checkpoint.CONFIG).read_text())
+    config = json.loads((tmp_path / CONFIG).read_text())
     config["format"] = 99
-    (tmp_path / checkpoint.CONFIG).write_text(json.dumps(config))
+    (tmp_path / CONFIG).write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="format 99"):
         checkpoint.load(tmp_path)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
-from models import checkpoint
 from models.distributed import World
+from models.model_folder import WEIGHTS
 from models.training_state import read_notes
 from tests.models.test_trainer import run, weights
 from tests.torchrun import torchrun
@@ -34,7 +34,7 @@ def test_parts_are_equally_long_and_their_order_is_kept(count: int, size: int) -
 
 def test_two_processes_learn_what_one_learns(trained: Path, tmp_path: Path) -> None:
     run(tmp_path)
-    one, two = (load_file(folder / checkpoint.WEIGHTS) for folder in (tmp_path, trained / "whole"))
+    one, two = (load_file(folder / WEIGHTS) for folder in (tmp_path, trained / "whole"))
     assert one.keys() == two.keys()
     for name in one:
         np.testing.assert_allclose(one[name], two[name], rtol=0, atol=2e-4, err_msg=name)

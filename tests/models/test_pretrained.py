@@ -10,7 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from models.checkpoint import PRETRAINED, WEIGHTS, Checkpoint, load, pretrained
+from models.checkpoint import PRETRAINED, Checkpoint, load, pretrained
+from models.model_folder import WEIGHTS
 from models.ranking import average_precisions, best_ranks
 from models.scenes import Scene, SceneTable, Statement, draw, sample_statements, scene_and_captions
 from models.score import penalties

@@ -19,6 +19,7 @@ from models.evaluation import evaluate
 from models.inputs import FeatureInput, ImageInput, PixelInput, dataset_points
 from models.learner import Learner
 from models.model import ModelConfig
+from models.model_folder import WEIGHTS
 from models.order import pairwise_violation
 from models.pictures import Preprocessing
 from models.pixels import cache_pixels
@@ -86,7 +87,7 @@ def pixels(dataset: Dataset, folder: Path) -> tuple[Dataset, PixelInput]:
 
 
 def weights(folder: Path) -> bytes:
-    return (folder / checkpoint.WEIGHTS).read_bytes()
+    return (folder / WEIGHTS).read_bytes()
 
 
 def run(

@@ -221,7 +221,7 @@ def test_an_engine_that_cannot_open_says_why_in_one_sentence(
 ) -> None:
     for settings, words in (
         (Settings(index=tmp_path / "none"), "no index at"),
-        (Settings(index=collection, model=tmp_path / "none"), "is not a checkpoint"),
+        (Settings(index=collection, model=tmp_path / "none"), "holds no model of retrieval"),
         (Settings(index=collection, device="cuda:99"), "has no cuda:99"),
     ):
         failures: list[str] = []

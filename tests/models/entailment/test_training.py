@@ -16,6 +16,7 @@ from models.entailment.evaluation import evaluate, evaluate_majority
 from models.entailment.pairs import Corpus, EntailmentError, Pair
 from models.entailment.training import EntailmentTraining, Progress, initial, start_from, train
 from models.model import ModelConfig, OrderEmbedding
+from models.model_folder import CheckpointError
 from models.pictures import Preprocessing
 from models.threshold import Threshold
 from models.vocabulary import Vocabulary, words
@@ -154,10 +155,10 @@ def test_a_checkpoint_compares_like_the_model_it_holds(
     for name in ("model.safetensors", "vocabulary.json", "config.json"):
         whole = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(whole[:-20])
-        with pytest.raises(EntailmentError, match=r"damaged|does not hold"):
+        with pytest.raises(CheckpointError, match=r"damaged|does not hold"):
             checkpoint.load(tmp_path)
         (tmp_path / name).unlink()
-        with pytest.raises(EntailmentError, match=f"has no {name}"):
+        with pytest.raises(CheckpointError, match=f"has no {name}"):
             checkpoint.load(tmp_path)
         (tmp_path / name).write_bytes(whole)
 

@@ -24,6 +24,7 @@ from models.hypernyms.training import (
     train,
 )
 from models.hypernyms.wordnet import read
+from models.model_folder import CheckpointError
 from models.order import violation
 from tests.models.hypernyms.dictionary import tree, write
 
@@ -139,10 +140,10 @@ def test_a_missing_or_damaged_file_is_named(learned: Path, tmp_path: Path, name:
     for path in learned.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / name).write_bytes((learned / name).read_bytes()[:-30])
-    with pytest.raises(HypernymError, match=r"damaged|does not hold"):
+    with pytest.raises(CheckpointError, match=r"damaged|does not hold"):
         checkpoint.load(tmp_path)
     (tmp_path / name).unlink()
-    with pytest.raises(HypernymError, match=f"has no {name}"):
+    with pytest.raises(CheckpointError, match=f"has no {name}"):
         checkpoint.load(tmp_path)
 
 
@@ -150,7 +151,15 @@ def test_points_of_other_concepts_are_refused(learned: Path, tmp_path: Path) -> 
     for path in learned.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "concepts.json").write_text('[["00000001", ["one"], ""]]')
-    with pytest.raises(HypernymError, match="does not hold the points"):
+    with pytest.raises(CheckpointError, match="the points of 1 concepts are"):
+        checkpoint.load(tmp_path)
+
+
+def test_points_that_are_not_numbers_are_refused(learned: Path, tmp_path: Path) -> None:
+    found = checkpoint.load(learned)
+    found.model.points[3, 0] = torch.nan
+    checkpoint.save(replace(found, folder=tmp_path))
+    with pytest.raises(CheckpointError, match=r"not finite numbers \(points\)"):
         checkpoint.load(tmp_path)
 
 

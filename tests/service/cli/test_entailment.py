@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from models import checkpoint
-from models.checkpoint import CheckpointError
 from models.files import alone_in
+from models.model_folder import CheckpointError
 from tests.models.entailment.corpora import sick, snli
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
@@ -45,11 +45,11 @@ def test_a_retrieval_checkpoint_can_start_it(tmp_path: Path) -> None:
 def test_a_model_of_another_command_is_refused_as_what_it_is(tmp_path: Path) -> None:
     corpus, captions = snli(tmp_path / "snli"), tiny_checkpoint(tmp_path / "captions")
     refused = hasse("entailment", "evaluate", corpus, "--model", captions)
-    assert "a model of another kind" in refused.error
+    assert "holds a model of retrieval, not of entailment" in refused.error
     sentences = tmp_path / "sentences"
     train = ("entailment", "train", corpus, "--start", captions, "--epochs", 0)
     assert hasse(*train, "--out", sentences).status == 0
-    with pytest.raises(CheckpointError, match="a model of entailment, which compares no pictures"):
+    with pytest.raises(CheckpointError, match="a model of entailment, not of retrieval"):
         checkpoint.load(sentences)
 
 

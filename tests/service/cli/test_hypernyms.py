@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from models import checkpoint
 from models.files import alone_in
+from models.model_folder import CheckpointError
 from service.cli import hypernyms as commands
 from tests.models.hypernyms.dictionary import SMALL, tree, write
 from tests.service.cli.shell import hasse
+from tests.tiny import tiny_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +96,14 @@ def test_ctrl_c_says_that_nothing_is_kept(
     stopped = hasse("hypernyms", "train", wordnet, "-o", tmp_path / "m", "--held-out", 60)
     assert stopped.status == 130
     assert "nothing is kept" in stopped.err
+
+
+def test_a_model_of_another_command_is_named_as_what_it_is(model: Path, tmp_path: Path) -> None:
+    captions = tiny_checkpoint(tmp_path / "captions")
+    with pytest.raises(CheckpointError, match="holds a model of hypernyms, not of retrieval"):
+        checkpoint.load(model)
+    refused = hasse("hypernyms", "evaluate", captions)
+    assert "holds a model of retrieval, not of hypernyms: name a folder that" in refused.error
 
 
 def test_two_trainings_do_not_mix(wordnet: Path, tmp_path: Path) -> None:
