@@ -19,7 +19,7 @@ from index.terms import CaptionRow, ImageRow, ModelIdentity
 
 ImageBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]
 CaptionBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[CaptionRow], ArrayLike]]]
-Progress: TypeAlias = Callable[[int, int], None]
+Tally: TypeAlias = Callable[[int, int], None]  # told how many are done, of how many
 
 
 def build(
@@ -30,7 +30,7 @@ def build(
     *,
     source: str,
     total: int,
-    progress: Progress | None = None,
+    progress: Tally | None = None,
     rows_per_segment: int = ROWS_PER_SEGMENT,
     threads: int | None = None,
 ) -> Index:

@@ -43,7 +43,7 @@ _BLOCK_ROWS = 4096
 
 Group: TypeAlias = list[LiveSegment]
 Choice: TypeAlias = Callable[[Sequence[LiveSegment]], list[Group]]
-Progress: TypeAlias = Callable[[int, int], None]
+Tally: TypeAlias = Callable[[int, int], None]  # told how many are done, of how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def everything(segments: Sequence[LiveSegment]) -> list[Group]:
     ]
 
 
-def run(index: Index, choose: Choice, progress: Progress) -> Compacted:
+def run(index: Index, choose: Choice, progress: Tally) -> Compacted:
     """Merge what `choose` names, one group after another; see `Index.compact`."""
     place = index.folder / WORKSPACE
     done = dropped = 0

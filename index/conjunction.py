@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from index.chosen import Chosen
 from index.hits import Best
-from index.query import Answer, Query, Stages, Touched, plan_of
+from index.query import Answer, Query, Seconds, Touched, plan_of
 from index.scan import Workers, score_rows
 from index.search import is_few
 from index.snapshot import LiveSegment, Snapshot
@@ -76,7 +76,7 @@ def search_jointly(
             left=sum(task.left for task in tasks),
             bytes=sum(task.read for task in tasks),
         ),
-        seconds=Stages(proposed - started, time.perf_counter() - proposed),
+        seconds=Seconds(proposed - started, time.perf_counter() - proposed),
     )
 
 

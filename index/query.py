@@ -16,7 +16,7 @@ from index.terms import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
 MAX_K = 1000
 
 
-class Stages(NamedTuple):
+class Seconds(NamedTuple):
     """Seconds spent proposing candidates and scoring exactly (bounds included)."""
 
     prefilter: float
@@ -61,7 +61,7 @@ class Answer:
     generation: int
     plan: str
     touched: Touched
-    seconds: Stages
+    seconds: Seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from index.bounds import Bounded
 from index.chosen import Chosen
 from index.hits import Best
 from index.plan import is_scanned
-from index.query import Answer, Query, Stages, Touched, plan_of
+from index.query import Answer, Query, Seconds, Touched, plan_of
 from index.scan import Workers, scan, score_rows
 from index.segment import Segment
 from index.snapshot import LiveSegment, Snapshot
@@ -87,7 +87,7 @@ def search(
     ways = [task.way for task in tasks] + ["scan"] * len(scans) + ["device"] * len(residents)
     plan, searched = plan_of(ways), snapshot.live(query.kind)
     bounded = sum(task.live.segment.rows for task in tasks if task.surveyed)
-    seconds = Stages((proposed - started) / batch, (ended - proposed) / batch)
+    seconds = Seconds((proposed - started) / batch, (ended - proposed) / batch)
     certified = np.ones(batch, np.bool_)
     for task in tasks:
         certified &= task.proves(limits)

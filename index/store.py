@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from index import changes, compaction, durable
 from index.additions import Addition, Additions
 from index.catalog import CATALOG, Catalog, named_url, open_catalog
-from index.compaction import Choice, Compacted, Progress, tiers
+from index.compaction import Choice, Compacted, Tally, tiers
 from index.conjunction import JointAnswer, search_jointly
 from index.errors import (
     REMEDY,
@@ -356,7 +356,7 @@ class Index:
             return writer.remove(ids)
 
     def compact(
-        self, choose: Choice = tiers, progress: Progress = lambda done, total: None
+        self, choose: Choice = tiers, progress: Tally = lambda done, total: None
     ) -> Compacted:
         """Merge the segments that `choose` names, dropping removed rows; searches go on meanwhile.
 

@@ -18,7 +18,7 @@ from models.model import OrderEmbedding, Points
 from models.pictures import PictureError
 
 Skipped = Callable[[str], None]
-Progress = Callable[[int, int], None]
+Tally = Callable[[int, int], None]  # told how many are done, of how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Encoded:
 
 
 def encode_dataset(
-    model: OrderEmbedding, dataset: Dataset, source: ImageSource, progress: Progress
+    model: OrderEmbedding, dataset: Dataset, source: ImageSource, progress: Tally
 ) -> Encoded:
     """Encode all of a dataset; images that cannot be read are not in the result.
 

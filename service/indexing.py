@@ -24,7 +24,7 @@ from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 from models.checkpoint import Checkpoint
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.model import Points
-from service.dataset_encoding import ImageSource, Progress
+from service.dataset_encoding import ImageSource, Tally
 
 SKIPPED = "skipped.txt"  # ids of images that an unfinished build has left out
 CAPTIONS_AT_ONCE = 2048
@@ -51,7 +51,7 @@ def build(
     checkpoint: Checkpoint,
     folder: Path,
     source: ImageSource,
-    progress: Progress = lambda done, total: None,
+    progress: Tally = lambda done, total: None,
 ) -> Index:
     """Index a dataset; what was finished before a kill is not encoded again.
 
@@ -128,7 +128,7 @@ def add(
     dataset: Dataset,
     checkpoint: Checkpoint,
     source: ImageSource,
-    progress: Progress = lambda done, total: None,
+    progress: Tally = lambda done, total: None,
 ) -> Added:
     """Add the pictures that are not in the index yet.
 

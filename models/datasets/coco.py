@@ -8,7 +8,7 @@ from pathlib import Path
 
 from models.datasets import source
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.gathering import SPLITS, Gathering, Progress
+from models.datasets.gathering import SPLITS, Gathering, Tally
 from models.datasets.problems import Problems
 
 _EXPECTED = "give MS-COCO caption annotations, such as captions_train2017.json"
@@ -20,7 +20,7 @@ def read(
     split: str | None = None,
     *,
     check_pictures: bool = True,
-    progress: Progress | None = None,
+    progress: Tally | None = None,
 ) -> tuple[Dataset, Problems]:
     """Read annotation files that share one folder of pictures.
 

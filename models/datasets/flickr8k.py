@@ -8,7 +8,7 @@ from pathlib import Path
 
 from models.datasets import source
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.gathering import Gathering, Progress
+from models.datasets.gathering import Gathering, Tally
 from models.datasets.problems import Problems
 
 _LINE = re.compile(r"(?P<name>[^\t#]+)#\d+\t(?P<caption>.*)")
@@ -22,7 +22,7 @@ def read(
     splits: Mapping[str, Path],
     *,
     check_pictures: bool = True,
-    progress: Progress | None = None,
+    progress: Tally | None = None,
 ) -> tuple[Dataset, Problems]:
     """Read `Flickr8k.token.txt` ("name.jpg#0<TAB>caption") and the names of each split.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from models.datasets import source
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.gathering import Gathering, Progress
+from models.datasets.gathering import Gathering, Tally
 from models.datasets.problems import Problems
 
 READ = {".jpg", ".jpeg", ".png", ".webp", ".gif"}
@@ -48,7 +48,7 @@ def read(
     *,
     check_pictures: bool = True,
     known: AbstractSet[str] = frozenset(),
-    progress: Progress | None = None,
+    progress: Tally | None = None,
 ) -> tuple[Dataset, Problems]:
     """Read the pictures in a folder and all folders below it, hidden ones aside.
 

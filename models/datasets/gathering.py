@@ -17,7 +17,7 @@ from models.datasets.dataset import Caption, Dataset, DatasetError, Image
 from models.datasets.problems import Problems
 from models.pictures import PictureError, picture_size
 
-Progress = Callable[[int, int], None]
+Tally = Callable[[int, int], None]  # told how many are done, of how many
 
 SPLITS = {
     "": "",
@@ -129,7 +129,7 @@ class Gathering:
         *,
         check_pictures: bool,
         known: AbstractSet[str] = frozenset(),
-        progress: Progress | None = None,
+        progress: Tally | None = None,
     ) -> Dataset:
         """Return the images whose pictures are there, in the order they were added.
 
@@ -151,7 +151,7 @@ class Gathering:
         return Dataset(self.name, images)
 
     def _usable(
-        self, check_pictures: bool, known: AbstractSet[str], progress: Progress | None
+        self, check_pictures: bool, known: AbstractSet[str], progress: Tally | None
     ) -> Iterator[Image]:
         rows = list(self._rows.values())
         look = _headers if check_pictures else _presences

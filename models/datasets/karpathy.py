@@ -6,7 +6,7 @@ from pathlib import Path
 
 from models.datasets import source
 from models.datasets.dataset import Dataset
-from models.datasets.gathering import Gathering, Progress, stays_inside
+from models.datasets.gathering import Gathering, Tally, stays_inside
 from models.datasets.problems import Problems
 
 
@@ -15,7 +15,7 @@ def read(
     images: Path,
     *,
     check_pictures: bool = True,
-    progress: Progress | None = None,
+    progress: Tally | None = None,
 ) -> tuple[Dataset, Problems]:
     """Read a split file; pictures are below `images`, in `val2014` and so on where it says so.
 
