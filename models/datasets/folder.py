@@ -50,7 +50,7 @@ def read(
     known: AbstractSet[str] = frozenset(),
     progress: Tally | None = None,
 ) -> tuple[Dataset, Problems]:
-    """Read the pictures in a folder and all folders below it, hidden ones aside.
+    """Read the pictures in a folder and all folders below it, hidden ones and links aside.
 
     Captions are the lines of `dog.txt` beside `dog.jpg`; or the rows of `captions`, a CSV, TSV or
     JSON-lines file with `file_name` (relative to the folder), `caption` and, if wanted, `split`.
@@ -113,8 +113,16 @@ def read_pictures(
 
 def _pictures(root: Path, problems: Problems) -> Iterator[str]:
     """Yield the names of all pictures, relative to `root`, with forward slashes."""
-    for at, folders, files in os.walk(root):
+
+    def unread(error: OSError) -> None:
+        place = Path(error.filename).relative_to(root).as_posix()
+        problems.add(place, "folder that cannot be read", detail=error.strerror or "")
+
+    for at, folders, files in os.walk(root, onerror=unread):
         folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in folders:
+            if (path := Path(at, name)).is_symlink():
+                problems.add(path.relative_to(root).as_posix(), "link to a folder, not followed")
         for name in files:
             path = Path(at, name)
             relative = path.relative_to(root).as_posix()

@@ -15,6 +15,7 @@ from typing import TypeGuard
 
 from models.datasets.dataset import Caption, Dataset, DatasetError, Image
 from models.datasets.problems import Problems
+from models.datasets.source import is_text
 from models.pictures import PictureError, picture_size
 
 Tally = Callable[[int, int], None]  # told how many are done, of how many
@@ -59,8 +60,8 @@ class Gathering:
     """The rows of a collection on their way to a `Dataset`: images first, then captions."""
 
     def __init__(self, name: str) -> None:
-        """Begin a collection of that name."""
-        self.name = name
+        """Begin a collection of that name, of which broken characters become '?'."""
+        self.name = name.encode(errors="replace").decode()
         self.problems = Problems()
         self._rows: dict[int, _Row] = {}
         self._refused: set[object] = set()
@@ -84,7 +85,7 @@ class Gathering:
             self.problems.add(subject, "id of an earlier image")
         elif not isinstance(file_name, str) or not file_name.strip():
             self._refuse(image_id, f"image {image_id}", "no file name")
-        elif not _is_text(file_name):
+        elif not all(is_text(str(folder / file_name)) for folder in folders):
             self._refuse(image_id, subject, "file name with broken characters")
         elif not stays_inside(file_name):
             self._refuse(image_id, subject, "file name that leaves its folder")
@@ -113,7 +114,7 @@ class Gathering:
             self.problems.add(subject, "caption that is not text")
         elif not text.strip():
             self.problems.add(subject, "empty caption")
-        elif not _is_text(text):
+        elif not is_text(text):
             self.problems.add(subject, "caption with broken characters")
         elif not _is_id(image_id) or image_id not in self._rows:
             if not isinstance(image_id, int | str) or image_id not in self._refused:
@@ -218,14 +219,6 @@ def _is_id(value: object) -> TypeGuard[int]:
 
 def _size(value: object) -> int | None:
     return value if _is_id(value) and value > 0 else None
-
-
-def _is_text(text: str) -> bool:
-    """Tell whether text can be written as UTF-8 and to a database."""
-    try:
-        return b"\0" not in text.encode()
-    except UnicodeEncodeError:  # a lone surrogate
-        return False
 
 
 def stays_inside(file_name: str) -> bool:

@@ -66,8 +66,21 @@ def folder(path: Path) -> Path:
     """Return a folder's absolute path.
 
     Raises:
-        DatasetError: there is no such folder.
+        DatasetError: there is no such folder, or its path is not text.
     """
     if not path.is_dir():
         raise DatasetError(f"there is no folder {path}: name the one that holds the pictures")
-    return path.resolve()
+    found = path.resolve()
+    if not is_text(str(found)):
+        raise DatasetError(
+            f"the path of the folder {str(found)!a} has broken characters: rename it"
+        )
+    return found
+
+
+def is_text(text: str) -> bool:
+    """Tell whether text can be written as UTF-8 and to a database."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False

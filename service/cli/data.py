@@ -158,7 +158,8 @@ def flickr8k(
 def folder(
     *,
     pictures: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Searched through all its subfolders.")
+        Path,
+        typer.Argument(metavar="FOLDER", help="Searched through all its subfolders, not links."),
     ],
     captions: Annotated[
         Path | None,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -108,7 +111,32 @@ def test_formats_that_are_not_read_are_told(draw: Draw) -> None:
 def test_a_link_to_a_folder_above_is_not_followed_for_ever(draw: Draw) -> None:
     root = draw("x/dog.jpg")
     (root / "x/up").symlink_to(root)
-    assert len(folder.read(root)[0]) == 1
+    dataset, problems = folder.read(root)
+    assert len(dataset) == 1
+    assert problems.lines == ["x/up: link to a folder, not followed: skipped"]
+
+
+def test_a_folder_that_may_not_be_read_is_told(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, entries = draw("dog.jpg", "private/cat.jpg"), os.scandir
+
+    def scandir(path: str) -> Iterator[os.DirEntry[str]]:
+        if path.endswith("private"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return entries(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    dataset, problems = folder.read(root)
+    assert [image.file_name for image in dataset.images] == ["dog.jpg"]
+    assert problems.lines == ["private: folder that cannot be read (Permission denied): skipped"]
+
+
+def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
+    broken = draw("dog.jpg") / os.fsdecode(b"bad\xff")
+    draw(f"{broken.name}/cat.jpg")
+    with pytest.raises(DatasetError, match=r"bad\\udcff' has broken characters: rename it"):
+        folder.read(broken)
+    with pytest.raises(DatasetError, match="broken characters"):
+        folder.read_pictures([broken / "cat.jpg"])
 
 
 @pytest.mark.parametrize(

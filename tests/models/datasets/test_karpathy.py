@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from models.datasets import DatasetError, karpathy
+from models.datasets import DatasetError, karpathy, load, save
 from tests.models.datasets.conftest import Draw
 
 
@@ -110,3 +110,10 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"annotations": []}')
     with pytest.raises(DatasetError, match=r"no list 'images': give one of Karpathy's files"):
         karpathy.read(tmp_path / "x.json", tmp_path)
+
+
+def test_a_name_with_broken_characters_can_be_saved(draw: Draw, tmp_path: Path) -> None:
+    root = draw("1.jpg")
+    path = split_file(root / "s.json", [row(1, "train", [(1, "a dog")])], "\ud800")
+    dataset, _ = karpathy.read(path, root)
+    assert load(save(dataset, tmp_path / "out").parent).name == "?"
