@@ -169,7 +169,8 @@ def test_a_file_that_holds_no_weights_is_refused(tmp_path: Path) -> None:
     (tmp_path / "w.safetensors").write_bytes(b"nothing of the kind")
     (tmp_path / "w.pth").write_bytes(b"nothing of the kind")
     torch.save({"model": {}, "epoch": 3}, tmp_path / "run.pth")
-    for name in ("w.safetensors", "w.pth"):
+    (tmp_path / "a.txt").write_text("a dog 1\nein Hund\n")
+    for name in ("w.safetensors", "w.pth", "a.txt"):
         assert "cannot be read as weights" in message(SMALL, tmp_path / name)
     assert "not a state dict" in message(SMALL, tmp_path / "run.pth")
     assert "there is no weights file" in message(SMALL, tmp_path / "nowhere.pth")
