@@ -84,12 +84,23 @@ def explain(error: Exception) -> str | None:
         kind = getattr(loaded, name, None) if loaded else None
         if kind is not None and isinstance(error, kind):
             return " ".join(str(error).split())
+    if _is_out_of_memory(error):
+        return (
+            "there is not enough memory for this: choose fewer coordinates, smaller pictures or "
+            "fewer of them at a time"
+        )
     if isinstance(error, BrokenPipeError):
         return None  # `hasse ... | head` is not an error; typer ends it quietly
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror.lower()}{_remedy(error.errno)}"
     return None
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Tell whether memory was refused; on a CPU torch has no exception of its own for it."""
+    on_gpu = type(error).__name__ == "OutOfMemoryError"
+    return isinstance(error, MemoryError) or on_gpu or "DefaultCPUAllocator" in str(error)
 
 
 def _remedy(number: int | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+import torch
 import typer
 from typer.testing import CliRunner
 
@@ -50,6 +51,13 @@ def test_ctrl_c_anywhere_else_is_one_line_too() -> None:
 def test_our_own_fault_keeps_its_traceback() -> None:
     assert explain(ZeroDivisionError("division by zero")) is None
     assert explain(ValueError("x")) is None
+
+
+def test_memory_that_is_not_there_is_a_sentence() -> None:
+    with pytest.raises(RuntimeError) as on_cpu:
+        torch.empty(2**58)
+    for refused in (on_cpu.value, torch.OutOfMemoryError("CUDA out of memory"), MemoryError()):
+        assert "not enough memory" in str(explain(refused))
 
 
 def test_a_full_disk_names_the_file_and_the_remedy() -> None:
