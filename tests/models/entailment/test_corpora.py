@@ -81,3 +81,11 @@ def test_what_is_neither_is_refused_with_what_is_expected(tmp_path: Path) -> Non
         path.write_bytes(content)
         with pytest.raises(EntailmentError, match=reason):
             read(path)
+
+
+def test_a_sentence_may_hold_a_line_separator(tmp_path: Path) -> None:
+    folder = snli(tmp_path / "snli")
+    for path in folder.iterdir():
+        said = '{"gold_label": "neutral", "sentence1": "a\u2028dog\x85 runs", "sentence2": "b"}\r\n'
+        path.write_bytes(said.encode())
+    assert read(folder).test == (Pair("a\u2028dog\x85 runs", "b", False),)
