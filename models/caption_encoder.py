@@ -16,6 +16,7 @@ from models.vocabulary import PADDING
 
 Reading = Literal["last", "join"]
 Length = Literal["unit", "learned", "free"]
+WIDEST = 1000  # a word_range beyond which nothing is learned
 
 
 def padded(captions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from models.backbone import build_backbone
-from models.caption_encoder import CaptionEncoder, Members, Reading, padded
+from models.caption_encoder import WIDEST, CaptionEncoder, Members, Reading, padded
 from models.image_encoder import ImageEncoder
 from models.pictures import Preprocessing
 from models.reading import Reader
@@ -76,8 +76,8 @@ class ModelConfig:
             raise ValueError(
                 f"{self.members} members cannot share {self.dimension} coordinates equally"
             )
-        if self.word_range <= 0:
-            raise ValueError("word_range is above 0")
+        if not 0 < self.word_range <= WIDEST:
+            raise ValueError(f"word_range is above 0 and at most {WIDEST}")
 
 
 class OrderEmbedding(nn.Module):

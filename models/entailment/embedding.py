@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from models.caption_encoder import CaptionEncoder, Length, Reading, padded
+from models.caption_encoder import WIDEST, CaptionEncoder, Length, Reading, padded
 from models.entailment.pairs import Pair
 from models.order import violation
 from models.reading import Reader
@@ -49,10 +49,10 @@ class SentenceConfig:
         """Refuse what no model can have (ValueError)."""
         if self.comparison not in {"order", "symmetric"}:
             raise ValueError(f"comparison is order or symmetric, not '{self.comparison}'")
-        if min(self.dimension, self.word_dimension, self.max_words) < 1 or self.word_range <= 0:
-            raise ValueError(
-                "dimension, word_dimension and max_words are at least 1, word_range is above 0"
-            )
+        if min(self.dimension, self.word_dimension, self.max_words) < 1:
+            raise ValueError("dimension, word_dimension and max_words are at least 1")
+        if not 0 < self.word_range <= WIDEST:
+            raise ValueError(f"word_range is above 0 and at most {WIDEST}")
         if self.reading not in get_args(Reading) or self.length not in get_args(Length):
             raise ValueError("reading is last or join, length is unit, learned or free")
 

@@ -48,6 +48,8 @@ class EntailmentTraining:
             0 < each < math.inf for each in (self.learning_rate, self.margin, self.clip_norm)
         ):
             raise ValueError("learning_rate, margin and clip_norm are above 0")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +108,19 @@ def initial(
 
     From scratch its words are those of the training pairs. From a retrieval model they are that
     model's, and then the training pairs' others, which start as unknown words are read.
+
+    Raises:
+        EntailmentError: the training pairs have no words.
     """
     torch.manual_seed(config.seed)
-    own = Vocabulary.build(
-        text for pair in corpus.train for text in (pair.premise, pair.hypothesis)
-    )
+    try:
+        own = Vocabulary.build(
+            text for pair in corpus.train for text in (pair.premise, pair.hypothesis)
+        )
+    except ValueError:
+        raise EntailmentError(
+            f"the training pairs of {corpus.name} have no words: there is nothing to learn to read"
+        ) from None
     if start is None:
         return SentenceEmbedding(config.model, own)
     learned = start.model.vocabulary.words

@@ -49,8 +49,11 @@ def learn_plane(
     """Learn points in two dimensions for a few concepts, with all true and all false pairs.
 
     Raises:
-        HypernymError: there are fewer than two concepts, or too many to be read.
+        HypernymError: there are fewer than two concepts, or too many to be read; or torch takes
+            no such seed.
     """
+    if not 0 <= seed < 2**63:
+        raise HypernymError("a seed is a whole number from 0 to 2^63 - 1")
     chosen = list(dict.fromkeys(concepts))
     if not 2 <= len(chosen) <= MAXIMUM:
         raise HypernymError(f"a plot shows from 2 to {MAXIMUM} concepts, not {len(chosen)}")

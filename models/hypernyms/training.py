@@ -58,6 +58,8 @@ class HypernymTraining:
             raise ValueError("margin and learning_rate are above 0")
         if not 0 <= self.specific <= 1:
             raise ValueError("specific is a share, from 0 to 1")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 
 
 PRESETS: Mapping[Comparison, HypernymTraining] = {

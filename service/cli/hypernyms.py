@@ -83,9 +83,12 @@ def train(
     from models.hypernyms import training as learning
     from models.hypernyms.task import make_task
 
+    try:
+        config = learning.preset(comparison, dimension=dimension, epochs=epochs, seed=seed)
+    except ValueError as error:
+        raise Mistake(f"these options do not go together: {error}") from None
     taxonomy = _read(wordnet)
     task = make_task(taxonomy, protocol, seed, held_out)
-    config = learning.preset(comparison, dimension=dimension, epochs=epochs, seed=seed)
     started = time.monotonic()
     kept = "nothing is kept; it takes a few minutes from start to end"
     with keeping(lambda: kept), alone_in(out):

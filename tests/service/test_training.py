@@ -34,6 +34,8 @@ from service.training import from_features, with_choices
         ("min_word_count", "0"),
         ("batch_size", "1"),
         ("seed", "-1"),
+        ("word_range", "nan"),
+        ("word_range", "1e39"),
     ],
 )
 def test_a_value_that_nothing_is_learned_with_is_refused_by_name(name: str, value: str) -> None:

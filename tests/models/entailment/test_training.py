@@ -167,3 +167,9 @@ def test_a_checkpoint_compares_like_the_model_it_holds(
 def test_a_training_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"at least|above 0"):
         EntailmentTraining(**wrong)  # type: ignore[arg-type]
+
+
+def test_pairs_without_words_are_said(corpus: Corpus) -> None:
+    silent = replace(corpus, train=(Pair("...", "!?", entailed=True),))
+    with pytest.raises(EntailmentError, match="have no words"):
+        initial(SMALL, silent)

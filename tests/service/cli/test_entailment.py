@@ -59,6 +59,10 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     corpus = snli(tmp_path / "snli")
     assert "above 0" in hasse("entailment", "train", corpus, *out, "--margin", 0).error
     assert hasse("entailment", "train", corpus, *out, "--seed", -1).status == 2
+    assert "seed is a whole" in hasse("entailment", "train", corpus, *out, "--seed", 2**63).error
+    for wide in ("nan", "inf", "1e39"):
+        refused = hasse("entailment", "train", corpus, *out, "--word-range", wide)
+        assert "word_range is above 0 and at most" in refused.error
     wrong = hasse("entailment", "evaluate", corpus, "--model", tmp_path)
     assert "no model of entailment" in wrong.error
 

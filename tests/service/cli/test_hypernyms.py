@@ -81,9 +81,12 @@ def test_bad_files_of_wordnet_are_one_clear_line(tmp_path: Path) -> None:
     assert "no model of hypernyms" in hasse("hypernyms", "evaluate", tmp_path / "model").error
 
 
-def test_a_seed_that_numpy_does_not_take_is_refused(tmp_path: Path) -> None:
+def test_a_seed_that_numpy_or_torch_does_not_take_is_refused(wordnet: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "model")
-    assert hasse("hypernyms", "train", tmp_path, *out, "--seed", -1).status == 2
+    assert hasse("hypernyms", "train", wordnet, *out, "--seed", -1).status == 2
+    assert "seed is a whole" in hasse("hypernyms", "train", wordnet, *out, "--seed", 2**63).error
+    plot = ("hypernyms", "plot", wordnet, "--words", "w,w0", *out)
+    assert "seed is a whole" in hasse(*plot, "--seed", 2**64).error
 
 
 def test_ctrl_c_says_that_nothing_is_kept(
