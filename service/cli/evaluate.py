@@ -15,6 +15,7 @@ from service.cli.shell import Mistake
 from service.cli.table import print_table
 
 if TYPE_CHECKING:
+    from models.checkpoint import Checkpoint
     from models.datasets import Dataset
     from service.dataset_encoding import ImageSource
     from service.evaluation import Measured
@@ -37,7 +38,8 @@ def evaluate(
     against: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="A second checkpoint: say by how much --model is better, or not."
+            metavar="DIR",
+            help="A second checkpoint, named like --model: say by how much that is better, or not.",
         ),
     ] = None,
     split: Annotated[str, typer.Option(help="Which pictures to measure on.")] = "test",
@@ -100,6 +102,7 @@ def evaluate(
     from models import checkpoint
     from models.datasets import load
     from service.dataset_encoding import ImageSource
+    from service.device import pick_device
     from service.evaluation import comparison
 
     if plots is not None:
@@ -108,8 +111,14 @@ def evaluate(
         require_matplotlib()
     whole = load(dataset).split(split)
     collection = whole if captions_per_image is None else whole.first_captions(captions_per_image)
+    place = pick_device(device)
+    loaded = checkpoint.load(checkpoint.find(model, collection), place)
+    # Before the first is measured, which may take hours: a wrong name is to be told at once.
+    second = None
+    if against is not None:
+        second = checkpoint.load(checkpoint.find(against, collection), place)
     source = ImageSource(features, batch_size, workers, tell)
-    measured = _measure(checkpoint.find(model, collection), collection, source, folds, device)
+    measured = _measure(loaded, collection, source, folds)
     result = {
         "dataset": measured.encoded.dataset.name,
         "split": split,
@@ -117,9 +126,9 @@ def evaluate(
         "captions_left_out": len(list(whole.captions)) - len(list(collection.captions)),
         **measured.to_json(),
     }
-    if against is not None:
+    if second is not None:
         source = ImageSource(against_features or features, batch_size, workers, tell)
-        other = _measure(against, measured.encoded.dataset, source, folds, device)
+        other = _measure(second, measured.encoded.dataset, source, folds)
         if len(other.encoded.dataset) < len(measured.encoded.dataset):
             raise Mistake(
                 f"{against} could not be measured on all images that {measured.name} was: compare "
@@ -127,6 +136,10 @@ def evaluate(
             )
         result["against"] = other.to_json() | comparison(measured, other)
     text = json.dumps(result, indent=2)
+    if as_json:
+        typer.echo(text)
+    else:
+        _show(result)
     if out is not None:
         _write(out, text)
     if plots is not None:
@@ -135,21 +148,12 @@ def evaluate(
         with progress("drawing") as report:
             draw(measured, plots, report)
         _write(plots / "evaluation.json", text)
-    if as_json:
-        typer.echo(text)
-    else:
-        _show(result)
 
 
-def _measure(
-    model: Path, collection: Dataset, source: ImageSource, folds: int, device: str
-) -> Measured:
-    from models import checkpoint
+def _measure(loaded: Checkpoint, collection: Dataset, source: ImageSource, folds: int) -> Measured:
     from service.dataset_encoding import encode_dataset
-    from service.device import pick_device
     from service.evaluation import measure
 
-    loaded = checkpoint.load(model, pick_device(device))
     with progress(f"encoding by {loaded.name}") as report:
         encoded = encode_dataset(loaded.model, collection, source, report)
     if folds > len(encoded.dataset):

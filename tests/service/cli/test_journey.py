@@ -91,6 +91,22 @@ def test_the_table_of_an_evaluation_has_both_directions(home: Path) -> None:
     assert "95 % intervals" in shown.out
 
 
+def test_a_second_model_is_looked_for_before_the_first_is_measured(home: Path) -> None:
+    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    refused = hasse(*measure, "--folds", 100, "--against", home / "none")
+    assert "none holds no model" in refused.error
+    by_name = hasse(*measure, "--folds", 100, "--against", "scenes")
+    assert "do not make 100 blocks" in by_name.error
+
+
+def test_what_was_measured_is_shown_also_where_it_cannot_be_written(home: Path) -> None:
+    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    shown = hasse(*measure, "--out", home)
+    assert shown.status == 1
+    assert "is a directory" in shown.error
+    assert "captions by image" in shown.out
+
+
 def test_two_models_are_compared_on_the_same_pictures_and_drawn(home: Path) -> None:
     model = home / "model"
     shown = done(
