@@ -6,6 +6,7 @@ Each is still accepted or refused on its own, and returns when it is durable and
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class Additions:
     """The additions that wait for the one writer of an index."""
 
     def __init__(
-        self, model: ModelIdentity, writing: Callable[[], AbstractContextManager[Writer]]
+        self, model: ModelIdentity, writing: Callable[[float], AbstractContextManager[Writer]]
     ) -> None:
         self._model = model
         self._writing = writing
@@ -83,19 +84,23 @@ class Additions:
         self._lock = threading.Lock()
         self._turn = threading.Lock()
 
-    def add(self, addition: Addition) -> int:
+    def add(self, addition: Addition, patience: float) -> int:
         """Return the generation that shows an addition, once the disk has it.
+
+        Other writers are waited for `patience` seconds.
 
         Raises:
             BadRowsError: an id is taken, or a caption's image is not there.
             DiskFullError, IndexLockedError: nothing was changed.
         """
+        deadline = time.monotonic() + patience
         with self._lock:
             self._waiting.append(addition)
         with self._turn:
             # Whoever comes first writes for all that have come meanwhile.
             if not addition.ended:
-                self._write(self._taken(addition))
+                left = max(0.0, deadline - time.monotonic())
+                self._write(self._taken(addition), left)
         if addition.generation is None:
             raise addition.error or AssertionError("an addition was forgotten")
         return addition.generation
@@ -111,12 +116,12 @@ class Additions:
                     taken.append(addition)
             return taken
 
-    def _write(self, additions: list[Addition]) -> None:
+    def _write(self, additions: list[Addition], patience: float) -> None:
         accepted: list[Addition] = []
         images: list[ImageRow] = []
         captions: list[CaptionRow] = []
         try:
-            with self._writing() as writer:
+            with self._writing(patience) as writer:
                 for addition in additions:
                     try:
                         writer.check_rows(addition.images, addition.captions, (images, captions))

@@ -9,6 +9,7 @@ INDEX/readers             which generations are being read
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from index.errors import (
     BadQueryError,
     DamagedIndexError,
     IndexExistsError,
+    IndexLockedError,
     ModelMismatchError,
     disk_full_named,
 )
@@ -47,7 +49,7 @@ from index.writer import LOCK, Writer, writing
 if TYPE_CHECKING:
     from index.accelerator import Accelerator
 
-LOCK_PATIENCE = 10.0  # seconds that an add or a remove waits for another process
+LOCK_PATIENCE = 10.0  # seconds that an add or a remove waits for other writers
 
 
 class Index:
@@ -328,11 +330,13 @@ class Index:
         image_points: ArrayLike,
         captions: Sequence[CaptionRow] = (),
         caption_points: ArrayLike | None = None,
+        *,
+        patience: float = LOCK_PATIENCE,
     ) -> int:
         """Add images and captions; durable and visible to the next search when it returns.
 
-        image_points (R, N), caption_points (S, N), in the order of their rows. Returns the new
-        generation.
+        image_points (R, N), caption_points (S, N), in the order of their rows. Other writers are
+        waited for `patience` seconds. Returns the new generation.
 
         Raises:
             BadRowsError: an id is taken, or a caption's image is not there.
@@ -340,19 +344,19 @@ class Index:
             DiskFullError, IndexLockedError: nothing was changed.
         """
         addition = Addition.of(self.model, images, image_points, captions, caption_points)
-        return self._additions.add(addition)
+        return self._additions.add(addition, patience)
 
-    def remove(self, image_ids: Sequence[int]) -> int:
+    def remove(self, image_ids: Sequence[int], *, patience: float = LOCK_PATIENCE) -> int:
         """Remove images and their captions; durable and gone from the next search.
 
-        Returns the new generation.
+        Other writers are waited for `patience` seconds. Returns the new generation.
 
         Raises:
             BadRowsError: there is no such image.
             DiskFullError, IndexLockedError: nothing was changed.
         """
         ids: list[int] = checked_ids("image", image_ids).tolist()
-        with self.writing() as writer:
+        with self.writing(patience) as writer:
             return writer.remove(ids)
 
     def compact(
@@ -375,15 +379,25 @@ class Index:
     def writing(self, patience: float = LOCK_PATIENCE) -> Iterator[Writer]:
         """Be the one writer; the next search sees what was committed when the block ends.
 
-        Threads of this process take turns; another process is waited for `patience` seconds.
+        Other threads and other processes are waited for `patience` seconds, all of them together:
+        the thread that has the turn may itself wait for another process.
 
         Raises:
-            IndexLockedError: another process kept the lock.
+            IndexLockedError: another writer kept the lock.
         """
-        with self._writing:
-            with writing(self.folder, self.catalog, patience) as writer:
+        deadline = time.monotonic() + patience
+        if not self._writing.acquire(timeout=patience):
+            raise IndexLockedError(
+                f"another thread is writing to the index {self.folder}: wait for it to end, and "
+                "repeat"
+            )
+        try:
+            left = max(0.0, deadline - time.monotonic())
+            with writing(self.folder, self.catalog, left) as writer:
                 yield writer
             self.refresh()
+        finally:
+            self._writing.release()
 
     def _selected(self, kind: Kind, selection: Selection) -> Snapshot:
         while True:

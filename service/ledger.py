@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -10,7 +11,7 @@ import numpy as np
 
 from index import durable, kept
 from index.errors import BadRowsError
-from index.store import Index
+from index.store import LOCK_PATIENCE, Index
 from index.terms import CaptionRow, ImageRow, Kind, Points
 from service.encoding import Point
 from service.errors import ServiceError, absent
@@ -24,7 +25,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival:
-    """A picture on its way into the collection, with its captions, all encoded."""
+    """A picture on its way into the collection `since` then, with its captions, all encoded."""
 
     picture: bytes
     sha256: str
@@ -37,6 +38,15 @@ class Arrival:
     point: Point
     captions: Sequence[str]
     caption_points: Points
+    since: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """An image that is to go, asked for `since` then."""
+
+    image_id: int
+    since: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,7 @@ class Stored:
     created: bool
 
 
+Change: TypeAlias = Arrival | Removal
 Outcome: TypeAlias = Stored | ServiceError | None
 
 
@@ -58,14 +69,16 @@ class Ledger:
         self._index = index
         self._on_change = on_change
 
-    def run(self, lane: Lane, items: Sequence[Arrival | int]) -> list[Outcome]:
+    def run(self, lane: Lane, items: Sequence[Change]) -> list[Outcome]:
         """Make the changes, durably; what is refused is refused alone.
+
+        Other writers are waited for until the change that has waited longest has no patience left.
 
         Raises:
             HasseIndexError, OSError: nothing was changed.
         """
         if lane == "remove":
-            return self._remove([item for item in items if isinstance(item, int)])
+            return self._remove([item for item in items if isinstance(item, Removal)])
         return self._add([item for item in items if isinstance(item, Arrival)])
 
     def _add(self, arrivals: Sequence[Arrival]) -> list[Outcome]:
@@ -73,7 +86,7 @@ class Ledger:
             plan = Plan(self._index)
             outcomes = [plan.take(arrival) for arrival in arrivals]
             try:
-                self._commit(plan)
+                self._commit(plan, arrivals)
             except BadRowsError:
                 if attempt == _ATTEMPTS:
                     raise
@@ -88,7 +101,7 @@ class Ledger:
             for one in outcomes
         ]
 
-    def _commit(self, plan: Plan) -> None:
+    def _commit(self, plan: Plan, arrivals: Sequence[Arrival]) -> None:
         if not plan.images and not plan.captions:
             return
         pictures: dict[str, str] = {}  # by path, the SHA-256
@@ -104,6 +117,7 @@ class Ledger:
                 np.reshape([arrival.point for arrival in plan.pictures], (-1, dimension)),
                 plan.captions,
                 np.reshape(plan.caption_points, (-1, dimension)),
+                patience=_patience(arrivals),
             )
         except Exception:
             for path, sha256 in pictures.items():
@@ -113,14 +127,15 @@ class Ledger:
             raise
         self._on_change()
 
-    def _remove(self, image_ids: Sequence[int]) -> list[Outcome]:
+    def _remove(self, removals: Sequence[Removal]) -> list[Outcome]:
+        image_ids = [removal.image_id for removal in removals]
         rows = self._index.images(image_ids)
         outcomes: list[Outcome] = []
         for at, image_id in enumerate(image_ids):
             there = image_id in rows and image_id not in image_ids[:at]
             outcomes.append(None if there else absent(image_id))
         if rows:
-            self._index.remove(sorted(rows))
+            self._index.remove(sorted(rows), patience=_patience(removals))
             for row in rows.values():
                 if kept.is_kept(row) and not self._is_shown(row.path, row.sha256):
                     durable.remove(self._index.folder / row.path)
@@ -200,3 +215,8 @@ class Plan:
                 self._largest["caption"] += 1
                 self.captions.append(CaptionRow(self._largest["caption"], image_id, text))
                 self.caption_points.append(point)
+
+
+def _patience(changes: Sequence[Change]) -> float:
+    """Return for how many seconds a lock may still be waited for."""
+    return max(0.0, min(change.since for change in changes) + LOCK_PATIENCE - time.monotonic())

@@ -22,7 +22,7 @@ from service.batching import Batcher, WorkerStoppedError
 from service.bodies import Upload
 from service.encoding import Encoder, check_caption
 from service.errors import ServiceError, invalid, reaching_catalog
-from service.ledger import Arrival, Lane, Ledger, Outcome, Stored
+from service.ledger import Arrival, Change, Lane, Ledger, Outcome, Removal, Stored
 from service.logs import event
 from service.pictures import Pictures, version_of
 from service.schemas import AddedImage
@@ -56,7 +56,7 @@ class Writing:
         self._pictures = pictures
         self._settings = settings
         self.admission = Admission(settings.writes_in_flight, 0, settings.write_seconds)
-        self.batcher: Batcher[Lane, Arrival | int, Outcome] = Batcher(
+        self.batcher: Batcher[Lane, Change, Outcome] = Batcher(
             "writer",
             Ledger(index, on_change).run,
             size=lambda lane: _BATCH,
@@ -116,9 +116,9 @@ class Writing:
             ServiceError: also `not_found`.
         """
         async with self.admission.enter(Stages()):
-            await self._submit("remove", image_id)
+            await self._submit("remove", Removal(image_id))
 
-    async def _submit(self, lane: Lane, item: Arrival | int) -> Outcome:
+    async def _submit(self, lane: Lane, item: Change) -> Outcome:
         try:
             with reaching_catalog():
                 outcome = (await self.batcher.submit(lane, item)).result

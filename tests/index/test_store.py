@@ -3,12 +3,16 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from index.catalog import Catalog
 from index.errors import (
     BadPointsError,
     BadRowsError,
@@ -267,6 +271,46 @@ def test_a_second_writer_is_told_of_the_first(tmp_path: Path) -> None:
         ):
             pass
         index.add(images([80]), np.zeros((1, 16)))
+
+
+def test_a_write_waits_for_another_thread_no_longer_than_for_another_process(
+    tmp_path: Path,
+) -> None:
+    with small_index(tmp_path / "i") as index, ThreadPoolExecutor(1) as pool, index.writing():
+        point = np.zeros((1, 16))
+        for write in (
+            pool.submit(index.add, images([80]), point, patience=0.05),
+            pool.submit(index.remove, [1], patience=0.05),
+        ):
+            with pytest.raises(IndexLockedError, match="another thread is writing"):
+                write.result(30)
+
+
+def test_the_wait_for_another_thread_is_taken_from_that_for_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, patiences = [100.0], []
+
+    class Turn:
+        def acquire(self, timeout: float) -> bool:
+            now[0] += timeout - 3
+            return True
+
+        def release(self) -> None:
+            pass
+
+    @contextmanager
+    def writing(_folder: Path, _catalog: Catalog, patience: float) -> Iterator[None]:
+        patiences.append(patience)
+        yield
+
+    with small_index(tmp_path / "i") as index:
+        monkeypatch.setattr(index, "_writing", Turn())
+        monkeypatch.setattr("index.store.writing", writing)
+        monkeypatch.setattr("index.store.time", SimpleNamespace(monotonic=lambda: now[0]))
+        with index.writing(patience=10.0):
+            pass
+    assert patiences == [3.0]
 
 
 def test_many_small_additions_keep_few_files_open(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from models.datasets import Image as Described
 from service import indexing
 from service.app import create_app
 from service.dataset_encoding import ImageSource
+from service.ledger import Ledger, Removal
 from service.schemas import AddedImage, CaptionAnswer, ImageAnswer
 from service.settings import Settings
 from tests.service.client import Client
@@ -340,7 +341,7 @@ def test_a_write_that_fails_is_said_and_changes_nothing(
 def test_another_process_that_writes_too_long_is_said_with_a_time_to_come_back(
     writable: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def locked(*_: object) -> None:
+    def locked(*_: object, **_named: object) -> None:
         raise IndexLockedError("another process is writing to the index /secret")
 
     monkeypatch.setattr(writable.app.state.engine.index, "add", locked)
@@ -376,7 +377,7 @@ def test_writes_that_wait_together_for_another_process_are_told_together(
     engine = writable.app.state.engine
     free, waits = threading.Event(), []
 
-    def locked(*_: object) -> None:
+    def locked(*_: object, **_named: object) -> None:
         waits.append(free.wait(30))
         raise IndexLockedError("another process is writing to the index /secret")
 
@@ -392,6 +393,24 @@ def test_writes_that_wait_together_for_another_process_are_told_together(
         for response in (first, *others):
             problem(response.result(), 503, "write_failed")
     assert len(waits) == 2
+
+
+def test_the_lock_is_waited_for_from_the_time_that_the_first_of_a_batch_came(
+    writable: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = writable.app.state.engine.index
+    patiences = []
+
+    def removed(_: object, patience: float) -> None:
+        patiences.append(patience)
+
+    monkeypatch.setattr(index, "remove", removed)
+    ledger, now = Ledger(index, lambda: None), time.monotonic()
+    one, two, three = sorted(found(writable))[:3]
+    ledger.run("remove", [Removal(one, now), Removal(two, now - 8), Removal(three, now - 1)])
+    ledger.run("remove", [Removal(one, now - 60)])
+    assert patiences[0] <= 2
+    assert patiences[1] == 0
 
 
 def test_a_picture_that_a_killed_writer_left_is_swept_at_the_start_when_it_is_old(
