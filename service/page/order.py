@@ -27,17 +27,10 @@ _NOTHING_SAID = "say what may be true of the picture"
 
 @router.get("/page/order")
 async def order(
-    request: Request,
-    *,
-    settings: SettingsHere,
-    readiness: ReadinessHere,
-    q: str = "",
-    image: str = "",
-    k: str = "",
-    mode: str = "",
+    request: Request, settings: SettingsHere, readiness: ReadinessHere, image: str = ""
 ) -> Response:
     """Show the Hasse diagram of some words or of a stored picture."""
-    query = Query.read(q, k, mode, settings)
+    query = Query.read(request.query_params, settings)
 
     async def screen(engine: Engine) -> Screen:
         about, stages = query.about(image), Stages()
@@ -67,11 +60,9 @@ async def claim(
     readiness: ReadinessHere,
     hypothesis: str = "",
     image: str = "",
-    k: str = "",
-    mode: str = "",
 ) -> Response:
     """Tell whether a caption is true of a stored picture."""
-    query = Query.read("", k, mode, settings)
+    query = Query.read(request.query_params, settings)
     said = " ".join(hypothesis.split())
 
     async def screen(engine: Engine) -> Screen:
@@ -95,7 +86,7 @@ async def claim_of_picture(
         content, fields = await bodies.picture_and_texts(request)
     except ServiceError as error:
         return problem(request, Query(), error)
-    query = Query.read("", fields.get("k", ""), fields.get("mode", ""), settings)
+    query = Query.read(fields, settings)
     said = " ".join(fields.get("hypothesis", "").split())
 
     async def screen(engine: Engine) -> Screen:

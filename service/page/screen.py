@@ -99,7 +99,7 @@ def respond(request: Request, query: Query, screen: Screen) -> Response:
         title=screen.title,
         spoken=screen.spoken,
         query=query,
-        usual=Query.read("", "", "", settings),
+        usual=Query.read({}, settings),
         settings=settings,
         fragment=fragment,
         sizes=sorted({query.k} | {size for size in SIZES if size <= settings.k_maximum}),

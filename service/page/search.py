@@ -28,17 +28,10 @@ WIDEST_SHOWN_WHOLE = 1600  # pixels; of wider pictures the page shows the thumbn
 
 @router.get("/")
 async def page(
-    request: Request,
-    *,
-    settings: SettingsHere,
-    readiness: ReadinessHere,
-    q: str = "",
-    image: str = "",
-    k: str = "",
-    mode: str = "",
+    request: Request, settings: SettingsHere, readiness: ReadinessHere, image: str = ""
 ) -> Response:
     """Show the pictures some words are true of, what is true of a picture, or the first view."""
-    query = Query.read(q, k, mode, settings)
+    query = Query.read(request.query_params, settings)
     try:
         query = query.about(image)
         engine = readiness.require_engine()
@@ -57,11 +50,9 @@ async def page(
 
 
 @router.get("/page/picture")
-async def picture_gone(
-    request: Request, settings: SettingsHere, k: str = "", mode: str = ""
-) -> Response:
+async def picture_gone(request: Request, settings: SettingsHere) -> Response:
     """Explain why the address of an answer to a visitor's picture holds no picture."""
-    query = Query.read("", k, mode, settings)
+    query = Query.read(request.query_params, settings)
     screen = Screen("gone.html", spoken="That picture was not kept.", url=query.picture_url())
     return respond(request, query, screen)
 
@@ -75,13 +66,13 @@ async def picture(
     stages = Stages()
     try:
         engine = readiness.require_engine()
-        form = await bodies.picture_form(request)
-        query = Query(k=min(form.options.k, settings.k_maximum), mode=form.options.mode)
+        content, fields = await bodies.picture_and_texts(request)
+        query = Query.read(fields, settings)
         async with until_client_leaves(request):
             answer = await engine.captions_by_picture(
-                form.picture, folding(query, settings), stages=stages
+                content, folding(query, settings), stages=stages
             )
-            preview = await engine.pictures.preview(form.picture)
+            preview = await engine.pictures.preview(content)
             drawn = await sampled(request, engine)
     except ServiceError as error:
         return problem(request, query, error)

@@ -155,8 +155,7 @@ async def _shown(
     try:
         engine = readiness.require_engine()
         brought_ones, texts = await sent()
-        fields = dict(texts)
-        query = Query.read("", fields.get("k", ""), fields.get("mode", ""), settings)
+        query = Query.read(dict(texts), settings)
         question = Question.read(texts)
         url = question.url(query, len(brought_ones))
         async with until_client_leaves(request):

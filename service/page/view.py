@@ -44,11 +44,12 @@ class Query:
     mode: Mode = DEFAULT_MODE
 
     @classmethod
-    def read(cls, text: str, k: str, mode: str, settings: Settings) -> Query:
-        """Read an address kindly: options that make no sense are the usual ones."""
+    def read(cls, said: Mapping[str, str], settings: Settings) -> Query:
+        """Read an address or a form kindly: options that make no sense are the usual ones."""
+        k, mode = said.get("k", ""), said.get("mode", "")
         size = int(k) if k.isascii() and k.isdigit() and len(k) < 10 else DEFAULT_SIZE
         return cls(
-            text=" ".join(text.split()),
+            text=" ".join(said.get("q", "").split()),
             k=min(max(1, size), settings.k_maximum),
             mode=next((known for known in get_args(Mode) if known == mode), DEFAULT_MODE),
         )

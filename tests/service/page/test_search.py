@@ -183,8 +183,10 @@ def test_keystrokes_refine_one_entry_of_the_history(
 
 
 def test_the_address_after_an_upload_explains_itself_later(client: Client) -> None:
-    response = client.post("/page/picture", files={"image": ("a.png", png())}, headers=HTMX)
-    assert response.headers["HX-Push-Url"] == "/page/picture?k=10"
+    form = {"k": "12", "mode": "sideways"}
+    files = {"image": ("a.png", png())}
+    response = client.post("/page/picture", files=files, data=form, headers=HTMX)
+    assert response.headers["HX-Push-Url"] == "/page/picture?k=12"
 
 
 @pytest.mark.parametrize(

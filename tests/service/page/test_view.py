@@ -63,10 +63,7 @@ def test_an_address_is_read_back_as_the_query_it_was_made_from(
 ) -> None:
     query = Query(text=" ".join(text.split()), k=k, mode=mode)
     parts = {name: values[0] for name, values in parse_qs(urlsplit(query.url()).query).items()}
-    again = Query.read(
-        parts.get("q", ""), parts.get("k", ""), parts.get("mode", ""), SETTINGS
-    ).about(parts.get("image", ""))
-    assert again == query
+    assert Query.read(parts, SETTINGS) == query
 
 
 def test_an_address_leaves_out_what_is_usual() -> None:
@@ -84,13 +81,13 @@ def test_links_keep_the_options_and_change_the_question() -> None:
 
 @pytest.mark.parametrize("k", ["", "0x10", "-3", "¾", "many", "9" * 30])
 def test_options_that_make_no_sense_are_the_usual_ones(k: str) -> None:
-    query = Query.read("a dog", k, "sideways", SETTINGS)
+    query = Query.read({"q": "a dog", "k": k, "mode": "sideways"}, SETTINGS)
     assert query == Query(text="a dog", k=DEFAULT_SIZE, mode="certified")
 
 
 def test_more_results_than_allowed_are_as_many_as_allowed() -> None:
-    assert Query.read("", "5000", "", SETTINGS).k == SETTINGS.k_maximum
-    assert Query.read("", "0", "", SETTINGS).k == 1
+    assert Query.read({"k": "5000"}, SETTINGS).k == SETTINGS.k_maximum
+    assert Query.read({"k": "0"}, SETTINGS).k == 1
 
 
 @pytest.mark.parametrize(
