@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -71,7 +72,8 @@ async def claim(
             raise invalid("hypothesis", _NOTHING_SAID)
         shown = stored(await engine.image(about.image_id), about)
         (answer,) = (await lattice.entails(engine, [(about.image_id, said)], stages)).answers
-        return _claimed(about, shown, said, answer, stages)
+        screen = _claimed(about, shown, said, answer, stages)
+        return replace(screen, url=about.of_claim(said))
 
     return await _shown(request, query, readiness.require_engine, screen)
 
@@ -95,7 +97,8 @@ async def claim_of_picture(
         stages = Stages()
         (answer,) = (await lattice.entails(engine, [(content, said)], stages)).answers
         shown = brought(await engine.pictures.preview(content))
-        return _claimed(query, shown, said, answer, stages)
+        screen = _claimed(query, shown, said, answer, stages)
+        return replace(screen, url=query.picture_url(fields.get("brought", ""), said))
 
     return await _shown(request, query, readiness.require_engine, screen)
 
@@ -114,7 +117,6 @@ def _claimed(query: Query, shown: Picture, said: str, answer: Entailment, stages
             "verdict": verdict,
             "pictures": query.of_text(said),
         },
-        url=query.picture_url() if shown.image_id is None else query.of_claim(said),
         timing=stages.header(),
     )
 

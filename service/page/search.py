@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -13,7 +15,7 @@ from service.page import view, welcome
 from service.page.picture import Picture, brought
 from service.page.problems import problem
 from service.page.scale import Scale
-from service.page.screen import Screen, respond
+from service.page.screen import STAY, Screen, respond
 from service.page.view import Query, folding
 from service.page.welcome import sampled
 from service.questions import PARTS_MAXIMUM
@@ -51,10 +53,9 @@ async def page(
 
 @router.get("/page/picture")
 async def picture_gone(request: Request, settings: SettingsHere) -> Response:
-    """Explain why the address of an answer to a visitor's picture holds no picture."""
-    query = Query.read(request.query_params, settings)
-    screen = Screen("gone.html", spoken="That picture was not kept.", url=query.picture_url())
-    return respond(request, query, screen)
+    """Explain why the address of an answer about a visitor's picture holds no picture."""
+    screen = Screen("gone.html", spoken="That picture was not kept.", url=STAY)
+    return respond(request, Query.read(request.query_params, settings), screen)
 
 
 @router.post("/page/picture")
@@ -76,8 +77,9 @@ async def picture(
             drawn = await sampled(request, engine)
     except ServiceError as error:
         return problem(request, query, error)
-    shown = brought(preview)
-    return respond(request, query, _captions(engine, query, shown, answer, drawn.scale, stages))
+    screen = _captions(engine, query, brought(preview), answer, drawn.scale, stages)
+    url = query.picture_url(fields.get("brought", ""))
+    return respond(request, query, replace(screen, url=url))
 
 
 async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
@@ -156,6 +158,5 @@ def _captions(
             "doubt": doubt,
             "more": query.of_together(image_ids=[] if shown.image_id is None else [shown.image_id]),
         },
-        url=query.url() if shown.image_id is not None else query.picture_url(),
         timing=stages.header(),
     )

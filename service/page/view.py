@@ -71,9 +71,16 @@ class Query:
         """Return the address of this query."""
         return self._address("/", {})
 
-    def picture_url(self) -> str:
-        """Return where a picture is posted to be asked about."""
-        return self._address("/page/picture", {})
+    def picture_url(self, brought: str = "", hypothesis: str = "") -> str:
+        """Return the address of an answer about a visitor's picture.
+
+        `brought` tells it from the visitor's other pictures, so that each has its own place in the
+        history; `hypothesis` is the caption that a verdict is on.
+        """
+        parts = {"brought": brought, "hypothesis": hypothesis}
+        return self._address(
+            "/page/picture", {name: [said] for name, said in parts.items() if said}
+        )
 
     def of_text(self, text: str) -> str:
         """Return the address of the pictures a caption is true of, with the same options."""

@@ -131,8 +131,9 @@
   document.addEventListener("htmx:historyRestore", () => {
     typing = false;
     setBusy(false);
-    settle(false);
     const asked = new URLSearchParams(location.search);
+    if (asked.get("brought") !== upload.elements.brought.value) forgetPicture();
+    settle(false);
     for (const name of ["k", "mode"]) {
       const said = asked.get(name) ?? search.dataset[name];
       for (const form of [search, upload]) form.elements[name].value = said;
@@ -167,6 +168,7 @@
       showTrouble("That picture is too large", `At most ${Math.floor(limit / 1e6)} MB can be sent. A smaller copy will do: details do not matter.`);
       return;
     }
+    upload.elements.brought.value = Date.now().toString(36);
     upload.querySelector(".choose img")?.remove();
     const preview = new Image();
     preview.alt = "";

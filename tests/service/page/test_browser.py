@@ -173,6 +173,24 @@ def address(page: Page) -> str:
     return found
 
 
+def bring(page: Page, content: bytes) -> None:
+    """Choose a picture and wait for its answer."""
+    with page.expect_response("**/page/picture"):
+        page.set_input_files(
+            "#picture", {"name": "a.png", "mimeType": "image/png", "buffer": content}
+        )
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
+
+
+def claim(page: Page, said: str) -> None:
+    """Ask whether a caption is true of the picture that is shown, and wait for the verdict."""
+    page.get_by_label("Is this true of it?").fill(said)
+    page.get_by_role("button", name="Ask").click()
+    expect(page.locator("h1")).to_contain_text(said)
+    expect(page.locator(".claimed .verdict")).to_have_text(re.compile("True|Not true"))
+
+
 def offer(page: Page, kind: str, event: str, content: bytes) -> None:
     """Let an event that carries a picture happen to the page, as a visitor would cause it."""
     carried = page.evaluate_handle(FILE, base64.b64encode(content).decode())
@@ -236,7 +254,7 @@ def test_a_shared_link_opens_the_same_answer(page: Page, url: str) -> None:
 def test_a_chosen_picture_is_answered_and_can_be_come_back_to(page: Page) -> None:
     page.set_input_files("#picture", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
     expect(page.locator("h1")).to_have_text("True of this picture")
-    assert address(page) == "/page/picture"
+    assert re.fullmatch(r"/page/picture\?brought=\w+", address(page))
     assert page.locator(".subject img").evaluate("image => image.naturalWidth") == 64
     assert page.locator(".choose img").evaluate("image => image.naturalWidth") == 64
     page.locator(".lines .caption").first.click()
@@ -555,17 +573,42 @@ def test_a_service_that_wakes_up_goes_on_with_the_question(
 
 
 def test_a_claim_about_a_picture_that_was_brought_can_be_asked_again_and_again(page: Page) -> None:
-    page.set_input_files("#picture", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
+    bring(page, png())
     for said in ("a dog runs", "a cat"):
-        page.get_by_label("Is this true of it?").fill(said)
-        page.get_by_role("button", name="Ask").click()
-        expect(page.locator("h1")).to_contain_text(said)
-        expect(page.locator(".claimed .verdict")).to_have_text(re.compile("True|Not true"))
+        claim(page, said)
         assert page.locator(".claimed img").evaluate("image => image.naturalWidth") == 64
     # As after the picture was let go and the page come back to.
     page.evaluate("document.getElementById('picture').value = ''")
     page.get_by_label("Is this true of it?").fill("a child")
     page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose the picture once more")
+
+
+def test_one_goes_back_from_a_verdict_to_the_picture_that_was_brought(page: Page) -> None:
+    bring(page, png())
+    claim(page, "a dog runs")
+    claim(page, "a cat")
+    page.go_back()
+    expect(page.locator("h1")).to_contain_text("a dog runs")
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    claim(page, "a child")  # the picture is still the one that was brought
+    page.reload()
+    expect(page.locator("h1")).to_have_text("That picture was not kept")
+
+
+def test_of_two_pictures_that_were_brought_one_goes_back_to_the_first(page: Page) -> None:
+    shown = page.locator(".subject img")
+    bring(page, png())
+    first = shown.get_attribute("src")
+    bring(page, png(4))
+    expect(shown).not_to_have_attribute("src", first)
+    page.go_back()
+    expect(shown).to_have_attribute("src", first)
+    expect(page.locator(".choose img")).to_have_count(0)
+    page.get_by_label("Is this true of it?").fill("a child")
+    page.get_by_role("button", name="Ask").click()
+    # The browser has the other one.
     expect(page.get_by_role("alert")).to_contain_text("Choose the picture once more")
 
 

@@ -101,7 +101,7 @@ def test_a_claim_about_a_picture_that_is_brought_has_the_verdict_of_the_api(clie
     assert 'src="data:image/jpeg;base64,' in response.text
     assert 'hx-post="/page/claim"' in response.text
     again = client.post("/page/claim", files=files, headers={"HX-Request": "true"}, data=form)
-    assert again.headers["HX-Push-Url"] == "/page/picture?k=12&mode=exact"
+    assert again.headers["HX-Push-Url"] == "/page/picture?hypothesis=a+dog+runs&k=12&mode=exact"
 
 
 @pytest.mark.parametrize(("content", "hypothesis", "status"), [(png(), " ", 422), (b"x", "a", 415)])
