@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sql
+import numpy as np
 from fastapi import Request
+from numpy.typing import NDArray
 
-from index.schema import IMAGES
+from index.terms import Ids
 from models.vocabulary import words
 from service.page.scale import Scale, measure
 from service.page.view import Link, Query, Thumbnail, count, links, thumbnail
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 SHOWN = 24
 EXAMPLES = 5
 _SAMPLED = 120  # images whose captions make the examples and the scale
-_SEED = 0
 _LONGEST = 44  # characters of an example
 
 # Words that say nothing of what a caption is about.
@@ -81,7 +80,7 @@ def linked(drawn: Sample, query: Query) -> Welcome:
 
 
 def draw(index: Index, calibration: Calibration | None) -> Sample:
-    """Draw the sample of a collection: reads a few hundred rows, whatever its size.
+    """Draw the sample of a collection: reads all ids and a few hundred rows.
 
     `calibration` says what violations of its captions and images mean, if anything does.
     """
@@ -106,20 +105,26 @@ def draw(index: Index, calibration: Calibration | None) -> Sample:
 
 
 def _some_images(index: Index) -> list[int]:
-    """Return the ids of images scattered over the collection, in a random order that stays."""
-    column = IMAGES.c.id
-    dice = random.Random(_SEED)
-    ids = sql.select(column).order_by(column)
-    with index.catalog.reading() as connection:
-        found = list(connection.execute(ids.limit(_SAMPLED + 1)).scalars())
-        if len(found) > _SAMPLED:
-            low, high = found[0], connection.execute(sql.select(sql.func.max(column))).scalar_one()
-            places = [dice.randint(low, high) for _ in range(_SAMPLED)]
-            nearest = [ids.where(column >= place).limit(1) for place in places]
-            found = [connection.execute(query).scalar_one() for query in nearest]
-    found = list(dict.fromkeys(map(int, found)))
-    dice.shuffle(found)
-    return found
+    """Return the ids of images scattered over the collection, in a random order that stays.
+
+    They are those whose scrambled ids are smallest: as many from where ids lie close as there are
+    images, whatever segments those are in, and mostly the same where a few come or go.
+    """
+    living = [live.segment.ids[live.rows()] for live in index.snapshot.of("image")]
+    ids = np.concatenate([np.empty(0, np.int64), *living])
+    chance = _scrambled(ids)
+    if len(ids) > _SAMPLED:
+        drawn = np.argpartition(chance, _SAMPLED)[:_SAMPLED]
+        ids, chance = ids[drawn], chance[drawn]
+    return list(map(int, ids[np.argsort(chance)]))
+
+
+def _scrambled(ids: Ids) -> NDArray[np.uint64]:
+    """Return numbers (R,) as if drawn by chance, always the same for an id (SplitMix64)."""
+    mixed = ids.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def inviting(captions: Iterable[str]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from index.compaction import everything
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, ModelIdentity
 from service.page.view import Query
@@ -38,6 +39,30 @@ def test_the_sample_is_the_same_every_time_and_without_repeats(index: Index) -> 
     assert len(ids) == len(set(ids)) == SHOWN
     assert all(image_id % 7 == 0 for image_id in ids)
     assert ids != sorted(ids)
+
+
+def test_ids_with_wide_gaps_are_sampled_as_evenly_as_others(index: Index) -> None:
+    fill(index, [*range(500), *range(10**6, 10**6 + 500), 2**63 - 1])
+    ids = [image_id for image_id, _ in draw(index, None).images]
+    assert len(ids) == SHOWN
+    assert 6 <= sum(image_id < 500 for image_id in ids) <= SHOWN - 6
+
+
+def test_the_sample_is_the_same_however_segments_were_merged(index: Index) -> None:
+    fill(index, list(range(400)))
+    fill(index, list(range(600, 800)))
+    index.remove([draw(index, None).images[0][0]])
+    before = draw(index, None)
+    index.compact(everything)
+    assert index.generation > before.generation
+    assert draw(index, None).images == before.images
+
+
+def test_a_picture_more_changes_little_of_the_sample(index: Index) -> None:
+    fill(index, list(range(1000)))
+    before = draw(index, None).images
+    fill(index, [5000])
+    assert len(set(before) & set(draw(index, None).images)) >= SHOWN - 1
 
 
 def test_the_sample_of_a_small_collection_is_all_of_it(index: Index) -> None:
