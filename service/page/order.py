@@ -14,7 +14,7 @@ from service.engine import Engine
 from service.errors import ServiceError, invalid
 from service.page.drawing import drawn
 from service.page.picture import Picture, brought, stored
-from service.page.problems import problem
+from service.page.problems import problem, require_known
 from service.page.screen import Screen, respond
 from service.page.view import Query
 from service.questions import Entailment
@@ -39,6 +39,7 @@ async def order(
             found = await diagram.of_image(engine, about.image_id, stages)
         elif about.text:
             found = await diagram.of_caption(engine, about.text, stages)
+            require_known(engine, [about.text])
         else:
             raise invalid("q", "say whose diagram to draw: some words, or a picture")
         return Screen(
@@ -72,6 +73,7 @@ async def claim(
             raise invalid("hypothesis", _NOTHING_SAID)
         shown = stored(await engine.image(about.image_id), about)
         (answer,) = (await lattice.entails(engine, [(about.image_id, said)], stages)).answers
+        require_known(engine, [said])
         screen = _claimed(about, shown, said, answer, stages)
         return replace(screen, url=about.of_claim(said))
 
@@ -96,6 +98,7 @@ async def claim_of_picture(
             raise invalid("hypothesis", _NOTHING_SAID)
         stages = Stages()
         (answer,) = (await lattice.entails(engine, [(content, said)], stages)).answers
+        require_known(engine, [said])
         shown = brought(await engine.pictures.preview(content))
         screen = _claimed(query, shown, said, answer, stages)
         return replace(screen, url=query.picture_url(fields.get("brought", ""), said))

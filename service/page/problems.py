@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from fastapi import Request
 from starlette.responses import Response
 
-from service.errors import ServiceError
+from models.vocabulary import words
+from service.engine import Engine
+from service.errors import ServiceError, invalid
 from service.page.screen import Screen, respond
 from service.page.view import Query
 from service.readiness import Phase, Readiness
@@ -62,6 +64,24 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "body_timeout": ("The picture did not arrive", "The connection was too slow.", _FIRST_PAGE),
 }
+
+
+def require_known(engine: Engine, texts: Iterable[str]) -> None:
+    """Refuse a text of which the model knows no word: all such texts are one to it.
+
+    Call it once the text was found to be one that is read at all.
+
+    Raises:
+        ServiceError: `invalid`, which names the words.
+    """
+    for text in texts:
+        unknown = engine.checkpoint.model.vocabulary.unknown(text)
+        if not words(text):
+            raise invalid("words", f"Hasse reads words, and there are none in “{text}”")
+        if unknown == list(dict.fromkeys(words(text))):
+            *most, last = [f"“{word}”" for word in unknown]
+            named = f"words {', '.join(most)} and {last}" if most else f"word {last}"
+            raise invalid("words", f"Hasse has never seen the {named}: say it in other words")
 
 
 def trouble(error: ServiceError, query: Query, settings: Settings) -> Trouble:

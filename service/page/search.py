@@ -13,7 +13,7 @@ from service.engine import Engine
 from service.errors import ServiceError, invalid
 from service.page import view, welcome
 from service.page.picture import Picture, brought
-from service.page.problems import problem
+from service.page.problems import problem, require_known
 from service.page.scale import Scale
 from service.page.screen import STAY, Screen, respond
 from service.page.view import Query, folding
@@ -93,6 +93,7 @@ async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
         answer = await lattice.all_of(engine, parts, options, stages)
     else:
         answer = await engine.images_by_caption(query.text, options, stages=stages)
+    require_known(engine, parts)
     cards = view.cards(answer, query, scale)
     verdict = view.verdict(answer, len(cards), "picture", stages)
     known = [engine.checkpoint.calibration.image] * len(parts)

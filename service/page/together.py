@@ -17,7 +17,7 @@ from service.engine import Engine
 from service.errors import ServiceError, invalid
 from service.page import view
 from service.page.picture import Picture, brought, stored
-from service.page.problems import trouble
+from service.page.problems import require_known, trouble
 from service.page.scale import Scale
 from service.page.screen import STAY, Screen, respond
 from service.page.view import Query, folding
@@ -199,6 +199,7 @@ async def _offers(engine: Engine, question: Question, query: Query) -> list[Offe
         return ticked
     options = SearchOptions(k=_OFFERED + len(ticked))
     answer = await engine.images_by_caption(question.find, options, stages=Stages())
+    require_known(engine, [question.find])
     more = [
         Offer(
             Picture(
@@ -251,6 +252,7 @@ async def _found(
         cards = view.cards(answer, query, scale)
         each = [*[None] * len(pictures), *[known.image] * len(question.words)]
         doubt = view.doubt(answer, each, "It is not likely that any picture here has it all")
+    require_known(engine, [*question.words, *question.without])
     return Found(
         about=about,
         cards=cards,

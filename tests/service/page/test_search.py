@@ -25,7 +25,7 @@ from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
 from tests.service.page.markup import HTMX, Tags, said
 
-HOSTILE = "<img src=x onerror=alert(1)> \"'&"
+HOSTILE = "a dog <img src=x onerror=alert(1)> \"'&"
 VIEWS = ["/", "/?q=a+dog+zeppelin", "/?image=1003", "/?image=5", "/page/picture"]
 
 
@@ -82,6 +82,32 @@ def test_words_that_were_never_seen_are_named(client: Client) -> None:
     three = client.get("/", params={"q": "zeppelin dirigible dog airship"})
     assert "never seen the words “zeppelin” , “dirigible” and “airship” :" in said(three)
     assert "never seen" not in said(client.get("/", params={"q": "a dog"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("zeppelin", "Hasse has never seen the word “zeppelin”: say it in other words."),
+        ("Zeppelin, 狗 zeppelin", "Hasse has never seen the words “zeppelin” and “狗”: say it"),
+        ("a dog + zeppelin", "Hasse has never seen the word “zeppelin”: say it"),
+        ("🐕!", "Hasse reads words, and there are none in “🐕!”."),
+    ],
+)
+def test_what_holds_no_known_word_is_not_answered_as_if_it_did(
+    client: Client, text: str, told: str
+) -> None:
+    last = text.rpartition(" + ")[2]
+    for path, fields in (
+        ("/", {"q": text}),
+        ("/page/order", {"q": last}),
+        ("/page/claim", {"image": "1003", "hypothesis": last}),
+        ("/page/together", {"ask": "all_of", "words": "a dog\n" + last}),
+        ("/page/together", {"ask": "like", "image": "1003", "words": "a dog", "without": last}),
+        ("/page/together", {"do": "find", "find": last}),
+    ):
+        response = client.get(path, params=fields)
+        assert response.status_code == 422
+        assert told in said(response)
 
 
 @pytest.mark.parametrize("mode", ["certified", "exact", "fast"])
