@@ -23,7 +23,8 @@ from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from index.kernels import kernel, prefetch
+from index import llvm
+from index.kernels import kernel
 from index.terms import Form, Ids, Points
 
 TOP = 255
@@ -35,7 +36,6 @@ types: Any = _types
 
 _STRIP = 64  # codes that one vector of bytes holds
 _AHEAD = 16  # rows between the one that is bounded and the one that is fetched
-_INT = ir.IntType(64)
 _BYTES = ir.VectorType(ir.IntType(8), _STRIP)
 _SHORTS = ir.VectorType(ir.IntType(16), _STRIP // 2)
 _WORDS = ir.VectorType(ir.IntType(32), _STRIP // 4)
@@ -84,70 +84,39 @@ def _bounder(form: Form) -> Any:
 
     def typed(_context: Any, codes: Any, row: Any, asked: Any, after: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            stored, query = (
-                context.make_array(signature.args[at])(context, builder, args[at]) for at in (0, 2)
-            )
+            stored, query = llvm.arrays(context, builder, signature, args, (0, 2))
             dimension = builder.extract_value(stored.shape, 1)
-            now, later = (
-                builder.gep(stored.data, [builder.mul(args[at], dimension)]) for at in (1, 3)
-            )
+            now, later = (llvm.row(builder, stored, args[at], dimension) for at in (1, 3))
             totals = [
                 cgutils.alloca_once_value(builder, ir.Constant(_WORDS, None)) for _ in range(4)
             ]
-            whole = builder.and_(dimension, _const(-_STRIP))
-            with cgutils.for_range_slice(builder, _const(0), whole, _const(_STRIP), _INT) as (
-                at,
-                _,
-            ):
-                prefetch(builder, builder.gep(later, [at]))
-                ends = (_load(builder, query.data, at), _load(builder, now, at))
+            whole = builder.and_(dimension, llvm.const(-_STRIP))
+            edges = (llvm.const(0), whole, llvm.const(_STRIP))
+            with cgutils.for_range_slice(builder, *edges, llvm.INT) as (at, _):
+                llvm.prefetch(builder, builder.gep(later, [at]))
+                ends = [llvm.load(builder, _BYTES, end, at) for end in (query.data, now)]
                 _accumulate(builder, ends if form is Form.QUERY_ABOVE else ends[::-1], totals)
             sums = [builder.load(total) for total in totals]
             left, right = builder.add(*sums[:2]), builder.add(*sums[2:])
-            return _total(builder, builder.add(left, right))
+            name = f"llvm.vector.reduce.add.v{_WORDS.count}i32"
+            return llvm.call(builder, name, ir.IntType(32), builder.add(left, right))
 
         return types.uint32(codes, types.int64, asked, types.int64), generate
 
     return intrinsic(typed)
 
 
-def _const(value: int) -> Any:
-    return ir.Constant(_INT, value)
-
-
-def _load(builder: Any, pointer: Any, at: Any) -> Any:
-    place = builder.bitcast(builder.gep(pointer, [at]), _BYTES.as_pointer())
-    return builder.load(place, align=1)
-
-
-def _accumulate(builder: Any, ends: Any, totals: list[Any]) -> None:
-    gap = builder.bitcast(_subtract(builder, *ends), _SHORTS)
-    even = builder.and_(gap, _vector(_SHORTS, 0xFF))
-    odd = builder.lshr(gap, _vector(_SHORTS, 8))
+def _accumulate(builder: Any, ends: list[Any], totals: list[Any]) -> None:
+    gap = llvm.call(builder, f"llvm.usub.sat.v{_STRIP}i8", _BYTES, *ends)
+    gap = builder.bitcast(gap, _SHORTS)
+    even = builder.and_(gap, llvm.filled(_SHORTS, 0xFF))
+    odd = builder.lshr(gap, llvm.filled(_SHORTS, 8))
     for part, half in enumerate((even, odd)):
         square = builder.bitcast(builder.mul(half, half), _WORDS)
-        low = builder.and_(square, _vector(_WORDS, 0xFFFF))
-        high = builder.lshr(square, _vector(_WORDS, 16))
+        low = builder.and_(square, llvm.filled(_WORDS, 0xFFFF))
+        high = builder.lshr(square, llvm.filled(_WORDS, 16))
         for total, value in ((totals[part], low), (totals[part + 2], high)):
             builder.store(builder.add(builder.load(total), value), total)
-
-
-def _vector(kind: Any, value: int) -> Any:
-    return ir.Constant(kind, [value] * kind.count)
-
-
-def _subtract(builder: Any, left: Any, right: Any) -> Any:
-    signature = ir.FunctionType(_BYTES, [_BYTES, _BYTES])
-    saturating = cgutils.get_or_insert_function(
-        builder.module, signature, f"llvm.usub.sat.v{_STRIP}i8"
-    )
-    return builder.call(saturating, [left, right])
-
-
-def _total(builder: Any, vector: Any) -> Any:
-    signature = ir.FunctionType(ir.IntType(32), [_WORDS])
-    name = f"llvm.vector.reduce.add.v{_WORDS.count}i32"
-    return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), [vector])
 
 
 _above = _bounder(Form.QUERY_ABOVE)

@@ -24,6 +24,7 @@ from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from index import llvm
 from index.terms import Form, Ids, Points
 
 cgutils: Any = _cgutils
@@ -32,11 +33,6 @@ types: Any = _types
 LANES = 64
 QUERIES_TOGETHER = 4  # a row stays in registers while this many queries meet it
 
-_WIDTH = 16
-_FLOAT = ir.FloatType()
-_INT = ir.IntType(64)
-_VECTOR = ir.VectorType(_FLOAT, _WIDTH)
-_ZERO = ir.Constant(_INT, 0)
 _ROWS_AHEAD = 8  # that are fetched while one is scored: nothing foresees which rows are chosen
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,15 +56,6 @@ def relative_error(dimension: int) -> float:
     return 2 * (2 + -(-dimension // LANES) + 6) * 2.0**-24
 
 
-def prefetch(builder: Any, pointer: Any) -> None:
-    """Emit a hint that the cache line at `pointer` will be read; any address is allowed."""
-    number = ir.IntType(32)
-    signature = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
-    hint = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], signature)
-    # To be read, worth keeping in the second-level cache, data.
-    builder.call(hint, [pointer, *(ir.Constant(number, value) for value in (0, 2, 1))])
-
-
 def term(builder: Any, form: Form, stored: Any, query: Any, total: Any) -> Any:
     """Emit a vector's share of a violation, added to `total`: all are vectors of 16 floats."""
     if form is Form.COSINE:
@@ -81,88 +68,62 @@ def term(builder: Any, form: Form, stored: Any, query: Any, total: Any) -> Any:
 
 
 def _fused(builder: Any, left: Any, right: Any, total: Any) -> Any:
-    signature = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-    fma = cgutils.get_or_insert_function(builder.module, signature, f"llvm.fma.v{_WIDTH}f32")
-    return builder.call(fma, [left, right, total])
-
-
-def _load(builder: Any, pointer: Any, at: Any) -> Any:
-    place = builder.bitcast(builder.gep(pointer, [at]), _VECTOR.as_pointer())
-    return builder.load(place, align=4)
-
-
-def _sum_lanes(builder: Any, parts: list[Any]) -> Any:
-    vector = builder.fadd(builder.fadd(parts[0], parts[1]), builder.fadd(parts[2], parts[3]))
-    half = _WIDTH // 2
-    while half:
-        upper, lower = (
-            builder.shuffle_vector(
-                vector,
-                ir.Constant(vector.type, ir.Undefined),
-                ir.Constant(ir.VectorType(ir.IntType(32), half), lanes),
-            )
-            for lanes in (list(range(half, 2 * half)), list(range(half)))
-        )
-        vector = builder.fadd(lower, upper)
-        half //= 2
-    return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+    return llvm.call(builder, f"llvm.fma.v{llvm.LINE}f32", llvm.FLOATS, left, right, total)
 
 
 def _emit(builder: Any, form: Form, stored: Any, queries: list[Any], dimension: Any) -> list[Any]:
     """Emit the violations of one row (a pointer) with some queries (pointers)."""
-
-    def const(value: int) -> Any:
-        return ir.Constant(_INT, value)
-
-    parts = LANES // _WIDTH
-    zero = ir.Constant(_VECTOR, None)
+    parts = LANES // llvm.LINE
+    zero = ir.Constant(llvm.FLOATS, None)
     totals = [[cgutils.alloca_once_value(builder, zero) for _ in range(parts)] for _ in queries]
-    padded = cgutils.alloca_once(builder, ir.ArrayType(_FLOAT, _WIDTH))
-    padded_query = cgutils.alloca_once(builder, ir.ArrayType(_FLOAT, _WIDTH))
+    padded = cgutils.alloca_once(builder, ir.ArrayType(llvm.FLOAT, llvm.LINE))
+    padded_query = cgutils.alloca_once(builder, ir.ArrayType(llvm.FLOAT, llvm.LINE))
 
     def accumulate(part: int, row: Any, at: Any) -> None:
         for query, total in zip(queries, totals, strict=True):
-            other = _load(builder, query, at)
+            other = llvm.load(builder, llvm.FLOATS, query, at)
             builder.store(term(builder, form, row, other, builder.load(total[part])), total[part])
 
-    whole = builder.and_(dimension, const(-LANES))
-    with cgutils.for_range_slice(builder, const(0), whole, const(LANES), _INT) as (start, _):
+    whole = builder.and_(dimension, llvm.const(-LANES))
+    edges = (llvm.const(0), whole, llvm.const(LANES))
+    with cgutils.for_range_slice(builder, *edges, llvm.INT) as (start, _):
         for part in range(parts):
-            at = builder.add(start, const(part * _WIDTH))
-            accumulate(part, _load(builder, stored, at), at)
+            at = builder.add(start, llvm.const(part * llvm.LINE))
+            accumulate(part, llvm.load(builder, llvm.FLOATS, stored, at), at)
     # What is left goes to the lanes it would have gone to, vector by vector, and the last
     # coordinates with zeros beside them: a zero gap adds nothing.
     for part in range(parts):
-        at = builder.add(whole, const(part * _WIDTH))
-        end = builder.add(at, const(_WIDTH))
+        at = builder.add(whole, llvm.const(part * llvm.LINE))
+        end = builder.add(at, llvm.const(llvm.LINE))
         with builder.if_else(builder.icmp_signed("<=", end, dimension)) as (full, rest):
             with full:
-                accumulate(part, _load(builder, stored, at), at)
+                accumulate(part, llvm.load(builder, llvm.FLOATS, stored, at), at)
             with rest, builder.if_then(builder.icmp_signed("<", at, dimension)):
                 left = builder.sub(dimension, at)
                 _copy(builder, stored, at, left, padded)
-                row = _load(builder, _first(builder, padded), const(0))
+                row = _load_all(builder, padded)
                 for query, total in zip(queries, totals, strict=True):
                     _copy(builder, query, at, left, padded_query)
-                    other = _load(builder, _first(builder, padded_query), const(0))
+                    other = _load_all(builder, padded_query)
                     builder.store(
                         term(builder, form, row, other, builder.load(total[part])), total[part]
                     )
-    sums = [_sum_lanes(builder, [builder.load(part) for part in total]) for total in totals]
+    sums = [llvm.total(builder, [builder.load(part) for part in total]) for total in totals]
     if form is Form.COSINE:
-        return [builder.fsub(ir.Constant(_FLOAT, 1.0), total) for total in sums]
+        return [builder.fsub(ir.Constant(llvm.FLOAT, 1.0), total) for total in sums]
     return sums
 
 
-def _first(builder: Any, array: Any) -> Any:
-    return builder.gep(array, [ir.Constant(_INT, 0), ir.Constant(_INT, 0)])
+def _load_all(builder: Any, array: Any) -> Any:
+    first = builder.gep(array, [llvm.const(0), llvm.const(0)])
+    return llvm.load(builder, llvm.FLOATS, first, llvm.const(0))
 
 
 def _copy(builder: Any, source: Any, at: Any, count: Any, target: Any) -> None:
-    builder.store(ir.Constant(ir.ArrayType(_FLOAT, _WIDTH), None), target)
-    with cgutils.for_range(builder, count, intp=_INT) as loop:
+    builder.store(ir.Constant(ir.ArrayType(llvm.FLOAT, llvm.LINE), None), target)
+    with cgutils.for_range(builder, count, intp=llvm.INT) as loop:
         value = builder.load(builder.gep(source, [builder.add(at, loop.index)]))
-        builder.store(value, builder.gep(target, [ir.Constant(_INT, 0), loop.index]))
+        builder.store(value, builder.gep(target, [llvm.const(0), loop.index]))
 
 
 def _scorer(form: Form, together: int) -> Any:
@@ -172,16 +133,11 @@ def _scorer(form: Form, together: int) -> Any:
         result = types.float32 if together == 1 else types.UniTuple(types.float32, together)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            points_type, _, queries_type, _ = signature.args
-            store = context.make_array(points_type)(context, builder, args[0])
-            asked = context.make_array(queries_type)(context, builder, args[2])
+            store, asked = llvm.arrays(context, builder, signature, args, (0, 2))
             dimension = builder.extract_value(store.shape, 1)
-            stored = builder.gep(store.data, [builder.mul(args[1], dimension)])
+            stored = llvm.row(builder, store, args[1], dimension)
             pointers = [
-                builder.gep(
-                    asked.data,
-                    [builder.mul(builder.add(args[3], ir.Constant(_INT, b)), dimension)],
-                )
+                llvm.row(builder, asked, builder.add(args[3], llvm.const(b)), dimension)
                 for b in range(together)
             ]
             values = _emit(builder, form, stored, pointers, dimension)
@@ -198,12 +154,12 @@ def _fetcher(_context: Any, points: Any, row: Any) -> Any:
     """Type the operation that asks for a row of points (R, N) to be brought to the cache."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        store = context.make_array(signature.args[0])(context, builder, args[0])
+        (store,) = llvm.arrays(context, builder, signature, args, (0,))
         dimension = builder.extract_value(store.shape, 1)
-        first = builder.gep(store.data, [builder.mul(args[1], dimension)])
-        line = ir.Constant(_INT, _WIDTH)
-        with cgutils.for_range_slice(builder, _ZERO, dimension, line, _INT) as (at, _):
-            prefetch(builder, builder.gep(first, [at]))
+        first = llvm.row(builder, store, args[1], dimension)
+        edges = (llvm.const(0), dimension, llvm.const(llvm.LINE))
+        with cgutils.for_range_slice(builder, *edges, llvm.INT) as (at, _):
+            llvm.prefetch(builder, builder.gep(first, [at]))
         return context.get_dummy_value()
 
     return types.void(points, row), generate

@@ -12,6 +12,7 @@ is not left is scored whole by `index.kernels`, so the bits of its violation do 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ from numba import types as _types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from index.kernels import kernel, offer, prefetch, relative_error, score, term
+from index import llvm
+from index.kernels import kernel, offer, relative_error, score, term
+from index.llvm import LINE
 from index.terms import Form, Ids, Points
 
 types: Any = _types
 
-LINE = 16
 GROUP = 8  # lines between two looks at the sum
 # Rows that take each step together: no branch depends on one row alone, and while some are looked
 # at the next lines of the others arrive.
@@ -33,9 +35,6 @@ TOGETHER = 128
 
 _SAMPLE = 64  # rows that tell which lines are heavy
 _AHEAD = 16  # rows between the one whose first lines are read and the one whose are fetched
-_FLOAT = ir.FloatType()
-_VECTOR = ir.VectorType(_FLOAT, LINE)
-_INT = ir.IntType(64)
 
 
 def slack_of(dimension: int) -> NDArray[np.float64]:
@@ -79,23 +78,17 @@ def _bounder(form: Form) -> Any:
         _context: Any, points: Any, row: Any, queries: Any, b: Any, lines: Any, group: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            stored, asked, order = (
-                context.make_array(signature.args[at])(context, builder, args[at])
-                for at in (0, 2, 4)
-            )
+            stored, asked, order = llvm.arrays(context, builder, signature, args, (0, 2, 4))
             dimension = builder.extract_value(stored.shape, 1)
-            row_at = builder.gep(stored.data, [builder.mul(args[1], dimension)])
-            query_at = builder.gep(asked.data, [builder.mul(args[3], dimension)])
-            count = builder.extract_value(order.shape, 1)
-            first = builder.add(builder.mul(args[3], count), builder.mul(args[5], _const(GROUP)))
-            totals = [ir.Constant(_VECTOR, None)] * 4
-            for at in range(GROUP):
-                place = builder.gep(order.data, [builder.add(first, _const(at))])
-                line = builder.mul(builder.sext(builder.load(place), _INT), _const(LINE))
-                ends = (_load(builder, row_at, line), _load(builder, query_at, line))
-                totals[at % 4] = term(builder, form, *ends, totals[at % 4])
-            left, right = builder.fadd(*totals[:2]), builder.fadd(*totals[2:])
-            return _total(builder, builder.fadd(left, right))
+            row_at = llvm.row(builder, stored, args[1], dimension)
+            query_at = llvm.row(builder, asked, args[3], dimension)
+            totals = [ir.Constant(llvm.FLOATS, None)] * 4
+            for at, line in enumerate(_group(builder, order, args[3], args[5])):
+                held, wanted = (
+                    llvm.load(builder, llvm.FLOATS, end, line) for end in (row_at, query_at)
+                )
+                totals[at % 4] = term(builder, form, held, wanted, totals[at % 4])
+            return llvm.total(builder, totals)
 
         whole = types.int64
         return types.float32(points, whole, queries, whole, lines, whole), generate
@@ -103,45 +96,23 @@ def _bounder(form: Form) -> Any:
     return intrinsic(typed)
 
 
-def _const(value: int) -> Any:
-    return ir.Constant(_INT, value)
-
-
-def _load(builder: Any, pointer: Any, at: Any) -> Any:
-    place = builder.bitcast(builder.gep(pointer, [at]), _VECTOR.as_pointer())
-    return builder.load(place, align=4)
-
-
-def _total(builder: Any, vector: Any) -> Any:
-    half = LINE // 2
-    while half:
-        wanted = ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(half, 2 * half)))
-        others = ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(half)))
-        nothing = ir.Constant(vector.type, ir.Undefined)
-        vector = builder.fadd(
-            builder.shuffle_vector(vector, nothing, wanted),
-            builder.shuffle_vector(vector, nothing, others),
-        )
-        half //= 2
-    return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+def _group(builder: Any, order: Any, b: Any, group: Any) -> Iterator[Any]:
+    """Emit where each line of a group begins in a point."""
+    own = llvm.row(builder, order, b, builder.extract_value(order.shape, 1))
+    first = builder.gep(own, [builder.mul(group, llvm.const(GROUP))])
+    for at in range(GROUP):
+        line = builder.load(builder.gep(first, [llvm.const(at)]))
+        yield builder.mul(builder.sext(line, llvm.INT), llvm.const(LINE))
 
 
 def _fetcher(_context: Any, points: Any, row: Any, lines: Any, b: Any, group: Any) -> Any:
     """Type the operation that asks for a group of lines of a row to be brought."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        stored, order = (
-            context.make_array(signature.args[at])(context, builder, args[at]) for at in (0, 2)
-        )
-        row_at = builder.gep(
-            stored.data, [builder.mul(args[1], builder.extract_value(stored.shape, 1))]
-        )
-        count = builder.extract_value(order.shape, 1)
-        first = builder.add(builder.mul(args[3], count), builder.mul(args[4], _const(GROUP)))
-        for at in range(GROUP):
-            place = builder.gep(order.data, [builder.add(first, _const(at))])
-            line = builder.mul(builder.sext(builder.load(place), _INT), _const(LINE))
-            prefetch(builder, builder.gep(row_at, [line]))
+        stored, order = llvm.arrays(context, builder, signature, args, (0, 2))
+        row_at = llvm.row(builder, stored, args[1], builder.extract_value(stored.shape, 1))
+        for line in _group(builder, order, args[3], args[4]):
+            llvm.prefetch(builder, builder.gep(row_at, [line]))
         return context.get_dummy_value()
 
     return types.void(points, row, lines, b, types.int64), generate

@@ -18,7 +18,8 @@ from numba.core import codegen as _codegen
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from index.kernels import kernel, prefetch
+from index import llvm
+from index.kernels import kernel
 from index.levels import LEVELS, STRIP
 from index.tables import GROUP, MOST
 from index.terms import Ids
@@ -36,7 +37,6 @@ _PATIENCE = 24
 _SAMPLED = 16  # of so many strips of sums one tells where the smallest begin
 _STEP = 64  # to within so much
 
-_INT = ir.IntType(64)
 _ONE = np.uint64(1)  # a signed difference may not overflow
 
 
@@ -66,31 +66,19 @@ _SHORTS = ir.VectorType(ir.IntType(16), _SUMS)
 _TABLE = ir.VectorType(ir.IntType(8), LEVELS)
 
 
-def _const(value: int) -> Any:
-    return ir.Constant(_INT, value)
-
-
-def _filled(kind: Any, value: int) -> Any:
-    return ir.Constant(kind, [value] * kind.count)
-
-
 def _repeated(builder: Any, kind: Any, value: Any) -> Any:
     """Emit a vector that holds one value everywhere."""
-    nothing = ir.Constant(kind, ir.Undefined)
-    first = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
-    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
-    return builder.shuffle_vector(first, nothing, everywhere)
+    empty = llvm.anything(kind)
+    first = builder.insert_element(empty, value, llvm.lane(0))
+    return builder.shuffle_vector(first, empty, llvm.lanes([0] * kind.count))
 
 
 def _look_up(builder: Any, table: Any, places: Any) -> Any:
     """Emit table[place] for every byte of `places`, which are below 16."""
     if _LOOKUP:
-        signature = ir.FunctionType(_BYTES, [_BYTES, _BYTES])
-        instruction = cgutils.get_or_insert_function(builder.module, signature, _LOOKUP)
-        return builder.call(instruction, [table, places])
-    found = ir.Constant(_BYTES, ir.Undefined)
-    for lane in range(_WIDTH):
-        at = ir.Constant(ir.IntType(32), lane)
+        return llvm.call(builder, _LOOKUP, _BYTES, table, places)
+    found = llvm.anything(_BYTES)
+    for at in map(llvm.lane, range(_WIDTH)):
         one = builder.extract_element(table, builder.extract_element(places, at))
         found = builder.insert_element(found, one, at)
     return found
@@ -112,29 +100,25 @@ def _adder(
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        stored, places, tables, out = (
-            context.make_array(signature.args[at])(context, builder, args[at])
-            for at in (0, 2, 3, 6)
-        )
+        stored, places, tables, out = llvm.arrays(context, builder, signature, args, (0, 2, 3, 6))
         dimension, half = (builder.extract_value(stored.shape, at) for at in (1, 2))
         start = builder.gep(stored.data, [builder.mul(builder.mul(args[1], dimension), half)])
-        first = builder.mul(args[4], _const(GROUP))
+        first = builder.mul(args[4], llvm.const(GROUP))
         now, later, looked_up = [], [], []
         for g in range(GROUP):
-            at = builder.add(first, _const(g))
+            at = builder.add(first, llvm.const(g))
             now.append(_column(builder, start, half, places.data, at))
-            later.append(_column(builder, start, half, places.data, builder.add(at, _const(GROUP))))
-            entry = builder.gep(tables.data, [builder.mul(at, _const(LEVELS))])
-            table = builder.load(builder.bitcast(entry, _TABLE.as_pointer()), align=1)
-            lanes = ir.Constant(
-                ir.VectorType(ir.IntType(32), _WIDTH), [lane % LEVELS for lane in range(_WIDTH)]
+            later.append(
+                _column(builder, start, half, places.data, builder.add(at, llvm.const(GROUP)))
             )
-            looked_up.append(
-                builder.shuffle_vector(table, ir.Constant(_TABLE, ir.Undefined), lanes)
-            )
+            entry = builder.mul(at, llvm.const(LEVELS))
+            table = llvm.load(builder, _TABLE, tables.data, entry)
+            again = llvm.lanes([lane % LEVELS for lane in range(_WIDTH)])
+            looked_up.append(builder.shuffle_vector(table, llvm.anything(_TABLE), again))
         shifted = _repeated(builder, _SHORTS, builder.trunc(args[5], ir.IntType(16)))
         group_of = (now, later, looked_up)
-        with cgutils.for_range_slice(builder, _const(0), half, _const(_WIDTH), _INT) as (at, _):
+        edges = (llvm.const(0), half, llvm.const(_WIDTH))
+        with cgutils.for_range_slice(builder, *edges, llvm.INT) as (at, _):
             _add_vector(builder, group_of, at, shifted, out.data)
         return context.get_dummy_value()
 
@@ -143,35 +127,32 @@ def _adder(
 
 
 def _column(builder: Any, start: Any, half: Any, order: Any, at: Any) -> Any:
-    coordinate = builder.sext(builder.load(builder.gep(order, [at])), _INT)
+    coordinate = builder.sext(builder.load(builder.gep(order, [at])), llvm.INT)
     return builder.gep(start, [builder.mul(coordinate, half)])
 
 
 def _add_vector(builder: Any, columns: Any, at: Any, shift: Any, sums: Any) -> None:
-    low, four, eight = _filled(_BYTES, 15), _filled(_SHORTS, 4), _filled(_SHORTS, 8)
-    totals = [_filled(_SHORTS, 0)] * _PARTS
+    low, four, eight = llvm.filled(_BYTES, 15), llvm.filled(_SHORTS, 4), llvm.filled(_SHORTS, 8)
+    totals = [llvm.filled(_SHORTS, 0)] * _PARTS
     for now, later, table in zip(*columns, strict=True):
-        place = builder.bitcast(builder.gep(now, [at]), _BYTES.as_pointer())
-        pairs = builder.load(place, align=1)
+        pairs = llvm.load(builder, _BYTES, now, at)
         # No hardware foresees the order of a query's coordinates: ask for the next group's now.
-        prefetch(builder, builder.gep(later, [at]))
+        llvm.prefetch(builder, builder.gep(later, [at]))
         upper = builder.bitcast(builder.lshr(builder.bitcast(pairs, _SHORTS), four), _BYTES)
         for half, levels in enumerate((pairs, upper)):
             found = _look_up(builder, table, builder.and_(levels, low))
             found = builder.bitcast(found, _SHORTS)
-            even = builder.and_(found, _filled(_SHORTS, 255))
+            even = builder.and_(found, llvm.filled(_SHORTS, 255))
             odd = builder.lshr(found, eight)
             for part, value in ((2 * half, even), (2 * half + 1, odd)):
                 totals[part] = builder.add(totals[part], value)
-    signature = ir.FunctionType(_SHORTS, [_SHORTS, _SHORTS])
-    name = f"llvm.uadd.sat.v{_SUMS}i16"
-    saturating = cgutils.get_or_insert_function(builder.module, signature, name)
-    first = builder.gep(sums, [builder.mul(at, _const(2))])
+    first = builder.gep(sums, [builder.mul(at, llvm.const(2))])
     for part, total in enumerate(totals):
         # 8 entries of at most 255, times 2^5 at most: below 2^16.
-        place = builder.bitcast(builder.gep(first, [_const(part * _SUMS)]), _SHORTS.as_pointer())
-        grown = builder.call(saturating, [builder.load(place, align=2), builder.shl(total, shift)])
-        builder.store(grown, place, align=2)
+        place = llvm.const(part * _SUMS)
+        ends = (llvm.load(builder, _SHORTS, first, place), builder.shl(total, shift))
+        grown = llvm.call(builder, f"llvm.uadd.sat.v{_SUMS}i16", _SHORTS, *ends)
+        llvm.store(builder, grown, first, place)
 
 
 _add: Any = intrinsic(_adder)
@@ -181,12 +162,11 @@ def _finder(_context: Any, sums: Any, first: Any, limit: Any) -> Any:
     """Type the operation (sums, first, limit) -> a bit for each of STRIP sums within the limit."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        stored = context.make_array(signature.args[0])(context, builder, args[0])
+        (stored,) = llvm.arrays(context, builder, signature, args, (0,))
         kind = ir.VectorType(ir.IntType(16), STRIP)
-        place = builder.bitcast(builder.gep(stored.data, [args[1]]), kind.as_pointer())
-        limits = _repeated(builder, kind, args[2])
-        within = builder.icmp_unsigned("<=", builder.load(place, align=2), limits)
-        return builder.bitcast(within, _INT)
+        found = llvm.load(builder, kind, stored.data, args[1])
+        within = builder.icmp_unsigned("<=", found, _repeated(builder, kind, args[2]))
+        return builder.bitcast(within, llvm.INT)
 
     return types.uint64(sums, types.int64, types.uint16), generate
 
