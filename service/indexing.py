@@ -129,24 +129,25 @@ def add(
     checkpoint: Checkpoint,
     source: ImageSource,
     progress: Tally = lambda done, total: None,
+    known: Known | None = None,
 ) -> Added:
     """Add the pictures that are not in the index yet.
 
     They get ids after the largest there is. Each block is searchable when it is done, so a call
-    that is stopped and repeated goes on with what is missing. Others may write meanwhile.
+    that is stopped and repeated goes on with what is missing. Others may write meanwhile. What the
+    index holds is read, where it is not `known` or not what the index holds any more.
 
     Raises:
         HasseIndexError: there is no room, or another process is writing.
     """
-    known = _Known.of(index)
+    known = _up_to_date(known, index)
     fresh = [image for image in dataset.images if str(image.path) not in known.paths]
     added, there = 0, len(dataset) - len(fresh)
     for part, points in _gathered(source.points(checkpoint.model, fresh), IMAGES_PER_ADDITION):
         sentences = [caption.text for image in part for caption in image.captions]
         block = _Block(part, points, checkpoint.model.encode_captions(sentences))
         while True:
-            if index.catalog.generation() != known.generation:
-                known = _Known.of(index)
+            known = _up_to_date(known, index)
             block = block.without(known.paths)
             try:
                 _add(index, known.numbered(block.images), block, source)
@@ -161,13 +162,6 @@ def add(
         there += len(part) - len(block.images)
         progress(added, len(fresh))
     return Added(added, there)
-
-
-def paths(index: Index) -> frozenset[str]:
-    """Return where the pictures of an index are."""
-    with index.catalog.reading() as connection:
-        rows = connection.execute(sql.select(schema.IMAGES.c.path)).scalars()
-        return frozenset(os.path.normpath(index.folder / path) for path in rows)
 
 
 def image_row(image: Image, folder: Path, sha256: str) -> ImageRow:
@@ -261,19 +255,22 @@ class _Block:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What a generation holds: the paths of its pictures, and the largest ids."""
+class Known:
+    """What a generation of an index holds: where its pictures are, and the largest ids."""
 
     generation: int
     largest: dict[Kind, int]
     paths: frozenset[str]
 
     @classmethod
-    def of(cls, index: Index) -> _Known:
+    def of(cls, index: Index) -> Known:
         """Read the visible generation, or what is a little younger."""
         # In this order: whoever adds a picture after the paths were read takes one of the ids.
         generation, largest = index.catalog.generation(), index.catalog.largest_ids()
-        return cls(generation, largest, paths(index))
+        with index.catalog.reading() as connection:
+            rows = connection.execute(sql.select(schema.IMAGES.c.path)).scalars()
+            paths = frozenset(os.path.normpath(index.folder / path) for path in rows)
+        return cls(generation, largest, paths)
 
     def numbered(self, images: Sequence[Image]) -> list[Image]:
         """Give images and captions the ids after the largest there are."""
@@ -288,7 +285,7 @@ class _Known:
             numbered.append(replace(image, id=image_id, captions=captions))
         return numbered
 
-    def after(self, images: Sequence[Image]) -> _Known:
+    def after(self, images: Sequence[Image]) -> Known:
         """Return what the next generation holds if nobody else makes it."""
         if not images:
             return self
@@ -297,6 +294,13 @@ class _Known:
             "caption": self.largest["caption"] + sum(len(image.captions) for image in images),
         }
         return replace(self, generation=self.generation + 1, largest=largest)
+
+
+def _up_to_date(known: Known | None, index: Index) -> Known:
+    """Return what the index holds now, read where that is not known."""
+    if known is None or known.generation != index.catalog.generation():
+        return Known.of(index)
+    return known
 
 
 def _add(index: Index, images: Sequence[Image], block: _Block, source: ImageSource) -> None:

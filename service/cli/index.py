@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from models.datasets import Dataset
     from models.datasets.problems import Problems
     from service.dataset_encoding import ImageSource
+    from service.indexing import Known
 
 index = Commands(
     no_args_is_help=True,
@@ -131,7 +132,7 @@ def add(
     from service.dataset_encoding import ImageSource
 
     known = _known(folder)
-    collections, problems = _collections(pictures, captions, known or frozenset())
+    collections, problems = _collections(pictures, captions, known.paths if known else frozenset())
     named = model or (None if known is None else _remembered(folder))
     checkpoint = _checkpoint(named, device, collections[0])
     source = ImageSource(None, batch_size, workers, tell)
@@ -143,7 +144,7 @@ def add(
         kept = "pictures added so far are searchable; the same command goes on with the rest"
         with progress("adding") as report, keeping(lambda: kept):
             for collection in rest:
-                done = indexing.add(opened, collection, checkpoint, source, report)
+                done = indexing.add(opened, collection, checkpoint, source, report, known)
                 added, there = added + done.added, there + done.known
         _tidy(opened, kept)
         generation = opened.info().generation
@@ -286,15 +287,15 @@ def _checkpoint(named: Path | None, device: str, collection: Dataset) -> Checkpo
     return checkpoint.load(checkpoint.find(named, collection), pick_device(device))
 
 
-def _known(folder: Path) -> frozenset[str] | None:
-    """Return where the pictures of an index are; None where none is built to the end."""
+def _known(folder: Path) -> Known | None:
+    """Return what an index holds; None where none is built to the end."""
     from index.errors import MissingIndexError
     from index.store import Index
     from service import indexing
 
     try:
         with Index.open(folder, verify="sizes") as opened:
-            return indexing.paths(opened) if opened.info().generation > 0 else None
+            return indexing.Known.of(opened) if opened.generation > 0 else None
     except MissingIndexError:
         return None
 

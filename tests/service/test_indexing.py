@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from models import checkpoint
 from models.datasets import Caption, Dataset, Image
 from service import indexing
 from service.dataset_encoding import ImageSource
-from service.indexing import Added
+from service.indexing import Added, Known
 from tests.service.collection import make_collection, png
 
 
@@ -48,3 +49,17 @@ def test_pictures_that_others_add_meanwhile_are_kept_and_none_is_added_twice(
     assert sorted(names) == [f"{at}.png" for at in (40, 41, 42, 43, 44, 45, 50, 51)]
     for row in rows.values():
         assert [one.text for one in captions[row.id]] == [f"a dog {Path(row.file_name).stem}"]
+
+
+def test_what_is_known_of_an_index_is_read_again_only_when_the_index_has_changed(
+    tmp_path: Path,
+) -> None:
+    folder = make_collection(tmp_path)
+    loaded = checkpoint.load(tmp_path / "model")
+    with Index.open(folder) as index:
+        mine = pictures(tmp_path, 40, 41)
+        known = Known.of(index)
+        told = replace(known, paths=known.paths | {str(tmp_path / "40.png")})
+        assert indexing.add(index, mine, loaded, ImageSource(), known=told) == Added(1, known=1)
+        assert indexing.add(index, mine, loaded, ImageSource(), known=told) == Added(1, known=1)
+        assert Known.of(index).paths == known.paths | {str(image.path) for image in mine.images}
