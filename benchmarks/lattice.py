@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from models.bootstrap import interval
 from models.checkpoint import Checkpoint, load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
@@ -52,10 +53,9 @@ from models.scenes import Scene, SceneTable, Statement, entails, sample_statemen
 from models.scenes.concepts import THING_COLOURS, is_a, leaves
 from models.truth import Meanings
 
-SAMPLES = 1000  # bootstrap resamples
 SEED = 0
 OURS = "*"
-SOME = 250  # pictures of the collection, through which captions are compared
+SOME = 250  # pictures of the collection, or all there are, through which captions are compared
 TRUE = 1000  # the captions truest of a picture, in which the service reads a word
 
 Values = NDArray[np.float64]
@@ -304,7 +304,9 @@ def diagram(bench: Bench, pictures: int) -> dict[str, list[Values]]:
     statements = {c.text: Statement.from_json(c.meaning or {}) for c in bench.dataset.captions}
     texts = list(statements)
     points = bench.captions(texts)
-    some = random.Random(SEED).sample(range(len(bench.images)), pictures + SOME)
+    there = len(bench.images)
+    pictures = min(pictures, there)
+    some = random.Random(SEED).sample(range(there), min(pictures + SOME, there))
     likely = known.image.probability(pairwise_violation(bench.images[some], points).numpy())
     measured: dict[str, list[Values]] = {}
     for row in range(pictures):
@@ -333,33 +335,34 @@ def _a(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-def interval(values: Values) -> float:
-    """Return half the width of the 95 % bootstrap interval of the mean of (Q,) values."""
-    draw = np.random.default_rng(SEED).integers(0, len(values), (SAMPLES, len(values)))
-    low, high = np.percentile(values[draw].mean(1), [2.5, 97.5])
-    return float(high - low) / 2
+def half_width(values: Values) -> float:
+    """Return half the width of the 95 % interval of the mean of (Q,) values."""
+    low, high = interval(values)
+    return (high - low) / 2
 
 
 def show(title: str, heads: Sequence[str], measured: dict[str, list[Values]]) -> None:
-    """Print a table, its columns named by `heads`."""
+    """Print a table, its columns named by `heads`; none where nothing could be measured."""
+    if not measured:
+        return
     width = max(len(name) for name in measured) + 2
     print(f"\n{title:<{width}}" + "".join(f"{head:>18}" for head in heads))
     for name, columns in measured.items():
         cells = [
-            f"{100 * v.mean():.1f}" + (f" ± {100 * interval(v):.1f}" if len(v) > 1 else "")
+            f"{100 * v.mean():.1f}" + (f" ± {100 * half_width(v):.1f}" if len(v) > 1 else "")
             for v in columns
         ]
         print(f"{name:<{width}}" + "".join(f"{cell:>18}" for cell in cells))
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("dataset", type=Path, help="made by 'hasse data import scenes'")
     parser.add_argument("model", type=Path, help="a checkpoint folder, of score order")
     parser.add_argument("--split", default="test", help="the pictures and captions asked about")
     parser.add_argument("--questions", type=int, default=500, help="of each kind")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
 
     started = time.monotonic()
     dataset = load_dataset(options.dataset).split(options.split)
