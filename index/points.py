@@ -94,21 +94,28 @@ def checked_ids(kind: Kind, ids: ArrayLike) -> Ids:
 
 
 def check_texts(rows: Iterable[ImageRow | CaptionRow]) -> None:
-    """Refuse rows whose text is no Unicode text, which a database cannot hold.
+    """Refuse rows whose text a database cannot hold.
 
     Raises:
-        BadRowsError: half of a surrogate pair; the message names the row.
+        BadRowsError: half of a surrogate pair, or a NUL; the message names the row.
     """
     for row in rows:
         texts = (row.text,) if isinstance(row, CaptionRow) else (row.file_name, row.path, row.split)
-        try:
-            "".join(texts).encode()
-        except UnicodeEncodeError as error:
+        if (fault := fault_of("".join(texts))) is not None:
             kind = "caption" if isinstance(row, CaptionRow) else "image"
             raise BadRowsError(
-                f"the text of {kind} {row.id} is not Unicode ({error}): repair it or leave the "
-                f"{kind} out"
-            ) from error
+                f"the text of {kind} {row.id} {fault}: repair it or leave the {kind} out"
+            )
+
+
+def fault_of(text: str) -> str | None:
+    """Say why a database cannot hold a text; None where it can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"is not Unicode ({error})"
+    # SQLite would take it, PostgreSQL does not.
+    return "holds a NUL character" if "\0" in text else None
 
 
 class GrowingArray:

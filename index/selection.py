@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from index.catalog import LOOKUP, Catalog
 from index.errors import BadQueryError
+from index.points import fault_of
 from index.schema import CAPTIONS, IMAGES
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Ids, Kind
@@ -42,6 +43,8 @@ class Selection:
             raise BadQueryError(
                 f"{len(self.image_ids):,} ids are selected: name at most {LOOKUP:,}"
             )
+        if self.split is not None and (fault := fault_of(self.split)) is not None:
+            raise BadQueryError(f"the name of the split {fault}: no image is of such a split")
 
     def ids(self, catalog: Catalog, kind: Kind, among: Ids) -> Ids:
         """Return the selected ids of a kind, in no order: all that are `among` these (R,)."""

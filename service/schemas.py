@@ -123,7 +123,9 @@ class SearchOptions(Request):
         description=f"Leave out so many of the best; only the best {K_MAXIMUM:,} can be had.",
     )
     split: str | None = Field(
-        default=None, description="Search only images of this split, and their captions."
+        default=None,
+        pattern=r"^[^\u0000]*$",
+        description="Search only images of this split, and their captions.",
     )
     image_ids: list[ImageId] | None = Field(
         default=None,

@@ -172,3 +172,9 @@ def test_a_segment_is_looked_up_once_for_a_selection(
 def test_too_long_a_list_of_ids_is_refused() -> None:
     with pytest.raises(BadQueryError, match="10,001 ids are selected: name at most 10,000"):
         Selection(image_ids=tuple(range(10_001)))
+
+
+@pytest.mark.parametrize("split", ["\ud800", "te\0st"])
+def test_a_split_that_no_database_can_hold_is_refused(split: str) -> None:
+    with pytest.raises(BadQueryError, match="no image is of such a split"):
+        Selection(split=split)

@@ -248,6 +248,9 @@ def test_rows_that_cannot_be_added_are_named_and_nothing_changes(
         half = images([60])[0]._replace(file_name="\ud800.jpg")
         with pytest.raises(BadRowsError, match="the text of image 60 is not Unicode"):
             index.add([half], np.zeros((1, 16)))
+        cut = captions([61], [1])[0]._replace(text="a dog\0 runs")
+        with pytest.raises(BadRowsError, match="the text of caption 61 holds a NUL character"):
+            index.add([], np.zeros((0, 16)), [cut], np.zeros((1, 16)))
         with pytest.raises(BadPointsError, match=r"image 60 .row 0. has nan"):
             index.add(images([60]), np.full((1, 16), np.nan))
         assert index.generation == 1

@@ -69,6 +69,11 @@ def test_a_search_may_be_about_one_split(grown: Client) -> None:
     assert found(grown, split="none such") == []
 
 
+def test_a_split_that_no_image_can_have_is_refused(grown: Client) -> None:
+    query = {"caption": "a dog", "split": "te\0st"}
+    assert grown.post("/search/images", json=query).status_code == 422
+
+
 def test_a_search_may_be_about_some_images(grown: Client) -> None:
     assert found(grown, image_ids=[1003, 7, 1003, 99]) == [7, 1003]
     assert found(grown, image_ids=[1003, 7], split="test") == [1003]
