@@ -60,6 +60,18 @@ def test_every_metric_and_label_asked_for_exists(
                 assert value in REASONS
 
 
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_processes_of_other_jobs_are_not_counted_with_ours(expression: str) -> None:
+    for labels in re.findall(r"\bprocess_\w+(\{.*?\})?", expression):
+        assert 'job="hasse"' in labels
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_an_index_that_several_processes_serve_is_counted_once(expression: str) -> None:
+    if "hasse_rows" in expression or "hasse_generation" in expression:
+        assert expression.startswith("max(")
+
+
 def test_panels_do_not_overlap_and_have_names_and_numbers_of_their_own() -> None:
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len({p["title"] for p in panels})
