@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from service.bodies import FORM_ROOM
 from service.server import KEEP_ALIVE_SECONDS
 from service.settings import Settings
 
@@ -154,12 +153,23 @@ def proxied(name: str) -> float:
 
 def test_the_proxy_lets_through_what_the_service_takes_and_little_more() -> None:
     settings = Settings()
-    body = settings.picture_bytes + FORM_ROOM
-    assert body < proxied("max_size") < 1.2 * body
+    # A caption in an address: four bytes for a character, three signs for a byte.
+    assert proxied("max_header_size") > 12 * settings.caption_characters
     assert proxied("read_body") > settings.body_seconds
     longest = max(settings.deadline_seconds, settings.write_seconds)
     assert longest < proxied("response_header_timeout") < 1.2 * longest
     assert proxied("keepalive") < KEEP_ALIVE_SECONDS
+
+
+def test_what_is_too_large_is_told_by_the_service_and_not_cut_off_by_the_proxy() -> None:
+    assert "max_size" not in (ROOT / "docker" / "Caddyfile").read_text()
+
+
+def test_the_proxy_offers_no_protocol_that_its_ports_do_not_carry() -> None:
+    assert all("/udp" not in port for port in compose()["services"]["proxy"]["ports"])
+    found = re.search(r"^\s*protocols (.*)$", (ROOT / "docker" / "Caddyfile").read_text(), re.M)
+    assert found is not None
+    assert "h3" not in found[1].split()
 
 
 def test_the_proxy_is_a_profile_that_waits_for_a_service_that_is_ready() -> None:
