@@ -56,6 +56,8 @@ def test_compose_keeps_the_index_checks_health_and_gives_no_more_rights_than_nee
     assert described["healthcheck"]["test"] == ["CMD", "python", "-m", "service.health"]
     assert described["read_only"] is True
     assert described["cap_drop"] == ["ALL"]
+    # The first process of a container is deaf to signals that it has no handler for.
+    assert described["init"] is True
     grace = int(described["stop_grace_period"].removesuffix("s"))
     assert grace > Settings.model_fields["shutdown_seconds"].default
     (port,) = described["ports"]
@@ -191,9 +193,10 @@ def test_the_proxy_is_a_profile_that_waits_for_a_service_that_is_ready() -> None
     )
 
 
-def test_compiled_kernels_are_kept_on_the_volume() -> None:
+@pytest.mark.parametrize("cache", ["NUMBA_CACHE_DIR", "TRITON_CACHE_DIR"])
+def test_compiled_kernels_are_kept_on_the_volume(cache: str) -> None:
     (volume,) = instructions("VOLUME")
-    found = re.search(r"NUMBA_CACHE_DIR=(\S+)", DOCKERFILE)
+    found = re.search(rf"{cache}=(\S+)", DOCKERFILE)
     assert found is not None
     assert found[1].startswith(volume + "/")
 
@@ -202,3 +205,9 @@ def test_where_packages_come_from_is_for_the_builder_to_say() -> None:
     assert "TORCH_CPU_INDEX" in instructions("ARG")
     assert compose()["services"]["hasse"]["build"]["args"]["TORCH_CPU_INDEX"].endswith(":-}")
     assert "://" not in re.sub(r"^#.*$", "", DOCKERFILE, flags=re.MULTILINE)
+
+
+def test_the_image_for_gpus_has_the_compiler_that_triton_asks_for() -> None:
+    final = DOCKERFILE.rpartition("\nFROM ")[2]
+    assert re.search(r"^ARG VARIANT$", final, re.MULTILINE)
+    assert re.search(r'if \[ "\$VARIANT" = cuda \].*\bgcc libc6-dev\b', final, re.DOTALL)
