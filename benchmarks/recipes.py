@@ -72,9 +72,10 @@ RECIPES: Mapping[str, Recipe] = {
     "contrastive": Recipe(
         "+ the contrastive loss, from 8e-3 over 32 epochs, decaying weights, 15 % of words unknown",
         "hasse",
-        {"members": 1},
+        {"members": 1, "pooling": "average"},
     ),
-    "hasse": Recipe("+ two members that share the coordinates: preset `hasse`", "hasse", {}),
+    "members": Recipe("+ two members that share the coordinates", "hasse", {"pooling": "average"}),
+    "hasse": Recipe("+ features of parts of the pictures: preset `hasse`", "hasse", {}),
     "hasse-cosine": Recipe("`hasse` with the score cosine", "hasse", {"score": "cosine"}),
     "cosine": Recipe("the paper's, with the score cosine", "cosine", {}),
 }

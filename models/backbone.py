@@ -110,8 +110,9 @@ class Backbone(nn.Module):
             or len(head)
         ):
             raise BackboneError(
-                f"the network '{self.name}' does not end in the average of a grid: "
-                f"take pooling=average, or a ResNet, RegNet or EfficientNet"
+                f"the network '{self.name}' does not end in the average of a grid, so it sees no "
+                f"parts of a picture: take a ResNet, RegNet or EfficientNet, or pooling=average "
+                f"(features without --parts)"
             )
         setattr(self.network, place, nn.Identity())
         self.grid = True

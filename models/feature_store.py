@@ -2,7 +2,8 @@
 
 A folder of four files:
 
-    features.f16     rows of float16, one after the other: F of the picture, F of each view
+    features.f16     rows of float16, one after the other: F of the picture, F of each view; with
+                     parts, PARTS times F of each
     images.i64       for each row the image's id and a hash of its file name
     stamps.i64       for each row `picture_stamp` of its picture; 0, or no such row: not known
     manifest.json    how many rows there are, and what made them
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +31,7 @@ from numpy.typing import NDArray
 
 from models.datasets import Image
 from models.files import alone_in, write_whole
+from models.parts import PARTS
 from models.pictures import Preprocessing
 
 MANIFEST, FEATURES, IMAGES, STAMPS = "manifest.json", "features.f16", "images.i64", "stamps.i64"
@@ -49,6 +52,7 @@ class Maker:
         dimension: F.
         preprocessing: how pictures are read.
         views: random cuts of each picture that have features of their own.
+        parts: whether nine parts of the picture, and of each view, have them too.
     """
 
     backbone: str
@@ -56,11 +60,17 @@ class Maker:
     dimension: int
     preprocessing: Preprocessing
     views: int = 0
+    parts: bool = False
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Of one picture's features: (1 + views, F), or (1 + views, PARTS, F)."""
+        return (1 + self.views, *([PARTS] if self.parts else []), self.dimension)
 
     @property
     def row_bytes(self) -> int:
         """Bytes of one picture's features, those of its views included."""
-        return (1 + self.views) * self.dimension * 2
+        return math.prod(self.row_shape) * 2
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class FeatureStore:
         maker: the network and the preprocessing that made them.
         image_ids: (n,) int64.
         stamps: (n,) int64, `picture_stamp` of the pictures that were read, 0 where not known.
-        views: (n, 1 + views, F) float16, mapped from disk: of the picture, then of its views.
+        rows: (n, *maker.row_shape) float16, mapped from disk: of the picture, then of its views.
         skipped: by image id, why its picture gave no features.
     """
 
@@ -80,13 +90,23 @@ class FeatureStore:
     image_ids: NDArray[np.int64]
     name_hashes: NDArray[np.int64]
     stamps: NDArray[np.int64]
-    views: NDArray[np.float16]
+    rows: NDArray[np.float16]
     skipped: Mapping[int, str]
 
-    @property
-    def features(self) -> NDArray[np.float16]:
-        """The features of the pictures as they are: (n, F)."""
-        return self.views[:, 0]
+    def views(self, *, parts: bool = False) -> NDArray[np.float16]:
+        """Return the features of pictures and views: (n, 1 + views, F), or (.., PARTS, F) of parts.
+
+        Raises:
+            FeaturesError: there are none of parts.
+        """
+        if parts and not self.maker.parts:
+            raise FeaturesError(
+                f"the features in {self.folder} are of whole pictures, and this model looks at "
+                f"parts of them too: make features with 'hasse features --parts', or leave "
+                f"--features out"
+            )
+        # The whole comes before its parts.
+        return self.rows[:, :, 0] if self.maker.parts and not parts else self.rows
 
     @property
     def weights(self) -> str:
@@ -134,9 +154,8 @@ class FeatureStore:
         if (folder / STAMPS).is_file():
             known = np.fromfile(folder / STAMPS, dtype="<i8", count=rows)
             stamps[: len(known)] = known
-        shape = (rows, 1 + maker.views, maker.dimension)
-        views = np.memmap(folder / FEATURES, dtype="<f2", mode="r", shape=shape)
-        return cls(folder, maker, images[:, 0], images[:, 1], stamps, views, manifest.skipped)
+        mapped = np.memmap(folder / FEATURES, dtype="<f2", mode="r", shape=(rows, *maker.row_shape))
+        return cls(folder, maker, images[:, 0], images[:, 1], stamps, mapped, manifest.skipped)
 
     def require_names(self, images: Iterable[Image]) -> None:
         """Refuse images of which there are features under the id, but of another file.
@@ -152,12 +171,17 @@ class FeatureStore:
                     f"{image.id} is not {image.file_name}: name another folder, or delete that one"
                 )
 
-    def select(self, image_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the features of images, in the order asked for: (B,) ids -> (B, F) float32.
+    def select(
+        self, image_ids: Sequence[int] | NDArray[np.int64], *, parts: bool = False
+    ) -> NDArray[np.float32]:
+        """Return the features of images, in the order asked for, as float32.
+
+        (B,) ids -> (B, F), or (B, PARTS, F) of parts.
 
         Raises:
-            FeaturesError: an image has none; it is named.
+            FeaturesError: an image has none; it is named. Or there are none of parts.
         """
+        features = self.views(parts=parts)[:, 0]
         wanted = np.asarray(image_ids, dtype=np.int64)
         found = np.searchsorted(self.image_ids, wanted, side="right", sorter=self._by_id)
         rows = self._by_id[found - 1]
@@ -167,7 +191,7 @@ class FeatureStore:
                 f"{len(missing):,} images have no features in {self.folder}, the first has the "
                 f"id {missing[0]}: run 'hasse features' on this dataset again"
             )
-        return self.features[rows].astype(np.float32)
+        return features[rows].astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +239,7 @@ class Appender:
     def add(
         self, images: Sequence[Image], stamps: Sequence[int], features: NDArray[np.float16]
     ) -> None:
-        """Take rows, to be written by the next `commit`: B images, B, (B, 1 + views, F).
+        """Take rows, to be written by the next `commit`: B images, B, (B, *row_shape).
 
         `stamps` are of the pictures before they were read, so that no later change is missed.
         """
@@ -272,6 +296,7 @@ def _require_same(found: Maker, wanted: Maker, folder: Path) -> None:
         "its weights (fingerprint)": (found.weights[:12], wanted.weights[:12]),
         "the preprocessing": (found.preprocessing, wanted.preprocessing),
         "the number of views": (found.views, wanted.views),
+        "whether parts have features": (found.parts, wanted.parts),
     }
     for what, (there, here) in differing.items():
         if there != here:

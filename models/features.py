@@ -6,6 +6,7 @@ averaged over the crops, after the network's last ReLU, as the paper does.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from models.backbone import Backbone
 from models.datasets import Dataset, Image
 from models.decoding import Decoded, decoded
 from models.feature_store import Appender, FeaturesError, FeatureStore, Maker, appending
+from models.parts import parts_of
 from models.pictures import PictureError, Preprocessing, picture_stamp
 
 __all__ = ["ExtractionStopped", "FeatureStore", "FeaturesError", "extract"]
@@ -41,6 +43,7 @@ def extract(
     *,
     device: str | torch.device = "cpu",
     views: int = 0,
+    parts: bool = False,
     batch_size: int = 32,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -56,22 +59,29 @@ def extract(
     until then, and where that fails, their old features stay.
 
     `views` random cuts of each picture get features of their own, for training to vary what it
-    reads. `batch_size` is how many crops the network takes at a time, `workers` how many threads
-    decode (by default one a core); `skipped` is told one line of each image left out, `changed`
-    one line of all that are read again, and one of those of which it is not known.
+    reads; with `parts`, nine parts of each picture (of one crop) and view do too. `batch_size` is
+    how many crops the network takes at a time, `workers` how many threads decode (by default one
+    a core); `skipped` is told one line of each image left out, `changed` one line of all that are
+    read again, and one of those of which it is not known.
 
     Raises:
         FeaturesError: what is in `folder` was made with another network, preprocessing or
             dataset; features are not finite; nothing could be read; the disk or the device's
             memory is full.
         FolderTakenError: another process writes to the folder.
-        BackboneError: the network takes no pictures of this size.
+        BackboneError: the network takes no pictures of this size, or has no parts.
         ExtractionStopped: `stop`, asked after each batch, said so.
     """
     maker = Maker(
-        backbone.name, backbone.fingerprint(), backbone.feature_dimension, preprocessing, views
+        backbone.name,
+        backbone.fingerprint(),
+        backbone.feature_dimension,
+        preprocessing,
+        views,
+        parts,
     )
-    network = backbone.for_inference().to(device)
+    seeing = copy.deepcopy(backbone).keep_grid() if parts else backbone
+    network = seeing.for_inference().to(device)
     network.require_side(preprocessing.crop)
     pictures_per_batch = max(1, batch_size // (preprocessing.crops + views))
     with appending(folder, maker) as writer:
@@ -168,22 +178,29 @@ def _readable(
 def _seen(
     network: Backbone, pixels: list[Tensor], batch_size: int, device: torch.device
 ) -> NDArray[np.float32]:
-    """Run the network, over a bounded number at a time: B x (C, 3, H, W) -> (B, C, F)."""
+    """Run the network, over a bounded number at a time: B x (C, 3, H, W) -> (B, C, F).
+
+    Where it keeps its grid, -> (B, C, PARTS, F).
+    """
     crops = torch.cat(pixels)  # (B * C, 3, H, W)
-    parts = torch.split(crops, batch_size)
+
+    def look(some: Tensor) -> Tensor:
+        seen: Tensor = network(some.to(device))
+        return (parts_of(seen) if network.grid else seen).float().cpu()
+
     try:
-        rows = torch.cat([network(part.to(device)).float().cpu() for part in parts])
+        rows = torch.cat([look(some) for some in torch.split(crops, batch_size)])
     except torch.OutOfMemoryError as error:
         raise FeaturesError(
             f"{device} has not enough memory for {batch_size} crops at a time: lower "
             f"--batch-size; what is done is kept, and the same command goes on from it"
         ) from error
-    seen: NDArray[np.float32] = rows.reshape(len(pixels), -1, rows.shape[1]).numpy()
+    seen: NDArray[np.float32] = rows.reshape(len(pixels), -1, *rows.shape[1:]).numpy()
     return seen
 
 
 def _whole_and_views(seen: NDArray[np.float32], crops: int) -> NDArray[np.float32]:
-    """Average the crops, and leave the views: (B, crops + views, F) -> (B, 1 + views, F)."""
+    """Average the crops, and leave the views: (B, crops + views, ..) -> (B, 1 + views, ..)."""
     return np.concatenate([seen[:, :crops].mean(1, keepdims=True), seen[:, crops:]], axis=1)
 
 
@@ -192,7 +209,7 @@ def _finite(
 ) -> NDArray[np.float16]:
     with np.errstate(over="ignore"):
         rounded = features.astype(np.float16)
-    bad = np.flatnonzero(~np.isfinite(rounded).all(axis=(1, 2)))
+    bad = np.flatnonzero(~np.isfinite(rounded).reshape(len(images), -1).all(1))
     if len(bad):
         image = images[bad[0]]
         value = "not numbers" if np.isnan(features[bad[0]]).any() else "beyond 65,504"

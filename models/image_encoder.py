@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from models.backbone import Backbone
+from models.parts import parts_of
+
+Pooling = Literal["average", "join", "parts"]
 
 
 class ImageEncoder(nn.Module):
@@ -16,12 +21,26 @@ class ImageEncoder(nn.Module):
     reads pixels; either way it is part of the model, so that a checkpoint can encode a picture.
 
     Attributes:
+        pooling: what becomes of the network's last grid; see `ModelConfig`.
         signed: whether points keep their signs.
     """
 
-    def __init__(self, backbone: Backbone, dimension: int, *, signed: bool = False) -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        dimension: int,
+        *,
+        pooling: Pooling = "average",
+        signed: bool = False,
+    ) -> None:
+        """Take a network, to be left without its average where `pooling` is another.
+
+        Raises:
+            BackboneError: it does not end in the average of a grid.
+        """
         super().__init__()
-        self.backbone = backbone
+        self.backbone = backbone if pooling == "average" else backbone.keep_grid()
+        self.pooling = pooling
         self.signed = signed
         self.projection = nn.Linear(backbone.feature_dimension, dimension)
         # The reference's initialisation for a linear map (Glorot, uniform).
@@ -31,13 +50,16 @@ class ImageEncoder(nn.Module):
     def project(self, features: Tensor) -> Tensor:
         """Map features, scaled to unit length, to the embedding space.
 
-        (B, F) -> (B, N). Of a grid, (B, cells, F), every cell is mapped, and the picture is the
-        join of its cells: what holds of a part holds of the whole, wherever and however small.
+        (B, F) -> (B, N). Of cells or parts, (B, cells, F), every one is mapped, and the picture is
+        their join: what holds of a part holds of the whole, wherever and however small. To that of
+        parts, which are few and large, their mean is added, so that all of them learn.
         """
         projected: Tensor = self.projection(normalize(features, dim=-1))
-        if not self.backbone.grid:
+        if self.pooling == "average":
             return projected
-        return (projected if self.signed else projected.abs()).amax(1)
+        points = projected if self.signed else projected.abs()
+        join = points.amax(1)
+        return join if self.pooling == "join" else join + points.mean(1)
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
@@ -48,11 +70,13 @@ class ImageEncoder(nn.Module):
     def features(self, pixels: Tensor) -> Tensor:
         """Return the backbone's features of all crops: (B, crops, 3, H, W) -> (B, F), averaged.
 
-        Of a grid, the cells of all crops side by side: (B, crops * cells, F).
+        Of cells or parts, those of all crops side by side: (B, crops * cells, F).
         """
-        crops = self.backbone(pixels.flatten(0, 1)).unflatten(0, pixels.shape[:2])
-        together: Tensor = crops.flatten(1, 2) if self.backbone.grid else crops.mean(1)
-        return together
+        seen = self.backbone(pixels.flatten(0, 1))
+        if self.pooling == "parts":
+            seen = parts_of(seen)
+        crops: Tensor = seen.unflatten(0, pixels.shape[:2])
+        return crops.mean(1) if self.pooling == "average" else crops.flatten(1, 2)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Encode pictures: (B, crops, 3, H, W) -> (B, N)."""

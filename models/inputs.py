@@ -46,8 +46,8 @@ class FeatureInput:
     """Features of a frozen backbone.
 
     Attributes:
-        features: (n, F) of any float type.
-        views: (n, 1 + views, F), of the picture and of random cuts of it; training takes any.
+        features: (n, F) of any float type, or (n, PARTS, F).
+        views: (n, 1 + views, ..), of the picture and of random cuts of it; training takes any.
     """
 
     image_ids: NDArray[np.int64]
@@ -56,7 +56,7 @@ class FeatureInput:
     learns_backbone: bool = False
 
     def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
-        """Take features (B, F), in training those of the picture or of one of its views."""
+        """Take features (B, ..), in training those of the picture or of one of its views."""
         if augment is None or self.views is None:
             chosen = self.features[rows]
         else:

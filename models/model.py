@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 
 from models.backbone import build_backbone
 from models.caption_encoder import WIDEST, CaptionEncoder, Members, Reading, padded
-from models.image_encoder import ImageEncoder
+from models.image_encoder import ImageEncoder, Pooling
 from models.pictures import Preprocessing
 from models.reading import Reader
 from models.score import SCORES, Score
@@ -33,7 +33,9 @@ class ModelConfig:
         score: how an image is compared with a caption; see `models.score`.
         backbone: the name of a torchvision classification network.
         pooling: of the backbone's last grid: "average" its features, as torchvision's networks
-            are trained, or "join" the points of its cells, which lets small things count.
+            are trained; "join" the points of its cells, which lets small things count, where the
+            network learns too; or add the join and the mean of the points of the whole and of
+            nine "parts" of it, which features of a frozen network may have.
         dimension: N, the dimension of a point; also the width of the GRU.
         word_dimension: the dimension of a word vector.
         reading: of a caption's states, "last" is the paper's; "join" keeps the largest of all.
@@ -50,7 +52,7 @@ class ModelConfig:
 
     score: Score = "order"
     backbone: str = "vgg19"
-    pooling: Literal["average", "join"] = "average"
+    pooling: Pooling = "average"
     dimension: int = 1024
     word_dimension: int = 300
     max_words: int = 100
@@ -62,8 +64,8 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise ValueError(f"score is one of {', '.join(SCORES)}, not '{self.score}'")
-        if self.pooling not in {"average", "join"}:
-            raise ValueError(f"pooling is average or join, not '{self.pooling}'")
+        if self.pooling not in get_args(Pooling):
+            raise ValueError(f"pooling is average, join or parts, not '{self.pooling}'")
         if self.reading not in get_args(Reading):
             raise ValueError(f"reading is last or join, not '{self.reading}'")
         if self.length not in {"unit", "learned"}:
@@ -111,10 +113,12 @@ class OrderEmbedding(nn.Module):
         self.captions: CaptionEncoder | Members = (
             Members(encoders) if config.members > 1 else encoders[0]
         )
-        backbone = build_backbone(config.backbone)
-        if config.pooling == "join":
-            backbone.keep_grid()
-        self.images = ImageEncoder(backbone, config.dimension, signed=signed)
+        self.images = ImageEncoder(
+            build_backbone(config.backbone),
+            config.dimension,
+            pooling=config.pooling,
+            signed=signed,
+        )
         self._reader: Reader | None = None
 
     def for_inference(self) -> None:
@@ -173,7 +177,7 @@ class OrderEmbedding(nn.Module):
         return self.to_points(self.images(pixels))
 
     def feature_points(self, features: Tensor) -> Tensor:
-        """Encode backbone features: (B, F), or (B, cells, F) of a kept grid, -> (B, N)."""
+        """Encode backbone features: (B, F), or (B, cells, F) of cells or parts, -> (B, N)."""
         return self.to_points(self.images.project(features))
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
@@ -192,8 +196,8 @@ class OrderEmbedding(nn.Module):
         return points
 
     @torch.inference_mode()
-    def encode_features(self, features: NDArray[np.floating], batch_size: int = 4096) -> Points:
-        """Return the points of cached backbone features: (B, F) -> (B, N) float32."""
+    def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
+        """Return the points of cached features: (B, F), or (B, PARTS, F), -> (B, N) float32."""
         points = np.empty((len(features), self.config.dimension), dtype=np.float32)
         for start in range(0, len(features), batch_size):
             block = np.asarray(features[start : start + batch_size], dtype=np.float32)

@@ -47,11 +47,11 @@ PRESETS: Mapping[str, Preset] = {
     "cosine": Preset(TrainingConfig(model=ModelConfig(score="cosine"), margin=0.2)),
     # Better at the same network (README, "Training"): the join of all states of a caption instead
     # of the last, a loss that asks most of the nearest in large batches, a rate that falls to
-    # zero, features of random cuts to read in training, where there are some, and two models that
-    # share the coordinates.
+    # zero, features of parts of a picture, and of random cuts to read in training, where there are
+    # some, and two models that share the coordinates.
     "hasse": Preset(
         TrainingConfig(
-            model=ModelConfig(reading="join", members=2),
+            model=ModelConfig(pooling="parts", reading="join", members=2),
             epochs=32,
             batch_size=512,
             learning_rate=8e-3,

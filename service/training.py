@@ -14,6 +14,7 @@ from models.backbone import build_backbone
 from models.datasets import Dataset, DatasetError
 from models.features import FeaturesError, FeatureStore
 from models.files import write_whole
+from models.image_encoder import Pooling
 from models.inputs import FeatureInput, ImageInput, PixelInput
 from models.model import ModelConfig
 from models.pictures import Preprocessing
@@ -115,6 +116,8 @@ def from_features(
 ) -> Material:
     """Prepare a training on cached features; the backbone and its weights are theirs.
 
+    Parts of pictures are read where the configuration wants them and the features have them.
+
     Without `weights`, the file that `note_weights` remembers is read again.
 
     Raises:
@@ -127,9 +130,11 @@ def from_features(
     note = folder / WEIGHTS_NOTE
     if weights is None and note.is_file():
         weights = Path(note.read_text(encoding="utf-8"))
+    parts = config.model.pooling == "parts" and store.maker.parts
+    pooling: Pooling = "parts" if parts else "average"
     config = replace(
         config,
-        model=replace(config.model, backbone=store.maker.backbone, pooling="average"),
+        model=replace(config.model, backbone=store.maker.backbone, pooling=pooling),
         preprocessing=store.preprocessing,
     )
     backbone = build_backbone(store.maker.backbone, weights)
@@ -139,8 +144,8 @@ def from_features(
             f"{weights or 'those given'}: name them with --weights, since the checkpoint holds "
             f"them, to encode new pictures with"
         )
-    views = store.views if config.views else None
-    rows = FeatureInput(store.image_ids, store.features, views)
+    views = store.views(parts=parts)
+    rows = FeatureInput(store.image_ids, views[:, 0], views if config.views else None)
     return Material(config, (rows, rows), dict(backbone.state_dict()))
 
 

@@ -123,7 +123,9 @@ def _points(
     model, images = checkpoint.model, dataset.images[:most]
     captions = model.encode_captions([caption.text for caption in dataset.captions][:most])
     if store is not None:
-        return model.encode_features(store.select([image.id for image in images])), captions
+        parts = model.config.pooling == "parts"
+        features = store.select([image.id for image in images], parts=parts)
+        return model.encode_features(features), captions
     points = [
         model.encode_images([open_picture(image.path) for image in images[at : at + _DECODED]])
         for at in range(0, len(images), _DECODED)

@@ -43,6 +43,15 @@ def features(
             "what it reads. Each is as much work as a crop.",
         ),
     ] = 0,
+    parts: Annotated[
+        bool,
+        typer.Option(
+            "--parts",
+            help="Keep the features of nine parts of each picture, and of each view, beside those "
+            "of the whole: no more work, ten times the space. The preset hasse learns more from "
+            "them.",
+        ),
+    ] = False,
     resize: Annotated[int, typer.Option(min=1, help="Pixels of the shortest side.")] = 256,
     crop: Annotated[int, typer.Option(min=1, help="Pixels of the square cut from it.")] = 224,
     framing: Annotated[
@@ -85,6 +94,8 @@ def features(
             "name the network's weights with --weights FILE, or fetch torchvision's with "
             "--download-weights: features of a network that has learned nothing say nothing"
         )
+    if parts and crops != "1":
+        raise Mistake("parts are of one crop: leave --parts or --crops out")
     if crop > resize:
         raise Mistake(f"a crop of {crop} does not fit in {resize}: give a larger --resize")
     network = networks.build_backbone(backbone, weights)
@@ -98,6 +109,7 @@ def features(
                 looks,
                 out,
                 views=views,
+                parts=parts,
                 device=place,
                 batch_size=batch_size,
                 workers=workers,

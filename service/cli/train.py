@@ -162,8 +162,9 @@ def train(
         "margin": margin,
         "seed": seed,
     }
-    # A preset's pooling suits its own network; not every other one can do it.
-    choices: dict[str, object] = {"pooling": "average"} if backbone else {}
+    # A preset's pooling suits its own network or features; not every other network can do it.
+    fitting = features or not (backbone or begin.config.model.pooling == "parts")
+    choices: dict[str, object] = {} if fitting else {"pooling": "average"}
     choices |= dict(pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
     begun = None if start is None else checkpoint.load(start, to_learn=True)

@@ -15,7 +15,7 @@ from benchmarks import recipes
 from models.backbone import build_backbone
 from tests.service.cli.shell import hasse
 
-NETWORK = "shufflenet_v2_x0_5"
+NETWORK = "regnet_y_400mf"
 SMALL = ("epochs=2", "dimension=16", "word_dimension=8", "batch_size=8")
 
 
@@ -34,8 +34,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     weights = ("--backbone", NETWORK, "--weights", home / "network.safetensors")
     for command in (
         ("data", "import", "folder", home / "pictures", "--out", home / "data"),
-        ("features", home / "data", *weights, "--resize", 36, "--crop", 32, "--views", 2,
-         "--out", home / "features"),
+        ("features", home / "data", *weights, "--resize", 36, "--crop", 32,
+         "--views", 2, "--parts", "--out", home / "features"),
     ):  # fmt: skip
         assert hasse(*command).status == 0
     return home

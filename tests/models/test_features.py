@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import subprocess
@@ -20,6 +21,7 @@ from models.datasets import Dataset, Image, save
 from models.feature_store import appending
 from models.features import ExtractionStopped, FeaturesError, FeatureStore, extract
 from models.files import FolderTakenError
+from models.parts import PARTS, parts_of
 from models.pictures import Preprocessing, open_picture
 
 SMALL = Preprocessing(resize=36, crop=32)
@@ -62,9 +64,9 @@ def test_features_are_the_networks_averaged_over_crops(
     dataset = pictures(tmp_path / "p", 7)
     store = extract(dataset, backbone, how, tmp_path / "f", batch_size=8, workers=1)
     assert store.image_ids.tolist() == [image.id for image in dataset.images]
-    assert store.features.shape == (7, 1024)
+    assert store.views()[:, 0].shape == (7, 1024)
     with torch.inference_mode():
-        for image, row in zip(dataset.images, store.features, strict=True):
+        for image, row in zip(dataset.images, store.views()[:, 0], strict=True):
             expected = backbone(how.apply(open_picture(image.path))).mean(0)
             torch.testing.assert_close(
                 torch.from_numpy(row.astype(np.float32)), expected, rtol=2e-3, atol=2e-7
@@ -78,12 +80,12 @@ def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
     dataset = pictures(tmp_path / "p", 5)
     plain = extract(dataset, backbone, SMALL, tmp_path / "plain")
     store = extract(dataset, backbone, SMALL, tmp_path / "whole", views=3)
-    assert store.views.shape == (5, 4, 1024)
-    np.testing.assert_allclose(store.features, plain.features, rtol=2e-3, atol=2e-7)
+    assert store.views().shape == (5, 4, 1024)
+    np.testing.assert_allclose(store.views()[:, 0], plain.views()[:, 0], rtol=2e-3, atol=2e-7)
     draw = np.random.default_rng(dataset.images[2].id)
     picture = open_picture(dataset.images[2].path)
     with torch.inference_mode():
-        for view in store.views[2, 1:]:
+        for view in store.views()[2, 1:]:
             expected = backbone(SMALL.vary(picture, draw)[None])[0]
             torch.testing.assert_close(
                 torch.from_numpy(view.astype(np.float32)), expected, rtol=2e-3, atol=2e-7
@@ -91,11 +93,43 @@ def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
     extract(replace(dataset, images=dataset.images[:2]), backbone, SMALL, tmp_path / "f", views=3)
     extract(dataset, backbone, SMALL, tmp_path / "f", views=3)
     np.testing.assert_allclose(
-        FeatureStore.open(tmp_path / "f").views, store.views, rtol=2e-3, atol=2e-7
+        FeatureStore.open(tmp_path / "f").views(), store.views(), rtol=2e-3, atol=2e-7
     )
     assert "the number of views was 3 and is now 0" in refusal(
         dataset, backbone, SMALL, tmp_path / "f"
     )
+
+
+def test_features_of_parts_are_those_of_the_networks_grid(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = build_backbone("mobilenet_v2").eval()
+    dataset, looks = pictures(tmp_path / "p", 3), Preprocessing(resize=100, crop=96)
+    whole = extract(dataset, network, looks, tmp_path / "whole", views=1)
+    store = extract(dataset, network, looks, tmp_path / "f", views=1, parts=True)
+    assert not network.grid, "the network that was given stays as it was"
+    assert store.views(parts=True).shape == (3, 2, PARTS, 1280)
+    np.testing.assert_allclose(store.views(), whole.views(), rtol=4e-3, atol=2e-4)
+    ids = [image.id for image in dataset.images[:2]]
+    seeing = copy.deepcopy(network).keep_grid()
+    with torch.inference_mode():
+        for image, seen in zip(dataset.images, store.select(ids, parts=True), strict=False):
+            expected = parts_of(seeing(looks.apply(open_picture(image.path))))[0]
+            torch.testing.assert_close(torch.from_numpy(seen), expected, rtol=4e-3, atol=2e-4)
+    np.testing.assert_array_equal(store.select(ids), store.select(ids, parts=True)[:, 0])
+    with pytest.raises(FeaturesError, match="are of whole pictures"):
+        whole.select(ids, parts=True)
+    assert "whether parts have features was True and is now False" in refusal(
+        dataset, network, looks, tmp_path / "f", views=1
+    )
+
+
+def test_a_network_without_a_grid_has_no_features_of_parts(
+    backbone: Backbone, tmp_path: Path
+) -> None:
+    dataset = pictures(tmp_path / "p", 1)
+    with pytest.raises(BackboneError, match="features without --parts"):
+        extract(dataset, backbone, SMALL, tmp_path / "f", parts=True)
+    assert not (tmp_path / "f").exists()
 
 
 def test_features_are_selected_by_id_in_the_order_asked_for(
@@ -106,7 +140,7 @@ def test_features_are_selected_by_id_in_the_order_asked_for(
     ids = [dataset.images[at].id for at in (4, 0, 4)]
     chosen = FeatureStore.open(tmp_path / "f").select(ids)
     assert chosen.dtype == np.float32
-    np.testing.assert_array_equal(chosen, store.features[[4, 0, 4]].astype(np.float32))
+    np.testing.assert_array_equal(chosen, store.views()[:, 0][[4, 0, 4]].astype(np.float32))
     with pytest.raises(FeaturesError, match=r"1 images have no features .* has the id 1000"):
         store.select([ids[0], 1000])
 
@@ -136,10 +170,10 @@ def test_progress_counts_what_was_there_before(backbone: Backbone, tmp_path: Pat
 def test_a_dataset_that_grew_gets_the_new_ones_appended(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 6)
     first = extract(replace(dataset, images=dataset.images[2:4]), backbone, SMALL, tmp_path / "f")
-    kept = np.array(first.features)
+    kept = np.array(first.views()[:, 0])
     store = extract(dataset, backbone, SMALL, tmp_path / "f")
     assert store.image_ids.tolist() == [dataset.images[at].id for at in (2, 3, 0, 1, 4, 5)]
-    np.testing.assert_array_equal(store.features[:2], kept)
+    np.testing.assert_array_equal(store.views()[:, 0][:2], kept)
 
 
 def overwrite(image: Image, seed: int) -> None:
@@ -152,7 +186,7 @@ def test_pictures_that_changed_are_read_again_and_no_others(
 ) -> None:
     dataset = pictures(tmp_path / "p", 6)
     ids = [image.id for image in dataset.images]
-    kept = np.array(extract(dataset, backbone, SMALL, tmp_path / "f").features)
+    kept = np.array(extract(dataset, backbone, SMALL, tmp_path / "f").views()[:, 0])
     for at in (1, 4):
         overwrite(dataset.images[at], 100 + at)
     read: list[str] = []

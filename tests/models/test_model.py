@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.nn.functional import normalize
 
 from models.caption_encoder import CaptionEncoder, Members
 from models.model import ModelConfig, OrderEmbedding
+from models.parts import parts_of
 from models.pictures import Preprocessing
 from models.score import SCORES, Score, penalties
 from models.vocabulary import Vocabulary
@@ -67,6 +69,22 @@ def test_a_picture_is_the_join_of_its_parts(score: Score) -> None:
     assert features.shape == (3, 10 * 4, 512)
     parts = torch.stack([model.images.project(part[:, None]) for part in features.unbind(1)])
     torch.testing.assert_close(model.images(pixels), parts.amax(0))
+    assert (model.images(pixels) < 0).any().item() == (score == "cosine")
+
+
+@pytest.mark.parametrize("score", ["order", "cosine"])
+def test_a_picture_may_be_the_join_and_the_mean_of_the_whole_and_its_parts(score: Score) -> None:
+    torch.manual_seed(0)
+    config = ModelConfig(
+        score=score, backbone="resnet18", pooling="parts", dimension=8, word_dimension=4
+    )
+    model = OrderEmbedding(config, Vocabulary(["a"]), Preprocessing(96, 96)).eval()
+    pixels = torch.rand(3, 1, 3, 96, 96)
+    features = model.images.features(pixels)
+    torch.testing.assert_close(features, parts_of(model.images.backbone(pixels[:, 0])))
+    each = model.images.projection(normalize(features, dim=-1))  # (3, PARTS, 8)
+    each = each if score == "cosine" else each.abs()
+    torch.testing.assert_close(model.images(pixels), each.amax(1) + each.mean(1))
     assert (model.images(pixels) < 0).any().item() == (score == "cosine")
 
 

@@ -14,6 +14,8 @@ from models.backbone import build_backbone
 from models.datasets import Dataset, Image
 from models.features import extract
 from models.inputs import FeatureInput
+from models.model import ModelConfig
+from models.parts import PARTS
 from models.pictures import Preprocessing
 from models.trainer import TrainingError
 from models.training_config import TrainingConfig
@@ -59,3 +61,24 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
             assert isinstance(images, FeatureInput)
             assert images.features.shape == (1, 1024)
             assert (None if images.views is None else images.views.shape) == views
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_parts_are_read_where_they_are_wanted_and_there(
+    there: bool, wanted: bool, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    weights = tmp_path / "network.safetensors"
+    network = build_backbone("mobilenet_v2")
+    save_file(dict(network.network.state_dict()), weights)
+    Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
+    dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
+    looks = Preprocessing(resize=36, crop=32)
+    extract(dataset, network, looks, tmp_path / "f", parts=there)
+    config = TrainingConfig(model=ModelConfig(pooling="parts" if wanted else "average"))
+    material = from_features(config, tmp_path / "f", weights, (dataset, dataset))
+    assert material.config.model.pooling == ("parts" if wanted and there else "average")
+    (images, _) = material.inputs
+    assert isinstance(images, FeatureInput)
+    assert images.features.shape == ((1, PARTS, 1280) if wanted and there else (1, 1280))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
@@ -187,6 +188,50 @@ def test_removing_what_is_not_there_removes_nothing(home: Path) -> None:
     assert refused.status == 1
     assert "999999" in refused.error
     assert info(home / "index")["images"] == 23
+
+
+def test_a_model_of_parts_sees_in_pictures_what_it_saw_in_features(
+    home: Path, tmp_path: Path
+) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    from models.backbone import build_backbone
+    from models.checkpoint import load
+    from models.datasets import load as load_dataset
+    from models.features import FeatureStore
+    from models.pictures import open_picture
+
+    torch.manual_seed(0)
+    weights = tmp_path / "weights.safetensors"
+    save_file(dict(build_backbone("regnet_y_400mf").network.state_dict()), weights)
+    network = ("--backbone", "regnet_y_400mf", "--weights", weights, "--resize", 72, "--crop", 64)
+    of_parts, of_wholes = tmp_path / "parts", tmp_path / "wholes"
+    made = hasse("features", home / "data", *network, "--parts", "--views", 1, "--out", of_parts)
+    assert "23 of 24 pictures" in done(made).out
+    done(hasse("features", home / "data", *network, "--out", of_wholes))
+    refused = hasse(
+        "features", home / "data", *network, "--parts", "--crops", 10, "--out", tmp_path / "ten"
+    )
+    assert "parts are of one crop" in refused.error
+
+    model = tmp_path / "model"
+    small = ("--epochs", 1, "--dimension", 16, "--set", "word_dimension=8")
+    done(hasse("train", home / "data", "--features", of_parts, "--out", model, *small))
+    assert json.loads((model / "config.json").read_text())["model"]["pooling"] == "parts"
+    store, seeing = FeatureStore.open(of_parts), load(model).model
+    images = [image for image in load_dataset(home / "data").images if image.id in store.image_ids]
+    np.testing.assert_allclose(
+        seeing.encode_images([open_picture(image.path) for image in images]),
+        seeing.encode_features(store.select([image.id for image in images], parts=True)),
+        atol=2e-3,
+    )
+    evaluate = ("evaluate", home / "data", "--model", model, "--split", "")
+    assert "23 images" in done(hasse(*evaluate, "--features", of_parts)).out
+    assert "'hasse features --parts'" in hasse(*evaluate, "--features", of_wholes).error
+
+    done(hasse("train", home / "data", "--features", of_wholes, "--out", tmp_path / "m", *small))
+    assert json.loads((tmp_path / "m" / "config.json").read_text())["model"]["pooling"] == "average"
 
 
 def test_features_are_trained_on_with_the_weights_they_were_made_with(
