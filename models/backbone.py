@@ -95,28 +95,39 @@ class Backbone(nn.Module):
         """
         if self.grid:
             return self
-        if isinstance(self.network, torchvision.models.MobileNetV2) and not self.network.classifier:
-            # It averages in passing, by no layer that could be left out.
-            self.network = nn.Sequential(OrderedDict(features=self.network.features))
-            self.grid = True
-            return self
-        # MNASNet's name, and that of all others.
-        place = "pool" if hasattr(self.network, "pool") else "avgpool"
-        pool = getattr(self.network, place, None)
-        head = next(getattr(self.network, name) for name in _HEADS if hasattr(self.network, name))
-        if (
-            not isinstance(pool, nn.AdaptiveAvgPool2d)
-            or pool.output_size not in {1, (1, 1)}
-            or len(head)
-        ):
+        if not self.has_grid():
             raise BackboneError(
                 f"the network '{self.name}' does not end in the average of a grid, so it sees no "
                 f"parts of a picture: take a ResNet, RegNet or EfficientNet, or pooling=average "
-                f"(features without --parts)"
+                f"(features with --no-parts)"
             )
-        setattr(self.network, place, nn.Identity())
+        if self._averages_in_passing():
+            self.network = nn.Sequential(
+                OrderedDict(features=self.network.get_submodule("features"))
+            )
+        else:
+            setattr(self.network, self._pool(), nn.Identity())
         self.grid = True
         return self
+
+    def has_grid(self) -> bool:
+        """Whether the network ends in the average of a grid, which it could keep."""
+        if self.grid or self._averages_in_passing():
+            return True
+        pool = getattr(self.network, self._pool(), None)
+        head = next(getattr(self.network, name) for name in _HEADS if hasattr(self.network, name))
+        averages = isinstance(pool, nn.AdaptiveAvgPool2d) and pool.output_size in {1, (1, 1)}
+        return averages and not len(head)
+
+    def _averages_in_passing(self) -> bool:
+        """Whether it averages by no layer that could be left out."""
+        return (
+            isinstance(self.network, torchvision.models.MobileNetV2) and not self.network.classifier
+        )
+
+    def _pool(self) -> str:
+        """Return MNASNet's name of the layer that averages, or that of all others."""
+        return "pool" if hasattr(self.network, "pool") else "avgpool"
 
     def freeze(self) -> Self:
         """Fix the weights and the statistics of batch normalisation, for good.

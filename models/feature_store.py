@@ -296,7 +296,7 @@ def _require_same(found: Maker, wanted: Maker, folder: Path) -> None:
         "its weights (fingerprint)": (found.weights[:12], wanted.weights[:12]),
         "the preprocessing": (found.preprocessing, wanted.preprocessing),
         "the number of views": (found.views, wanted.views),
-        "whether parts have features": (found.parts, wanted.parts),
+        "whether parts have features (--parts)": (found.parts, wanted.parts),
     }
     for what, (there, here) in differing.items():
         if there != here:

@@ -44,14 +44,14 @@ def features(
         ),
     ] = 0,
     parts: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--parts",
-            help="Keep the features of nine parts of each picture, and of each view, beside those "
-            "of the whole: no more work, ten times the space. The preset hasse learns more from "
-            "them.",
+            show_default="where the network sees a grid, with one crop",
+            help="Whether to keep the features of nine parts of each picture, and of each view, "
+            "beside those of the whole: no more work, ten times the space. The preset hasse "
+            "learns more from them.",
         ),
-    ] = False,
+    ] = None,
     resize: Annotated[int, typer.Option(min=1, help="Pixels of the shortest side.")] = 256,
     crop: Annotated[int, typer.Option(min=1, help="Pixels of the square cut from it.")] = 224,
     framing: Annotated[
@@ -109,7 +109,7 @@ def features(
                 looks,
                 out,
                 views=views,
-                parts=parts,
+                parts=crops == "1" and network.has_grid() if parts is None else parts,
                 device=place,
                 batch_size=batch_size,
                 workers=workers,

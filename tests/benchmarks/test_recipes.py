@@ -35,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for command in (
         ("data", "import", "folder", home / "pictures", "--out", home / "data"),
         ("features", home / "data", *weights, "--resize", 36, "--crop", 32,
-         "--views", 2, "--parts", "--out", home / "features"),
+         "--views", 2, "--out", home / "features"),
     ):  # fmt: skip
         assert hasse(*command).status == 0
     return home

@@ -311,6 +311,7 @@ def test_a_kept_grid_has_the_features_of_every_cell() -> None:
     torch.manual_seed(0)
     pixels = torch.rand(2, 3, 64, 96)
     averaged = build_backbone("resnet18").eval()
+    assert averaged.has_grid()
     cells = copy.deepcopy(averaged).keep_grid()(pixels)
     assert cells.shape == (2, 2 * 3, 512)
     torch.testing.assert_close(cells.mean(1), averaged(pixels))
@@ -318,5 +319,7 @@ def test_a_kept_grid_has_the_features_of_every_cell() -> None:
 
 @pytest.mark.parametrize("name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "vgg11"])
 def test_a_network_that_does_not_end_in_a_grid_says_so(name: str) -> None:
+    network = build_backbone(name)
+    assert not network.has_grid()
     with pytest.raises(BackboneError, match="does not end in the average of a grid"):
-        build_backbone(name).keep_grid()
+        network.keep_grid()

@@ -118,7 +118,7 @@ def test_features_of_parts_are_those_of_the_networks_grid(tmp_path: Path) -> Non
     np.testing.assert_array_equal(store.select(ids), store.select(ids, parts=True)[:, 0])
     with pytest.raises(FeaturesError, match="are of whole pictures"):
         whole.select(ids, parts=True)
-    assert "whether parts have features was True and is now False" in refusal(
+    assert "whether parts have features (--parts) was True and is now False" in refusal(
         dataset, network, looks, tmp_path / "f", views=1
     )
 
@@ -127,7 +127,7 @@ def test_a_network_without_a_grid_has_no_features_of_parts(
     backbone: Backbone, tmp_path: Path
 ) -> None:
     dataset = pictures(tmp_path / "p", 1)
-    with pytest.raises(BackboneError, match="features without --parts"):
+    with pytest.raises(BackboneError, match="features with --no-parts"):
         extract(dataset, backbone, SMALL, tmp_path / "f", parts=True)
     assert not (tmp_path / "f").exists()
 

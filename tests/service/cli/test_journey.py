@@ -207,9 +207,9 @@ def test_a_model_of_parts_sees_in_pictures_what_it_saw_in_features(
     save_file(dict(build_backbone("regnet_y_400mf").network.state_dict()), weights)
     network = ("--backbone", "regnet_y_400mf", "--weights", weights, "--resize", 72, "--crop", 64)
     of_parts, of_wholes = tmp_path / "parts", tmp_path / "wholes"
-    made = hasse("features", home / "data", *network, "--parts", "--views", 1, "--out", of_parts)
+    made = hasse("features", home / "data", *network, "--views", 1, "--out", of_parts)
     assert "23 of 24 pictures" in done(made).out
-    done(hasse("features", home / "data", *network, "--out", of_wholes))
+    done(hasse("features", home / "data", *network, "--no-parts", "--out", of_wholes))
     refused = hasse(
         "features", home / "data", *network, "--parts", "--crops", 10, "--out", tmp_path / "ten"
     )
