@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from index import changes, durable
 from index.catalog import open_catalog
-from index.compaction import ROWS_PER_SEGMENT
+from index.compaction import ROWS_PER_SEGMENT, Tally
 from index.errors import BadRowsError, IndexExistsError
 from index.records import SegmentRecord
 from index.staging import Staging
@@ -19,7 +19,6 @@ from index.terms import CaptionRow, ImageRow, ModelIdentity
 
 ImageBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]
 CaptionBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[CaptionRow], ArrayLike]]]
-Tally: TypeAlias = Callable[[int, int], None]  # told how many are done, of how many
 
 
 def build(

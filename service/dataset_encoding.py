@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from models.datasets import Dataset, DatasetError, Image
+from models.datasets.gathering import Tally
 from models.decoding import decoded
 from models.features import FeaturesError, FeatureStore
 from models.model import OrderEmbedding, Points
 from models.pictures import PictureError
 
 Skipped = Callable[[str], None]
-Tally = Callable[[int, int], None]  # told how many are done, of how many
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 from models.checkpoint import Checkpoint
 from models.datasets import Caption, Dataset, DatasetError, Image
+from models.datasets.gathering import Tally
 from models.model import Points
-from service.dataset_encoding import ImageSource, Tally
+from service.dataset_encoding import ImageSource
 
 SKIPPED = "skipped.txt"  # ids of images that an unfinished build has left out
 CAPTIONS_AT_ONCE = 2048
