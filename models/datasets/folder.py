@@ -170,8 +170,16 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]
         found = reader.fieldnames or []
         if not {"file_name", "caption"} <= set(found):
             raise DatasetError(f"{path} has the columns {', '.join(found)}: {_EXPECTED}")
+        row: Mapping[str, object] = {}
         for row in reader:
             yield reader.line_num, row
+        # A quote that is never closed makes one caption of all that follows.
+        rest = next((value for value in map(str, row.values()) if "\n" in value), None)
+        if rest is not None and text.count('"') % 2:
+            raise DatasetError(
+                f"{path} has a quote that is never closed, before {rest[:20]!r}: close it, "
+                f'and write " twice where a caption has one'
+            )
     except csv.Error as error:
         raise DatasetError(
             f"{path} is broken at line {reader.line_num}: {error}; quote captions that hold "

@@ -146,6 +146,7 @@ def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
         ("c.csv", "image,text\na,b\n", "has the columns image, text: it needs"),
         ("c.csv", 'file_name,caption\na,"' + "x" * 200_000, "broken at line"),
         ("c.csv", "x" * 200_000, "broken at line"),
+        ("c.csv", 'file_name,caption\na,"a dog\nb,a cat\n', "never closed, before 'a dog"),
         ("c.jsonl", '{"image": 1}\n', "has no row of the kind"),
     ],
 )
