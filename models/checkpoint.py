@@ -63,18 +63,20 @@ def pretrained(name: str = "scenes") -> Path:
     return folder
 
 
-def find(named: Path | None, dataset: Dataset) -> Path:
-    """Return the folder of a checkpoint: a folder's own, or of the name of a built-in one.
-
-    Without a name it is the built-in one that suits the pictures: `scenes` for drawn scenes,
-    whose meaning is known, and `photographs` for all others.
-    """
-    if named is None:
-        drawn = any(image.meaning is not None for image in dataset.images)
-        return pretrained("scenes" if drawn else "photographs")
+def find(named: Path) -> Path:
+    """Return the folder of a checkpoint: a folder's own, or of the name of a built-in one."""
     built_in = PRETRAINED / named.name
     by_name = len(named.parts) == 1 and not named.exists() and built_in.is_dir()
     return built_in if by_name else named
+
+
+def suited(dataset: Dataset) -> Path:
+    """Return the folder of the built-in checkpoint that suits the pictures.
+
+    It is `scenes` for drawn scenes, whose meaning is known, and `photographs` for all others.
+    """
+    drawn = any(image.meaning is not None for image in dataset.images)
+    return pretrained("scenes" if drawn else "photographs")
 
 
 def save(

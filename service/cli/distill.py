@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from models.backbone import Backbone
-    from models.datasets import Dataset
     from models.distillation import DistillationProgress
 
 
@@ -110,13 +109,13 @@ def distill(
     place = pick_device(device)  # before the pictures are read, which takes long
     collection = load(dataset).split(split)
     looks = Preprocessing(resize=teacher_side, crop=teacher_side, framing="whole")
-    network, projection = _teacher(teacher, weights, collection)
+    network, projection = _teacher(teacher, weights)
     network.require_side(teacher_side)
     begun = None
     if start is not None and start.is_file():
         begun = build_backbone(student, start)
     elif start is not None:
-        found = checkpoint.find(start, collection)
+        found = checkpoint.find(start)
         begun = checkpoint.load(found, to_learn=True).model.images.backbone
         if begun.name != student:
             raise Mistake(
@@ -157,16 +156,14 @@ def distill(
     )
 
 
-def _teacher(
-    named: str, weights: Path | None, collection: Dataset
-) -> tuple[Backbone, Tensor | None]:
+def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]:
     """Return a network that keeps its grid, and what a checkpoint makes of its features (N, F)."""
     from models import checkpoint
     from models.backbone import build_backbone
 
     if weights is not None:
         return build_backbone(named, weights).keep_grid(), None
-    folder = checkpoint.find(Path(named), collection)
+    folder = checkpoint.find(Path(named))
     if not folder.is_dir():
         raise Mistake(
             f"there is no checkpoint {named}: name its folder, or the --weights of a torchvision "

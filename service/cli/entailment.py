@@ -47,8 +47,8 @@ def train(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Start from the captions' encoder of this checkpoint, from 'hasse train': "
-            "captions alone teach much of the order.",
+            help="Start from the captions' encoder of this checkpoint, from 'hasse train', or of a "
+            "built-in one, by its name: captions alone teach much of the order.",
         ),
     ] = None,
     epochs: Annotated[
@@ -118,7 +118,7 @@ def train(
         )
     except ValueError as error:
         raise Mistake(f"these options do not go together: {error}") from None
-    begun = None if start is None else retrieval.load(start)
+    begun = None if start is None else retrieval.load(retrieval.find(start))
     if begun is not None:
         config = learning.start_from(begun, config)
     model = learning.initial(config, pairs, begun)

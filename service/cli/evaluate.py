@@ -112,11 +112,13 @@ def evaluate(
     whole = load(dataset).split(split)
     collection = whole if captions_per_image is None else whole.first_captions(captions_per_image)
     place = pick_device(device)
-    loaded = checkpoint.load(checkpoint.find(model, collection), place)
+    named = checkpoint.suited(collection) if model is None else checkpoint.find(model)
+    loaded = checkpoint.load(named, place)
     # Before the first is measured, which may take hours: a wrong name is to be told at once.
     second = None
     if against is not None:
-        second = checkpoint.load(checkpoint.find(against, collection), place)
+        second = checkpoint.load(checkpoint.find(against), place)
+    _require_blocks(folds, collection)
     source = ImageSource(features, batch_size, workers, tell)
     measured = _measure(loaded, collection, source, folds)
     result = {
@@ -156,14 +158,16 @@ def _measure(loaded: Checkpoint, collection: Dataset, source: ImageSource, folds
 
     with progress(f"encoding by {loaded.name}") as report:
         encoded = encode_dataset(loaded.model, collection, source, report)
-    if folds > len(encoded.dataset):
-        raise Mistake(
-            f"{len(encoded.dataset)} images do not make {folds} blocks: use fewer --folds"
-        )
+    _require_blocks(folds, encoded.dataset)  # which lacks pictures that cannot be read
     if not all(len(block.captions) for block in encoded.blocks(folds)):
         raise Mistake(f"one of {folds} blocks has no caption at all: use fewer --folds")
     with progress("ranking") as report:
         return measure(loaded, encoded, folds, report)
+
+
+def _require_blocks(folds: int, dataset: Dataset) -> None:
+    if folds > len(dataset):
+        raise Mistake(f"{len(dataset)} images do not make {folds} blocks: use fewer --folds")
 
 
 def _write(path: Path, text: str) -> None:

@@ -284,7 +284,8 @@ def _checkpoint(named: Path | None, device: str, collection: Dataset) -> Checkpo
     from models import checkpoint
     from service.device import pick_device
 
-    return checkpoint.load(checkpoint.find(named, collection), pick_device(device))
+    folder = checkpoint.suited(collection) if named is None else checkpoint.find(named)
+    return checkpoint.load(folder, pick_device(device))
 
 
 def _known(folder: Path) -> Known | None:

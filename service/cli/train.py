@@ -87,8 +87,8 @@ def train(
         typer.Option(
             metavar="DIR",
             rich_help_panel=MODEL,
-            help="Start from the weights of this checkpoint, of the same shape and words, instead "
-            "of from nothing.",
+            help="Start from the weights of this checkpoint, a folder or the name of a built-in "
+            "one, of the same shape and words, instead of from nothing.",
         ),
     ] = None,
     epochs: Annotated[
@@ -167,7 +167,7 @@ def train(
     choices: dict[str, object] = {} if fitting else {"pooling": "average"}
     choices |= dict(pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
-    begun = None if start is None else checkpoint.load(start, to_learn=True)
+    begun = None if start is None else checkpoint.load(checkpoint.find(start), to_learn=True)
     whole = load(dataset)
     collections = training.split_for_training(whole, train_split, val_split)
     given = begin.config if "batch_size" in choices else begin.suited(len(collections[0]))

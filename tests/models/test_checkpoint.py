@@ -147,10 +147,10 @@ def test_the_built_in_model_that_suits_is_found_and_any_by_name_or_folder(
     monkeypatch.chdir(tmp_path)
     plain = Dataset("plain", (Pictured(1, "a.jpg", tmp_path / "a.jpg"),))
     drawn = Dataset("drawn", (Pictured(1, "a.jpg", tmp_path / "a.jpg", meaning={"things": []}),))
-    assert checkpoint.find(None, plain) == tmp_path / "built-in" / "photographs"
-    assert checkpoint.find(None, drawn) == tmp_path / "built-in" / "scenes"
-    assert checkpoint.find(Path("scenes"), plain) == tmp_path / "built-in" / "scenes"
-    assert checkpoint.find(Path("data/scenes"), plain) == Path("data/scenes")
-    assert checkpoint.find(Path("nothing"), plain) == Path("nothing")
+    assert checkpoint.suited(plain) == tmp_path / "built-in" / "photographs"
+    assert checkpoint.suited(drawn) == tmp_path / "built-in" / "scenes"
+    assert checkpoint.find(Path("scenes")) == tmp_path / "built-in" / "scenes"
+    assert checkpoint.find(Path("data/scenes")) == Path("data/scenes")
+    assert checkpoint.find(Path("nothing")) == Path("nothing")
     Path("scenes").mkdir()
-    assert checkpoint.find(Path("scenes"), plain) == Path("scenes"), "what is there comes first"
+    assert checkpoint.find(Path("scenes")) == Path("scenes"), "what is there comes first"

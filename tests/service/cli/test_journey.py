@@ -92,12 +92,20 @@ def test_the_table_of_an_evaluation_has_both_directions(home: Path) -> None:
     assert "95 % intervals" in shown.out
 
 
-def test_a_second_model_is_looked_for_before_the_first_is_measured(home: Path) -> None:
+def test_what_cannot_be_measured_is_told_before_anything_is_encoded(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.dataset_encoding.encode_dataset", None)
     measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
     refused = hasse(*measure, "--folds", 100, "--against", home / "none")
     assert "none holds no model" in refused.error
     by_name = hasse(*measure, "--folds", 100, "--against", "scenes")
     assert "do not make 100 blocks" in by_name.error
+
+
+def test_a_training_can_start_from_a_built_in_model_by_its_name(home: Path, tmp_path: Path) -> None:
+    train = ("train", home / "data", "--out", tmp_path, *TINY_TRAINING, "--start", "scenes")
+    assert "scenes has another shape or other words" in hasse(*train).error
 
 
 def test_what_was_measured_is_shown_also_where_it_cannot_be_written(home: Path) -> None:
