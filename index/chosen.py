@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels import kernel
+from index.kernels import brief
 from index.terms import Ids
 
 
@@ -59,7 +59,7 @@ def starts_of(counts: Iterable[int]) -> Ids:
     return np.fromiter(itertools.accumulate(counts, initial=0), np.int64)
 
 
-@kernel
+@brief
 def _without(rows: Ids, starts: Ids, known: Ids, known_starts: Ids) -> tuple[Ids, Ids]:
     kept, kept_starts = np.empty(rows.shape[0], np.int64), np.zeros(starts.shape[0], np.int64)
     count = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels import kernel, offer, sort
+from index.kernels import brief, offer, sort
 from index.terms import Ids, Points
 
 
@@ -60,7 +60,7 @@ class Best:
         return [Hits(ids[b, :n], violations[b, :n]) for b, n in enumerate(self._counts.tolist())]
 
 
-@kernel
+@brief
 def _offer(
     ids: Ids,
     starts: Ids,
@@ -70,15 +70,13 @@ def _offer(
     found: Ids,
     counts: Ids,
 ) -> None:
-    # All queries in one call, as in every kernel here: between two calls a thread asks for the
-    # GIL, and in a service others hold it.
     for b in range(found.shape[0]):
         for at in range(starts[b], starts[b + 1]):
             if violations[at] <= limit:
                 counts[b] = offer(theirs[b], found[b], counts[b], violations[at], ids[at])
 
 
-@kernel
+@brief
 def _limit(violations: Points, counts: Ids, limit: float, limits: NDArray[np.float64]) -> None:
     for b in range(limits.shape[0]):
         limits[b] = limit
@@ -86,7 +84,7 @@ def _limit(violations: Points, counts: Ids, limit: float, limits: NDArray[np.flo
             limits[b] = violations[b, 0]
 
 
-@kernel
+@brief
 def _sort(violations: Points, ids: Ids, counts: Ids) -> None:
     for b in range(ids.shape[0]):
         sort(violations[b], ids[b], counts[b])

@@ -40,10 +40,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def kernel(function: F) -> F:
     """Compile on first use, without the GIL; keep the machine code on disk where possible."""
+    return _compiled(function, nogil=True)
+
+
+def brief(function: F) -> F:
+    """Compile as `kernel` does, but keep the GIL: for what takes less than to get it back.
+
+    In a service others want it: who lets go of it waits for it again, for up to 5 ms.
+    """
+    return _compiled(function, nogil=False)
+
+
+def _compiled(function: F, *, nogil: bool) -> F:
     try:
-        return cast(F, numba.njit(nogil=True, cache=True)(function))
+        return cast(F, numba.njit(nogil=nogil, cache=True)(function))
     except RuntimeError:  # numba found no folder it may write to: a read-only installation
-        return cast(F, numba.njit(nogil=True)(function))
+        return cast(F, numba.njit(nogil=nogil)(function))
 
 
 def relative_error(dimension: int) -> float:

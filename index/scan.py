@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import numpy as np
@@ -37,12 +37,30 @@ class Workers:
 
     def map(self, work: Callable[[A], B], items: Sequence[A]) -> list[B]:
         """Run `work` on every item and return the results in order."""
-        if len(items) < 2 or self.threads < 2:
+        helpers = min(len(items), self.threads) - 1
+        if helpers < 1:
             return [work(item) for item in items]
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="hasse-kernel")
-        return list(self._pool.map(work, items))
+            pool = self._pool
+        results: dict[int, B] = {}
+        left = iter(enumerate(items))  # which threads share: each `next` is one step of theirs
+
+        def take() -> None:
+            for at, item in left:
+                results[at] = work(item)
+
+        helping = [pool.submit(take) for _ in range(helpers)]
+        try:
+            take()
+        finally:
+            # A helper that has not come yet is not waited for: there is nothing left to do.
+            wait(one for one in helping if not one.cancel())
+        for one in helping:
+            if not one.cancelled():
+                one.result()
+        return [results[at] for at in range(len(items))]
 
     def ranges(self, count: int, bytes_each: int) -> list[tuple[int, int]]:
         """Divide `count` rows into ranges of similar size, several for each thread."""

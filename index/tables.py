@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels import kernel
+from index.kernels import brief, kernel
 from index.levels import LEVELS
 from index.terms import Form, Points
 
@@ -81,7 +81,7 @@ def tables_of(
     return Tables(order, entries, shifts, units, heavy)
 
 
-@kernel
+@brief
 def _groups(heavy: NDArray[np.float64], share: float, most: int, groups: NDArray[np.int64]) -> None:
     for b in range(heavy.shape[0]):
         groups[b] = 1
@@ -183,7 +183,7 @@ def _sort(weights: NDArray[np.float64], order: NDArray[np.int32]) -> None:
         starts[keys[at]] += 1
 
 
-@kernel
+@brief
 def _prepare(
     queries: Points,
     levels: NDArray[np.float32],
