@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
 
@@ -47,27 +48,29 @@ def build(
         DiskFullError, IndexLockedError: run it again later; it goes on where it stopped.
     """
     index = _unbuilt(folder, model, threads)
-    with index.writing(patience=0.0) as writer:
-        _claim(index, model)
-        staging = Staging(index.folder, model, source, writer.publish, rows_per_segment)
-        writer.sweep()
+    try:
+        with index.writing(patience=0.0) as writer:
+            _claim(index, model)
+            staging = Staging(index.folder, model, source, writer.publish, rows_per_segment)
+            with closing(staging):
+                writer.sweep()
 
-        def tell() -> None:
-            if progress is not None:
-                progress(staging.done("image") + staging.done("caption"), total)
+                def tell() -> None:
+                    if progress is not None:
+                        progress(staging.done("image") + staging.done("caption"), total)
 
-        try:
-            tell()
-            for image_rows, points in images(staging.done("image")):
-                staging.add("image", image_rows, points)
                 tell()
-            for caption_rows, points in captions(staging.done("caption")):
-                staging.add("caption", caption_rows, points)
-                tell()
-            writer.commit(_finished(staging), staging.images(), staging.captions())
-        finally:
-            staging.close()
-        durable.remove(staging.folder)
+                for image_rows, points in images(staging.done("image")):
+                    staging.add("image", image_rows, points)
+                    tell()
+                for caption_rows, points in captions(staging.done("caption")):
+                    staging.add("caption", caption_rows, points)
+                    tell()
+                writer.commit(_finished(staging), staging.images(), staging.captions())
+            durable.remove(staging.folder)
+    except BaseException:
+        index.close()
+        raise
     return index
 
 

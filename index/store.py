@@ -140,16 +140,12 @@ class Index:
         except BaseException:
             catalog.close()
             raise
-        index._check_counts()
-        model = index.model
-        if fingerprint is not None and fingerprint != model.fingerprint:
+        try:
+            index._check_counts()
+            index._check_model(fingerprint)
+        except BaseException:
             index.close()
-            raise ModelMismatchError(
-                f"{folder} was made by the model '{model.name}' ({model.fingerprint[:12]}), not "
-                f"by the one given ({fingerprint[:12]}): name its checkpoint"
-                + (f", {model.checkpoint}," if model.checkpoint else "")
-                + " or build the index again"
-            )
+            raise
         return index
 
     def __enter__(self) -> Self:
@@ -423,6 +419,16 @@ class Index:
                     f"{self.catalog.url.database} knows {counts[wrong[0]]:,} {wrong[0]}s and the "
                     f"segments hold {snapshot.live(wrong[0]):,}: {REMEDY}"
                 )
+
+    def _check_model(self, fingerprint: str | None) -> None:
+        model = self.model
+        if fingerprint is not None and fingerprint != model.fingerprint:
+            raise ModelMismatchError(
+                f"{self.folder} was made by the model '{model.name}' ({model.fingerprint[:12]}), "
+                f"not by the one given ({fingerprint[:12]}): name its checkpoint"
+                + (f", {model.checkpoint}," if model.checkpoint else "")
+                + " or build the index again"
+            )
 
 
 def _accelerator(device: str) -> Accelerator | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +58,16 @@ def verify(
         UnfinishedIndexError: its build has not ended.
         DamagedIndexError: the catalog cannot be read at all.
     """
-    catalog = open_catalog(folder, catalog_url)
+    with closing(open_catalog(folder, catalog_url)) as catalog:
+        return _verified(folder, catalog, fingerprint, progress)
+
+
+def _verified(
+    folder: Path,
+    catalog: Catalog,
+    fingerprint: str | None,
+    progress: Callable[[int, int], None] | None,
+) -> Report:
     lease, state, known = _one_generation(folder, catalog)
     try:
         refuse_unfinished(folder, state.generation)
@@ -93,7 +103,6 @@ def verify(
                 findings += _disagreements(catalog, kind, found[kind], known[kind])
     finally:
         lease.release()
-        catalog.close()
     return Report(
         folder,
         state.generation,

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+import gc
 import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from index.build import build
 from index.catalog import Catalog
 from index.errors import (
     BadPointsError,
@@ -28,6 +30,7 @@ from index.errors import (
 from index.schema import FORMAT
 from index.store import Index
 from index.terms import KINDS, MODES, CaptionRow, Mode
+from index.verify import verify
 from tests.index.samples import captions, embeddings, images, model, small_index, violations
 from tests.oracle import best
 
@@ -213,6 +216,30 @@ def test_a_catalog_that_lost_rows_is_refused(tmp_path: Path) -> None:
     other.close()
     with pytest.raises(DamagedIndexError, match=r"catalog\.db knows 23 captions.*hold 24"):
         Index.open(tmp_path / "i")
+
+
+def test_an_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> None:
+    descriptors = Path("/proc/self/fd")
+    small_index(tmp_path / "i").close()
+    gc.collect()
+    before = len(list(descriptors.iterdir()))
+    gc.disable()  # what waits for it was not let go of
+    try:
+        with pytest.raises(ModelMismatchError):
+            Index.open(tmp_path / "i", "0" * 64)
+        with pytest.raises(IndexExistsError):
+            build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="sample", total=0)
+        with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as other, other:
+            other.execute("DELETE FROM captions WHERE id = 103")
+        with pytest.raises(DamagedIndexError):
+            Index.open(tmp_path / "i")
+        with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as other, other:
+            other.execute("UPDATE meta SET name = 'another'")
+        with pytest.raises(DamagedIndexError):
+            verify(tmp_path / "i")
+        assert len(list(descriptors.iterdir())) == before
+    finally:
+        gc.enable()
 
 
 def test_a_moved_index_is_the_same_index(tmp_path: Path) -> None:
