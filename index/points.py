@@ -83,7 +83,11 @@ def checked_ids(kind: Kind, ids: ArrayLike) -> Ids:
         BadRowsError: an id occurs twice, or is not a whole number of 64 bits.
     """
     try:
-        whole = np.asarray(ids, dtype=np.int64).reshape(-1)
+        given = np.asarray(ids)
+        with np.errstate(invalid="ignore"):
+            whole = given.astype(np.int64).reshape(-1)
+        if not np.array_equal(whole, given.reshape(-1)):
+            raise ValueError("it would become another")
     except (OverflowError, ValueError, TypeError) as error:
         raise BadRowsError(
             f"the id of one {kind} is not a whole number of 64 bits ({error}): number the {kind}s"

@@ -255,6 +255,8 @@ def test_a_moved_index_is_the_same_index(tmp_path: Path) -> None:
     [
         ([3], [], 1, "image 3 is in the index already"),
         ([60, 60], [], 1, "image 60 occurs twice"),
+        ([60, 61.5], [], 1, "the id of one image is not a whole number of 64 bits"),
+        ([2**63], [], 1, "the id of one image is not a whole number of 64 bits"),
         ([60], [101], 60, "caption 101 is in the index already"),
         ([60], [600], 61, "captions of image 61, which is not in the index"),
     ],
