@@ -48,7 +48,10 @@ Tally: TypeAlias = Callable[[int, int], None]  # told how many are done, of how 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did: segments before and after, rows it dropped, the generation."""
+    """What a compaction did: segments before and after, rows it dropped, the generation.
+
+    Segments that were added meanwhile are in neither number.
+    """
 
     before: int
     after: int
@@ -112,7 +115,7 @@ def run(index: Index, choose: Choice, progress: Tally) -> Compacted:
         durable.remove(place)
         index.refresh()
         segments = index.snapshot.segments
-        groups = choose(segments)
+        after, groups = len(segments), choose(segments)
         total = sum(live.live for group in groups for live in group)
 
         def count(rows: int) -> None:
@@ -123,17 +126,21 @@ def run(index: Index, choose: Choice, progress: Tally) -> Compacted:
         try:
             for group in groups:
                 names = {live.segment.record.name for live in group}
-                dropped += _replace(index, names, place, count)
+                record = _replace(index, names, place, count)
+                after -= len(group) - (record is not None)
+                kept = 0 if record is None else record.rows
+                dropped += sum(live.segment.rows for live in group) - kept
         finally:
             durable.remove(place)
         with index.writing():
             pass  # sweeps away what was merged, where nobody reads it any more
-        after = index.snapshot
-    return Compacted(len(segments), len(after.segments), dropped, after.generation)
+    return Compacted(len(segments), after, dropped, index.generation)
 
 
-def _replace(index: Index, names: set[str], place: Path, progress: Callable[[int], None]) -> int:
-    """Merge these segments as they are by now; return the number of rows dropped."""
+def _replace(
+    index: Index, names: set[str], place: Path, progress: Callable[[int], None]
+) -> SegmentRecord | None:
+    """Merge these segments as they are by now; return what takes their place, if anything."""
     snapshot = index.snapshot
     group = [live for live in snapshot.segments if live.segment.record.name in names]
     merged = merge(place, snapshot, group, progress)
@@ -141,7 +148,7 @@ def _replace(index: Index, names: set[str], place: Path, progress: Callable[[int
         if merged.record is not None:
             writer.publish((place, merged.record))
         writer.replace(merged)
-    return sum(live.segment.rows - live.live for live in group)
+    return merged.record
 
 
 def merge(

@@ -228,6 +228,19 @@ def test_damage_is_not_sealed_into_a_merged_segment(tmp_path: Path) -> None:
         assert not (tmp_path / "i" / "compaction").exists()
 
 
+def test_what_is_added_meanwhile_is_no_work_of_a_compaction(tmp_path: Path) -> None:
+    with grown(tmp_path / "i", 3) as index:
+        there = len(index.info().segments)
+
+        def nothing(_segments: object) -> list[compaction.Group]:
+            index.add(images([80]), POINTS[[80]])
+            return []
+
+        done = index.compact(nothing)
+        assert len(index.info().segments) > there
+        assert (done.before, done.after, done.dropped) == (there, there, 0)
+
+
 def test_a_second_compaction_is_told_of_the_first_and_additions_are_not_held_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
