@@ -55,12 +55,13 @@ class Upkeep:
                 while self._merged():
                     pass
                 self._index.let_go()
+                said = ""
             except _Closing:
                 return
             except IndexLockedError:
                 pass  # another process is at it
             except Exception as error:
-                if str(error) != said:  # once, not every few seconds
+                if str(error) != said:  # once until it has gone well, not every few seconds
                     self._on_error(error)
                 said = str(error)
 

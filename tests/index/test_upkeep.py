@@ -73,7 +73,7 @@ def test_a_merge_under_way_is_given_up_when_closing(
         assert not (tmp_path / "i" / "compaction").exists()
 
 
-def test_what_goes_wrong_is_said_once_and_tried_again(
+def test_what_goes_wrong_is_tried_again_and_said_once_until_it_has_gone_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[Exception] = []
@@ -82,9 +82,10 @@ def test_what_goes_wrong_is_said_once_and_tried_again(
 
     def failing(self: Index, **options: object) -> Compacted:
         tried[0] += 1
-        if tried[0] < 4:
+        if tried[0] in {1, 2, 5, 6}:  # the third merges, and the fourth finds nothing to merge
             raise HasseIndexError("no room")
-        done.set()
+        if tried[0] > 6:
+            done.set()
         return compact(self, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Index, "compact", failing)
@@ -93,7 +94,7 @@ def test_what_goes_wrong_is_said_once_and_tried_again(
         upkeep.start()
         assert done.wait(60)
         upkeep.close()
-    assert [str(error) for error in said] == ["no room"]
+    assert [str(error) for error in said] == ["no room", "no room"]
 
 
 def test_memory_of_points_is_returned_and_answers_stay_the_same(
