@@ -28,7 +28,7 @@ from index.terms import Form, Ids, Points
 
 _UPLOAD_ROWS = 16_384
 _WORTH_BYTES = 8 << 20  # a smaller segment is scanned while the device is still being asked
-_LARGEST = 60_000.0  # coordinate: beyond it float16 ends
+_LARGEST = 60_000.0  # coordinate, of either sign: beyond it float16 ends
 _OUTWARD = 1 + 1e-3  # for the rounding of the norms themselves
 _SHARE_OF_MEMORY = 0.8  # of what is free; the rest is left to the encoders
 
@@ -135,7 +135,7 @@ class Accelerator:
                 if name in kept or not _WORTH_BYTES <= size <= room:
                     continue
                 with segment.in_order():
-                    if segment.points.max() <= _LARGEST:
+                    if segment.points.min() >= -_LARGEST and segment.points.max() <= _LARGEST:
                         kept[name] = self._uploaded(segment)
                         room -= size
             self._residents = kept

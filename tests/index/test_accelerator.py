@@ -55,6 +55,20 @@ def test_a_device_gives_the_cpus_answers_bit_for_bit(
             assert got.violations.tolist() == want.violations.tolist()
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_points_that_the_device_cannot_hold_are_scanned_here(
+    sign: int, tmp_path: Path, workers: Workers
+) -> None:
+    points = embeddings(np.random.default_rng(3), 60, 8)
+    points[7, 3] = sign * 70_000
+    now = snapshot(tmp_path, "image", "cosine", [(np.arange(60), points)])
+    device = Accelerator(DEVICE, memory=10**9)
+    device.keep([now.segments[0].segment])
+    (answer,) = search(now, points[7:8], Query("image", 3), workers, device)
+    assert answer.plan == "1 scan"
+    assert answer.ids[0] == 7
+
+
 def test_a_shortlist_holds_few_more_rows_than_are_wanted(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     now = snapshot(tmp_path, "image", "order", [(np.arange(500), embeddings(rng, 500, 64))])
