@@ -106,6 +106,8 @@ def open_picture(
 def picture_size(source: Path | bytes, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
     """Return a picture's width and height as it is displayed, reading its header alone.
 
+    A note behind the pixels of a PNG, that it is to be turned, is not seen.
+
     Raises:
         PictureError: as `open_picture`, as far as the header shows it.
     """
@@ -113,9 +115,9 @@ def picture_size(source: Path | bytes, max_pixels: int = MAX_PIXELS) -> tuple[in
         with _stream(source) as file:
             picture = _read_header(file, max_pixels)
             width, height = picture.size
-            # A PNG's EXIF may come after its pixels; to look for it would decode them.
-            exif_first = not isinstance(picture, PngImageFile)
-            sideways = exif_first and _orientation(picture) >= 5
+            # A PNG's EXIF may come after its pixels; to look for it there would decode them.
+            is_read = not isinstance(picture, PngImageFile) or "exif" in picture.info
+            sideways = is_read and _orientation(picture) >= 5
             return (height, width) if sideways else (width, height)
     except _READ_ERRORS as error:
         raise PictureError("damaged", f"damaged or cut short ({error})") from error
