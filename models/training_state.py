@@ -79,7 +79,7 @@ def difference(found: Any, wanted: Any) -> str:
     if found == wanted:
         return ""
     if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in found.keys() | wanted.keys():
+        for key in wanted | found:  # in their order, so that always the same is named
             if found.get(key) != wanted.get(key):
                 return f"{key}: {difference(found.get(key), wanted.get(key))}"
     return f"{found} there, {wanted} now"

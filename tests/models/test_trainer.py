@@ -28,7 +28,7 @@ from models.scenes import scene_and_captions
 from models.stored import StoredDtype
 from models.trainer import Progress, TrainingError, TrainingStopped, train
 from models.training_config import TrainingConfig
-from models.training_state import FILE_NAME, StateError
+from models.training_state import FILE_NAME, StateError, difference
 from models.truth import known_truth
 
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
@@ -288,6 +288,12 @@ def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
     run(tmp_path, report=reports.append)
     assert reports == []
     assert weights(tmp_path) == before
+
+
+def test_of_several_differences_the_first_is_named() -> None:
+    names = [f"option_{at}" for at in range(20)]
+    found, wanted = dict.fromkeys(names, 1), dict.fromkeys(names, 2)
+    assert difference(found, wanted) == "option_0: 1 there, 2 now"
 
 
 def test_another_training_in_the_folder_is_refused_naming_the_difference(tmp_path: Path) -> None:
