@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -54,16 +54,20 @@ CaptionText = Annotated[
 
 
 _INSTANT = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:(\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII
 )
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def milliseconds(instant: str) -> int:
     """Return an RFC 3339 date and time in milliseconds since 1970; ValueError if it is none."""
-    if not _INSTANT.fullmatch(instant):
+    found = _INSTANT.fullmatch(instant)
+    if not found:
         raise ValueError
-    # A leap second is the end of the minute before it.
-    return int(datetime.fromisoformat(instant.replace(":60", ":59")).timestamp() * 1000)
+    if found[1] == "60":  # a leap second is the end of the minute before it
+        instant = f"{instant[: found.start(1)]}59{instant[found.end(1) :]}"
+    # In whole numbers: of some instants a float of their seconds is the millisecond before.
+    return (datetime.fromisoformat(instant) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _instant(text: str) -> str:

@@ -10,8 +10,9 @@ import pytest
 
 from index.store import Index
 from index.terms import CaptionRow, ImageRow
+from service.answers import instant
 from service.app import create_app
-from service.schemas import CaptionAnswer, ImageAnswer, ImageAnswers, ImageRecord
+from service.schemas import CaptionAnswer, ImageAnswer, ImageAnswers, ImageRecord, milliseconds
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png
@@ -93,13 +94,28 @@ def test_a_search_may_be_about_what_was_added_when(grown: Client) -> None:
 
 @pytest.mark.parametrize(
     "time",
-    ["yesterday", "2026-11-20", "2026-11-20T09:00:00", "1763629200", "", "0000-00-00T00:00Z"],
+    [
+        "yesterday",
+        "2026-11-20",
+        "2026-11-20T09:00:00",
+        "1763629200",
+        "",
+        "0000-00-00T00:00Z",
+        "2026-11-20T09:60:00Z",
+        "2026-11-20T09:00:00+05:60",
+    ],
 )
-def test_a_time_without_a_zone_is_no_time(client: Client, time: str) -> None:
+def test_what_is_no_time_or_has_no_zone_is_refused(client: Client, time: str) -> None:
     response = client.post("/search/images", json={"caption": "a dog", "added_from": time})
     found = problem(response, 422, "invalid")
     assert found.errors[0].field == "added_from"
     assert "such as 2026-11-20T09:00:00Z" in found.errors[0].reason
+
+
+def test_every_time_that_an_answer_says_is_read_to_the_millisecond() -> None:
+    for at in (0, 1_795_220_602_084, 2_193_209_881_444):
+        assert milliseconds(instant(at)) == at
+    assert milliseconds("2016-12-31T23:59:60.5Z") == milliseconds("2016-12-31T23:59:59.5Z")
 
 
 @pytest.mark.parametrize("ids", ["1,,2", "1;2", "x", "-1", "1.5", ",", "9" * 30])
