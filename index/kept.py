@@ -1,6 +1,7 @@
 """Pictures that an index keeps itself: those that came by the service and lie nowhere else.
 
     INDEX/pictures/3f/3f9a...c2.jpg    named by the SHA-256 of the contents
+    INDEX/pictures.lock                held by the one process that keeps or removes some
 
 A picture is on the disk before the catalog names it. So a kill leaves at most a picture that no
 image has, which a later start removes.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from index import durable
@@ -18,6 +20,7 @@ from index.errors import REMEDY, disk_full_named
 from index.terms import ImageRow
 
 PICTURES = "pictures"
+LOCK = "pictures.lock"
 
 # A picture without an image may be one whose image is about to be committed by another process.
 _FORGOTTEN_SECONDS = 3600.0
@@ -32,6 +35,20 @@ def is_kept(image: ImageRow) -> bool:
     """Tell whether the picture of an image is the index's own."""
     suffix = Path(image.path).suffix
     return bool(image.sha256) and image.path == path_of(image.sha256, suffix)
+
+
+@contextmanager
+def alone(folder: Path, patience: float) -> Iterator[None]:
+    """Be the one process that keeps and removes pictures, until the catalog says so too.
+
+    Else one that removes a picture which no image has could take it from another whose image is
+    about to be committed. Others are waited for `patience` seconds.
+
+    Raises:
+        IndexLockedError, ReadOnlyIndexError, DiskFullError: nothing was changed.
+    """
+    with disk_full_named(folder), durable.locked(folder / LOCK, patience):
+        yield
 
 
 def keep(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:

@@ -77,9 +77,10 @@ class Ledger:
         Raises:
             HasseIndexError, OSError: nothing was changed.
         """
-        if lane == "remove":
-            return self._remove([item for item in items if isinstance(item, Removal)])
-        return self._add([item for item in items if isinstance(item, Arrival)])
+        with kept.alone(self._index.folder, _patience(items)):
+            if lane == "remove":
+                return self._remove([item for item in items if isinstance(item, Removal)])
+            return self._add([item for item in items if isinstance(item, Arrival)])
 
     def _add(self, arrivals: Sequence[Arrival]) -> list[Outcome]:
         for attempt in range(1, _ATTEMPTS + 1):
@@ -121,7 +122,7 @@ class Ledger:
             )
         except Exception:
             for path, sha256 in pictures.items():
-                # Another process may have added the same picture meanwhile.
+                # It may have been there, as that of an image which was added before.
                 if not self._is_shown(path, sha256):
                     durable.remove(self._index.folder / path)
             raise

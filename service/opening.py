@@ -38,7 +38,7 @@ def its_own_model(index: Index, device: str) -> Checkpoint:
 def sweep(index: Index) -> None:
     """Remove what writers that were killed left, unless one is at work or nothing can be."""
     try:
-        with index.writing(patience=0.0):
+        with kept.alone(index.folder, patience=0.0), index.writing(patience=0.0):
             kept.sweep(index.folder, index.catalog)
     except (IndexLockedError, ReadOnlyIndexError, OSError) as error:
         event("not swept", reason=str(error))

@@ -7,7 +7,7 @@ import errno
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -355,19 +355,51 @@ def test_a_picture_that_two_services_are_sent_at_once_is_one_image_and_is_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(index=folder, device="cpu", open_writes=True)
-    with Client(create_app(settings)) as one, Client(create_app(settings)) as other:
+    theirs: list[Future[Any]] = []
+    with (
+        Client(create_app(settings)) as one,
+        Client(create_app(settings)) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
         write = kept.keep
-        theirs: list[AddedImage] = []
 
         def keep(*picture: Any) -> str:
             monkeypatch.setattr(kept, "keep", write)
-            theirs.append(added(add(other, png(50))))
+            theirs.append(pool.submit(add, other, png(50)))
+            while not (theirs[0].done() or other.app.state.engine.writing.batcher.busy_seconds()):
+                time.sleep(0.01)
             return write(*picture)
 
         monkeypatch.setattr(kept, "keep", keep)
-        mine = added(add(one, png(50)), 200)
-        assert [image.image_id for image in theirs] == [mine.image_id]
+        mine = added(add(one, png(50)))
+        assert added(theirs[0].result(), 200).image_id == mine.image_id
         assert one.get(f"/images/{mine.image_id}/file").content == png(50)
+    assert verify(folder).ok
+
+
+def test_a_picture_that_one_service_removes_and_another_is_sent_is_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(index=folder, device="cpu", open_writes=True)
+    theirs: list[Future[Any]] = []
+    with (
+        Client(create_app(settings)) as one,
+        Client(create_app(settings)) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        gone = added(add(one, png(50)))
+        remove = durable.remove
+
+        def removed(path: Path) -> None:
+            if kept.PICTURES in path.parts and not theirs:
+                theirs.append(pool.submit(add, other, png(50)))
+                wait(theirs, timeout=2)  # which is for the picture to be gone
+            remove(path)
+
+        monkeypatch.setattr(durable, "remove", removed)
+        assert one.request("DELETE", f"/images/{gone.image_id}").status_code == 204
+        image = added(theirs[0].result())
+        assert other.get(f"/images/{image.image_id}/file").content == png(50)
     assert verify(folder).ok
 
 
