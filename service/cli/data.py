@@ -27,7 +27,8 @@ imports = Commands(
     \b
     [bold]Examples[/bold]
       hasse data import scenes --out data/scenes
-      hasse data import coco captions_val2017.json --images val2017 --out data/coco
+      hasse data import coco captions_val2017.json --images val2017 \\
+          --out data/coco
       hasse data import karpathy dataset_coco.json --images coco --out data/coco
       hasse data import folder ~/Pictures --out data/mine
     """),

@@ -81,9 +81,12 @@ def distill(
 
     \b
     [bold]Examples[/bold]
-      hasse distill data/flickr8k --weights mobilenet_v2.safetensors --out data/student
-      hasse distill data/flickr8k --teacher data/model --epochs 280 --out data/student
-      hasse distill data/coco --teacher resnet50 --weights resnet50.pth --out data/student
+      hasse distill data/flickr8k --weights mobilenet_v2.safetensors \\
+          --out data/student
+      hasse distill data/flickr8k --teacher data/model --epochs 280 \\
+          --out data/student
+      hasse distill data/coco --teacher resnet50 --weights resnet50.pth \\
+          --out data/student
     """
     from models import checkpoint
     from models.backbone import build_backbone

@@ -98,7 +98,8 @@ def train(
     [bold]Examples[/bold]
       hasse entailment train snli_1.0 --out data/snli-model
       hasse entailment train SICK.txt --dimension 256 --out data/sick-model
-      hasse entailment train SICK.txt --start data/flickr8k-model --out data/sick-model
+      hasse entailment train SICK.txt --start data/flickr8k-model \\
+          --out data/sick-model
     """
     from models import checkpoint as retrieval
     from models.entailment import checkpoint, read

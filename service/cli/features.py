@@ -73,9 +73,10 @@ def features(
 
     \b
     [bold]Examples[/bold]
-      hasse features data/coco --backbone resnet50 --download-weights --out data/coco-features
-      hasse features data/flickr8k --backbone vgg19 --weights vgg19.pth --crops 10 \\
-          --out data/flickr8k-features
+      hasse features data/coco --backbone resnet50 --download-weights \\
+          --out data/coco-features
+      hasse features data/flickr8k --backbone vgg19 --weights vgg19.pth \\
+          --crops 10 --out data/flickr8k-features
     """
     from models import backbone as networks
     from models.datasets import load

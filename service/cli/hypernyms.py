@@ -76,7 +76,8 @@ def train(
     \b
     [bold]Examples[/bold]
       hasse hypernyms train /usr/share/wordnet --out data/hypernyms
-      hasse hypernyms train /usr/share/wordnet --protocol paper --out data/hypernyms-paper
+      hasse hypernyms train /usr/share/wordnet --protocol paper \\
+          --out data/hypernyms-paper
     """
     from models.files import alone_in
     from models.hypernyms import checkpoint
@@ -248,7 +249,8 @@ def plot(
     \b
     [bold]Examples[/bold]
       hasse hypernyms plot /usr/share/wordnet --out hypernyms.svg
-      hasse hypernyms plot /usr/share/wordnet --words "animal,dog,puppy,cat" --out dogs.svg
+      hasse hypernyms plot /usr/share/wordnet --words "animal,dog,puppy,cat" \\
+          --out dogs.svg
     """
     from models.hypernyms.drawing import draw
     from models.hypernyms.plane import learn_plane

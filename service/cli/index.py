@@ -74,8 +74,8 @@ def build(
     \b
     [bold]Examples[/bold]
       hasse index build data/scenes --split test --out data/scenes-index
-      hasse index build data/coco --model data/coco-model --features data/coco-features \\
-          --out data/coco-index
+      hasse index build data/coco --model data/coco-model \\
+          --features data/coco-features --out data/coco-index
     """
     from models.datasets import load
     from service.dataset_encoding import ImageSource

@@ -49,7 +49,8 @@ def serve(
     \b
     [bold]Examples[/bold]
       hasse serve --index data/mine-index
-      hasse serve --index data/mine-index --host 0.0.0.0 --port 80 --set k_maximum=100
+      hasse serve --index data/mine-index --host 0.0.0.0 --port 80 \\
+          --set k_maximum=100
       HASSE_PORT=9000 hasse serve
       hasse serve --settings
     """

@@ -138,10 +138,13 @@ def train(
     \b
     [bold]Examples[/bold]
       hasse train data/coco --features data/coco-features --out data/coco-model
-      hasse train data/coco --features data/coco-features --out data/cosine --preset cosine
+      hasse train data/coco --features data/coco-features --out data/cosine \\
+          --preset cosine
       hasse train data/scenes --preset scenes --out data/my-scenes-model
-      torchrun --nproc-per-node 4 -m service.cli train data/coco --features data/coco-features \
-          --out data/coco-model [dim]# four GPUs, one training[/dim]
+      torchrun --nproc-per-node 4 -m service.cli train data/coco \\
+          --features data/coco-features --out data/coco-model
+
+    The last trains one model on four GPUs.
     """
     from models import checkpoint, trainer
     from models.datasets import load

@@ -20,14 +20,13 @@ README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    children = getattr(command, "commands", {})
-    for name, child in children.items():
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
         yield from commands(child, (*path, name))
-    if not children:
-        yield path, command
 
 
-ALL = dict(commands(typer.main.get_command(app)))
+HELPED = dict(commands(typer.main.get_command(app)))  # groups too
+ALL = {path: command for path, command in HELPED.items() if not hasattr(command, "commands")}
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
@@ -54,8 +53,8 @@ def test_the_readme_lists_no_other_command() -> None:
 
 
 def test_every_example_in_the_readme_and_in_help_is_a_command_that_exists() -> None:
-    texts = [README, *(command.help or "" for command in ALL.values())]
-    for text in texts:
+    texts = [README, *(command.help or "" for command in HELPED.values())]
+    for text in (text.replace("\\\n", "") for text in texts):
         for line in re.findall(r"^ *(?:[A-Z_]+=\S+ )?hasse ([^|#\n]+?)(?: \\)?$", text, re.M):
             words = tuple(re.match(r"(?:[a-z0-9]+ ?)*", line)[0].split())  # type: ignore[index]
             known = any(words[: len(path)] == path for path in ALL)
@@ -64,6 +63,13 @@ def test_every_example_in_the_readme_and_in_help_is_a_command_that_exists() -> N
                 path = next(path for path in ALL if words[: len(path)] == path)
                 names = {name for one in ALL[path].params for name in one.opts + one.secondary_opts}
                 assert option in names, f"hasse {line}: {option}"
+
+
+def test_examples_in_help_fit_a_terminal_of_80_columns() -> None:
+    for command in HELPED.values():
+        for line in (command.help or "").splitlines():
+            if line.startswith("  "):
+                assert len(line) <= 80 - 2, line  # a column is left free on each side
 
 
 def test_without_arguments_it_shows_what_there_is() -> None:
