@@ -205,4 +205,7 @@ def _json_rows(
         some = some or {"file_name", "caption"} <= row.keys()
         yield number, row
     if not some:
-        raise DatasetError(f"{path} has no row of the kind: {_EXPECTED}")
+        raise DatasetError(
+            f"{path} has no line that is a JSON object with 'file_name' and 'caption': it needs "
+            f"one object a line, and each may have 'split'"
+        )

@@ -164,7 +164,9 @@ def folder(
     ],
     captions: Annotated[
         Path | None,
-        typer.Option(help="A .csv or .jsonl with file_name, caption and, if you like, split."),
+        typer.Option(
+            help="A .csv, .tsv or .jsonl with file_name, caption and, if you like, split."
+        ),
     ] = None,
     out: Out = Path("data/pictures"),
     as_json: Json = False,

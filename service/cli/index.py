@@ -99,7 +99,7 @@ def add(
     ],
     captions: Annotated[
         Path | None,
-        typer.Option(help="For one folder: a .csv or .jsonl with file_name and caption."),
+        typer.Option(help="For one folder: a .csv, .tsv or .jsonl with file_name and caption."),
     ] = None,
     model: Annotated[
         Path | None,

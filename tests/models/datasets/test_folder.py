@@ -147,7 +147,8 @@ def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
         ("c.csv", 'file_name,caption\na,"' + "x" * 200_000, "broken at line"),
         ("c.csv", "x" * 200_000, "broken at line"),
         ("c.csv", 'file_name,caption\na,"a dog\nb,a cat\n', "never closed, before 'a dog"),
-        ("c.jsonl", '{"image": 1}\n', "has no row of the kind"),
+        ("c.jsonl", '{"image": 1}\n', "no line that is a JSON object with 'file_name'"),
+        ("c.json", '[{"file_name": "dog.jpg", "caption": "a dog"}]', "it needs one object a line"),
     ],
 )
 def test_a_table_of_another_kind_is_refused(name: str, content: str, said: str, draw: Draw) -> None:
