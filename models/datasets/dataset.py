@@ -76,7 +76,8 @@ class Dataset:
         """
         images = tuple(image for image in self.images if image.split == name)
         if not images:
-            known = ", ".join(f"{split or '(none)'}: {n}" for split, n in self.splits().items())
+            unnamed = "no split, named ''"
+            known = ", ".join(f"{split or unnamed}: {n}" for split, n in self.splits().items())
             raise DatasetError(
                 f"the dataset '{self.name}' has no images in the split '{name}' ({known})"
             )

@@ -42,7 +42,9 @@ def evaluate(
             help="A second checkpoint, named like --model: say by how much that is better, or not.",
         ),
     ] = None,
-    split: Annotated[str, typer.Option(help="Which pictures to measure on.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="Which pictures to measure on; '' for those in no split.")
+    ] = "test",
     features: Features = None,
     against_features: Annotated[
         Path | None,

@@ -182,6 +182,11 @@ def train(
         processes.alone_in(out),
     ):
         silent, together = not processes.leads, processes.size > 1
+        if set(whole.splits()) == {""} and not silent:
+            tell(
+                f"no splits: {len(collections[1])} of {len(whole)} pictures are not learned from; "
+                f"the best epoch is chosen by them"
+            )
         if features:
             material = training.from_features(config, features, weights, collections)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,10 @@ def test_splits_are_counted_and_taken(tmp_path: Path) -> None:
     assert [image.id for image in dataset.split("val").images] == [2]
     with pytest.raises(DatasetError, match=r"no images in the split 'test' \(train: 1, val: 1\)"):
         dataset.split("test")
+    without = replace(dataset, images=tuple(replace(one, split="") for one in dataset.images))
+    with pytest.raises(DatasetError, match=r"in the split 'test' \(no split, named '': 2\)"):
+        without.split("test")
+    assert without.split("") == without
 
 
 def test_an_image_keeps_its_first_captions(tmp_path: Path) -> None:

@@ -133,6 +133,11 @@ def test_two_models_are_compared_on_the_same_pictures_and_drawn(home: Path) -> N
     assert names == {"recall.svg", "ranks.svg", "violations.svg", "points.svg"}
 
 
+def test_pictures_without_splits_are_told_which_choose_the_best_epoch(home: Path) -> None:
+    again = hasse("train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1)
+    assert "no splits: 2 of 24 pictures are not learned from" in done(again).err
+
+
 def test_the_same_training_again_is_finished_and_another_is_refused(home: Path) -> None:
     before = (home / "model" / "model.safetensors").read_bytes()
     command = ("train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1)
