@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import torch
 
-from index.errors import MissingIndexError
+from index.errors import CatalogUnreachableError, MissingIndexError
 from index.info import IndexInfo
 from index.store import Index
 from index.terms import ImageRow
@@ -145,7 +145,7 @@ class Engine:
         while True:
             await asyncio.sleep(self.settings.refresh_seconds)
             try:
-                await self.in_catalog(self._refresh)
+                await self._apart(self._refresh)
             except Exception as error:
                 event("refresh failed", logging.ERROR, error=str(error))
 
@@ -227,9 +227,21 @@ class Engine:
         return self.index.path_of(_there(rows, image_id))
 
     async def in_catalog(self, read: Callable[[], Result]) -> Result:
-        """Run a read of the catalog outside the event loop."""
+        """Run a read of the catalog outside the event loop, for as long as a search may take.
+
+        Raises:
+            ServiceError: `catalog_unreachable` when there is no answer by then.
+        """
+        seconds = self.settings.deadline_seconds
         with reaching_catalog():
-            return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, read)
+            try:
+                async with asyncio.timeout(seconds):
+                    return await self._apart(read)
+            except TimeoutError:
+                raise CatalogUnreachableError(f"no answer in {seconds} seconds") from None
+
+    async def _apart(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, work)
 
     def close(self) -> None:
         """End all threads and let go of the index."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -57,6 +58,28 @@ def test_without_its_catalog_the_service_asks_for_patience_and_names_no_address(
     problem(response, 503, "catalog_unreachable")
     assert int(response.headers["retry-after"]) >= 1
     assert "secret" not in response.text
+
+
+@pytest.mark.parametrize("path", ["/images/1000", "/images/1000/thumbnail", "/captions/10000"])
+def test_a_catalog_that_says_nothing_is_waited_for_no_longer_than_a_search(
+    collection: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    settings = Settings(index=collection, device="cpu", deadline_seconds=0.2)
+    answers = Event()
+
+    def look_up(*_: object) -> object:
+        answers.wait()
+        raise CatalogUnreachableError("broken off")
+
+    with Client(create_app(settings)) as client:
+        monkeypatch.setattr(client.app.state.engine.index.catalog, "_look_up", look_up)
+        try:
+            for _ in range(4):  # more than there are threads for it
+                response = client.get(path)
+                problem(response, 503, "catalog_unreachable")
+                assert int(response.headers["retry-after"]) >= 1
+        finally:
+            answers.set()
 
 
 def test_readiness_names_the_catalog_and_returns_with_it(
