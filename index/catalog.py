@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sql
 from sqlalchemy import Connection, Engine, Table
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from index.errors import (
     REMEDY,
@@ -25,6 +25,7 @@ from index.errors import (
     FormatVersionError,
     MissingIndexError,
     NotAnIndexError,
+    is_full,
 )
 from index.lookups import (
     CAPTIONS_BY_ID,
@@ -54,6 +55,16 @@ CATALOG_URL = "catalog.url"
 # Of SQLite for each connection, in KiB with its sign: the rows of a batch of searches lie on more
 # pages than its usual 2 MB hold.
 _CACHE = -16_384
+# Of a server nobody waits for long: for a connection to it, in seconds, for a sign that it is still
+# there, and for a lock that another holds.
+_PATIENCE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
+_LOCK_SECONDS = 10
 LOOKUP = 10_000  # ids per SELECT: SQLite takes 32,766 parameters, PostgreSQL 65,535
 
 
@@ -61,6 +72,11 @@ class Catalog:
     """The tables of one index. Reads and writes have a connection pool each."""
 
     def __init__(self, url: str | sql.URL) -> None:
+        """Name the database; it is reached when it is first asked.
+
+        Raises:
+            NotAnIndexError: it is of a kind that is not known here, or that has no driver here.
+        """
         self.url = sql.make_url(url)
         self._writer = _engine(self.url, "BEGIN IMMEDIATE")
         self._reader = _engine(self.url, "BEGIN")
@@ -88,9 +104,7 @@ class Catalog:
     def exists(self) -> bool:
         """Tell whether the database holds our tables and the row that names the model."""
         with self.reading() as connection:
-            if not set(SCHEMA.tables) <= set(sql.inspect(connection).get_table_names()):
-                return False
-            return connection.execute(sql.select(META.c.id)).first() is not None
+            return bool(_tables(connection)) and not foreign_tables(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -99,28 +113,61 @@ class Catalog:
             yield connection
 
     @contextmanager
+    def creating(self) -> Iterator[Connection]:
+        """Open a write transaction in a database that may have none of the tables yet."""
+        with self._reaching(), self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open the write transaction; it is committed, durably, when the block ends well."""
-        with self._writer.begin() as connection:
+        """Open the one write transaction; it is committed, durably, when the block ends well.
+
+        Raises:
+            CatalogUnreachableError: the database does not answer. Whether what it was asked to
+                commit is committed is known once it is settled.
+        """
+        with self._alone() as connection:
+            yield connection
+
+    def settle(self) -> None:
+        """Wait for what a server still commits for a writer that was killed or cut off."""
+        with self._alone():
+            pass
+
+    @contextmanager
+    def _alone(self) -> Iterator[Connection]:
+        with self.creating() as connection:
+            # Before anything is read: the first SELECT decides of which instant all others are.
+            if connection.dialect.name == "postgresql":
+                connection.exec_driver_sql(f"LOCK TABLE {META.name} IN SHARE ROW EXCLUSIVE MODE")
             yield connection
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
         # A database that was changed from outside makes drivers raise all of these.
         try:
-            yield
+            with self._reaching():
+                yield
         except (SQLAlchemyError, self._driver.Error, UnicodeDecodeError) as error:
             said = getattr(error, "orig", None) or error
             if "locked" in str(said):
                 raise
-            gone = isinstance(error, OperationalError | self._driver.OperationalError)
-            if gone and self.url.get_backend_name() != "sqlite":
-                raise CatalogUnreachableError(
-                    f"the catalog {self.url.render_as_string()} does not answer "
-                    f"({' '.join(str(said).split())}): start that database, or correct its address"
-                ) from error
             raise DamagedIndexError(
                 f"{self.url.database} cannot be read ({said}): {REMEDY}"
+            ) from error
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        # SQLite has no server that may be away, and a full disk is another matter.
+        try:
+            yield
+        except (OperationalError, sql.exc.TimeoutError, self._driver.OperationalError) as error:
+            said = getattr(error, "orig", None) or error
+            if self.url.get_backend_name() == "sqlite" or is_full(said):
+                raise
+            raise CatalogUnreachableError(
+                f"the catalog {self.url.render_as_string()} does not answer "
+                f"({' '.join(str(said).split())}): start that database, or correct its address"
             ) from error
 
     def generation(self) -> int:
@@ -301,6 +348,13 @@ def model_of(meta: Any) -> ModelIdentity:
     return ModelIdentity(meta.name, meta.fingerprint, meta.dimension, meta.score, meta.checkpoint)
 
 
+def foreign_tables(connection: Connection) -> list[str]:
+    """Return the tables that have names of ours and that no catalog of ours made."""
+    found = _tables(connection)
+    ours = found == set(SCHEMA.tables) and connection.execute(sql.select(META.c.id)).first()
+    return [] if ours else sorted(found)
+
+
 def damaged_rows(catalog: Catalog) -> Iterator[str]:
     """Yield one clause for each row whose values are not those that were written."""
     with catalog.reading() as connection:
@@ -312,6 +366,10 @@ def damaged_rows(catalog: Catalog) -> Iterator[str]:
             for row in connection.execute(sql.select(table)):
                 if not _is_whole(table, row):
                     yield f"{_row_name(table, row)} was changed"
+
+
+def _tables(connection: Connection) -> set[str]:
+    return set(sql.inspect(connection).get_table_names()) & set(SCHEMA.tables)
 
 
 def _image_rows(rows: Iterable[Sequence[Any]]) -> dict[int, ImageRow]:
@@ -356,14 +414,7 @@ def _largest(connection: Connection, table: Table, kind: Kind) -> int:
 
 def _engine(url: sql.URL, begin: str) -> Engine:
     if url.get_backend_name() != "sqlite":
-        # One instant for all queries of a transaction, which SQLite gives without asking.
-        # A connection that broke while it lay idle is made again, and nobody waits long for one.
-        return sql.create_engine(
-            url,
-            isolation_level="REPEATABLE READ",
-            pool_pre_ping=True,
-            connect_args={"connect_timeout": 5},
-        )
+        return _server_engine(url)
     engine = sql.create_engine(url)
 
     @sql.event.listens_for(engine, "connect")
@@ -374,7 +425,7 @@ def _engine(url: sql.URL, begin: str) -> Engine:
         settings = (
             "synchronous=FULL",
             "foreign_keys=ON",
-            "busy_timeout=10000",
+            f"busy_timeout={_LOCK_SECONDS}000",
             f"cache_size={_CACHE}",
         )
         for pragma in settings:
@@ -384,5 +435,31 @@ def _engine(url: sql.URL, begin: str) -> Engine:
     @sql.event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _server_engine(url: sql.URL) -> Engine:
+    if url.get_backend_name() != "postgresql":
+        raise NotAnIndexError(
+            f"{url.render_as_string()} is no database for a catalog: write its address as "
+            "postgresql+psycopg://user@host/database"
+        )
+    # One instant for all queries of a transaction, which SQLite gives without asking.
+    # A connection that broke while it lay idle is made again.
+    try:
+        engine = sql.create_engine(
+            url, isolation_level="REPEATABLE READ", pool_pre_ping=True, connect_args=_PATIENCE
+        )
+    except (ModuleNotFoundError, NoSuchModuleError) as error:
+        raise NotAnIndexError(
+            f"the catalog {url.render_as_string()} cannot be reached from here ({error}): install "
+            'its driver with pip install "psycopg[binary]", or correct its address'
+        ) from None
+
+    @sql.event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        connection.cursor().execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'")
+        connection.commit()
 
     return engine

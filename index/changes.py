@@ -12,7 +12,8 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
-from index.catalog import LOOKUP, Catalog, model_of
+from index.catalog import LOOKUP, Catalog, foreign_tables, model_of
+from index.errors import NotAnIndexError
 from index.records import SegmentRecord
 from index.schema import CAPTIONS, DELETED, FORMAT, IMAGES, META, SCHEMA, SEGMENTS, row_checksum
 from index.terms import CaptionRow, Ids, ImageRow, Kind, ModelIdentity
@@ -21,9 +22,18 @@ _BULK = 20_000  # rows per INSERT: bounds the memory of adding a million
 
 
 def create(catalog: Catalog, model: ModelIdentity) -> None:
-    """Make the tables, empty, at generation 0; whatever they held is dropped."""
+    """Make the tables, empty, at generation 0; what a catalog held in them is dropped.
+
+    Raises:
+        NotAnIndexError: tables of these names are somebody else's.
+    """
     catalog.prepare()
-    with catalog.writing() as connection:
+    with catalog.creating() as connection:
+        if taken := foreign_tables(connection):
+            raise NotAnIndexError(
+                f"{catalog.url.database} has a table '{taken[0]}' that is not ours: give the "
+                "catalog a database of its own"
+            )
         SCHEMA.drop_all(connection)
         SCHEMA.create_all(connection)
         connection.execute(META.insert(), [_meta_row(model, 0)])

@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 REMEDY = "restore it from a backup, or build the index again"  # of a damaged file
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DATABASE_FULL = "53100"  # as PostgreSQL names it
 
 
 class HasseIndexError(Exception):
@@ -87,7 +88,7 @@ def disk_full_named(folder: Path) -> Iterator[None]:
     """Turn a full disk, met in a file or in the catalog, into one sentence about `folder`.
 
     Raises:
-        DiskFullError: the block met ENOSPC, EDQUOT, EFBIG or SQLite's own "disk is full".
+        DiskFullError: the block met ENOSPC, EDQUOT, EFBIG or that the database's disk is full.
     """
     try:
         yield
@@ -96,9 +97,16 @@ def disk_full_named(folder: Path) -> Iterator[None]:
             raise _full(folder) from error
         raise
     except OperationalError as error:
-        if any(words in str(error.orig) for words in ("full", "No space left")):
+        if is_full(error.orig):
             raise _full(folder) from error
         raise
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Tell whether an error of a database's driver says that its disk is full."""
+    if (state := getattr(error, "sqlstate", None)) is not None:
+        return bool(state == _DATABASE_FULL)
+    return "disk is full" in str(error)
 
 
 def _full(folder: Path) -> DiskFullError:

@@ -133,10 +133,11 @@ class Writer:
         and is no longer read.
         """
         present = {path.name for path in self.segments.iterdir()}
-        orphans = present - self.catalog.names()
         staging = self.folder / STAGING
-        if not orphans and not staging.exists():
+        if present <= self.catalog.names() and not staging.exists():
             return []
+        self.catalog.settle()
+        orphans = present - self.catalog.names()
         generation = self.catalog.generation()
         if generation == 0:
             orphans -= staged_names(self.folder)

@@ -121,6 +121,8 @@ class Ledger:
                 patience=_patience(arrivals),
             )
         except Exception:
+            if pictures:
+                self._index.catalog.settle()
             for path, sha256 in pictures.items():
                 # It may have been there, as that of an image which was added before.
                 if not self._is_shown(path, sha256):

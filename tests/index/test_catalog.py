@@ -11,7 +11,7 @@ import sqlalchemy as sql
 
 from index import changes
 from index.catalog import Catalog, damaged_rows
-from index.errors import DamagedIndexError
+from index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
 from index.lookups import (
     CAPTIONS_BY_ID,
     CAPTIONS_BY_IMAGE,
@@ -114,6 +114,50 @@ def test_every_commit_is_synced_and_reads_go_on_beside_writes(catalog: Catalog) 
             "foreign_keys": 1,
             "busy_timeout": 10000,
         }
+    catalog.close()
+
+
+def test_tables_of_somebody_else_are_left_alone(catalog: Catalog, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as other, other:
+        other.execute("CREATE TABLE images (theirs TEXT)")
+        other.execute("INSERT INTO images VALUES ('kept')")
+    with pytest.raises(NotAnIndexError, match=r"'images' that is not ours: give .* of its own"):
+        changes.create(catalog, model())
+    catalog.close()
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as other:
+        assert other.execute("SELECT theirs FROM images").fetchall() == [("kept",)]
+
+
+@pytest.mark.parametrize(
+    ("address", "remedy"),
+    [
+        ("postgresql+no_such_driver://host/mine", r"install its driver .*, or correct its address"),
+        ("postgres://host/mine", r"write its address as postgresql\+psycopg://"),
+        ("mysql://host/mine", r"write its address as postgresql\+psycopg://"),
+    ],
+)
+def test_a_database_that_cannot_be_reached_from_here_is_named_with_the_remedy(
+    address: str, remedy: str
+) -> None:
+    with pytest.raises(NotAnIndexError, match=remedy):
+        Catalog(address)
+
+
+def test_a_change_that_a_server_breaks_off_is_told_as_one(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes.create(catalog, model())
+    monkeypatch.setattr(catalog, "url", sql.make_url("postgresql://user:secret@host/mine"))
+    closed = sql.exc.OperationalError("COMMIT", None, sqlite3.OperationalError("server closed"))
+    with (
+        pytest.raises(CatalogUnreachableError, match=r"server closed\): start") as told,
+        catalog.writing(),
+    ):
+        raise closed
+    assert "secret" not in str(told.value)
+    full = sql.exc.OperationalError("COMMIT", None, sqlite3.OperationalError("disk is full"))
+    with pytest.raises(sql.exc.OperationalError, match="disk is full"), catalog.writing():
+        raise full
     catalog.close()
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from index import changes
 from index.build import build
 from index.catalog import Catalog
 from index.errors import (
@@ -28,9 +29,11 @@ from index.errors import (
     ReadOnlyIndexError,
 )
 from index.schema import FORMAT
+from index.segment import write_segment
 from index.store import Index
 from index.terms import KINDS, MODES, CaptionRow, Mode
 from index.verify import verify
+from index.writer import Writer
 from tests.index.samples import captions, embeddings, images, model, small_index, violations
 from tests.oracle import best
 
@@ -303,6 +306,42 @@ def test_a_second_writer_is_told_of_the_first(tmp_path: Path) -> None:
         ):
             pass
         index.add(images([80]), np.zeros((1, 16)))
+
+
+def test_a_commit_that_outlives_its_writer_keeps_its_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settling = threading.Event()
+    settle = Catalog.settle
+
+    def settled(catalog: Catalog) -> None:
+        settling.set()
+        settle(catalog)
+
+    monkeypatch.setattr(Catalog, "settle", settled)
+
+    def write(index: Index) -> None:
+        with index.writing():
+            pass
+
+    with small_index(tmp_path / "i") as index, ThreadPoolExecutor(1) as pool:
+        writer = Writer(index.folder, index.catalog)
+        folder = writer.workspace()
+        point = np.full((1, index.model.dimension), 0.25, np.float32)
+        record = write_segment(folder, "image", index.model.score, np.array([900]), point)
+        writer.publish((folder, record))
+        # The lock is free, as when a writer is killed whose database still commits.
+        with index.catalog.writing() as connection:
+            generation = changes.raise_generation(connection)
+            changes.insert_images(connection, images([900]))
+            changes.insert_segments(connection, [record], generation)
+            following = pool.submit(write, index)
+            while not (settling.is_set() or following.done()):
+                threading.Event().wait(0.001)
+        following.result()
+        assert index.generation == generation
+        assert 900 in index.points("image", [900])
+    assert verify(tmp_path / "i").ok
 
 
 def test_a_write_waits_for_another_thread_no_longer_than_for_another_process(
