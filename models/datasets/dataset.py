@@ -79,7 +79,8 @@ class Dataset:
             unnamed = "no split, named ''"
             known = ", ".join(f"{split or unnamed}: {n}" for split, n in self.splits().items())
             raise DatasetError(
-                f"the dataset '{self.name}' has no images in the split '{name}' ({known})"
+                f"the dataset '{self.name}' has no images in the split '{name}' ({known}): "
+                f"name one that it has, or import the pictures of '{name}' too"
             )
         return replace(self, images=images)
 

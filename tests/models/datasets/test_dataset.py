@@ -42,7 +42,9 @@ def test_splits_are_counted_and_taken(tmp_path: Path) -> None:
     dataset = example(tmp_path)
     assert dataset.splits() == {"train": 1, "val": 1}
     assert [image.id for image in dataset.split("val").images] == [2]
-    with pytest.raises(DatasetError, match=r"no images in the split 'test' \(train: 1, val: 1\)"):
+    with pytest.raises(
+        DatasetError, match=r"no images in the split 'test' \(train: 1, val: 1\): name"
+    ):
         dataset.split("test")
     without = replace(dataset, images=tuple(replace(one, split="") for one in dataset.images))
     with pytest.raises(DatasetError, match=r"in the split 'test' \(no split, named '': 2\)"):
