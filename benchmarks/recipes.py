@@ -72,11 +72,20 @@ RECIPES: Mapping[str, Recipe] = {
     "contrastive": Recipe(
         "+ the contrastive loss, from 8e-3 over 32 epochs, decaying weights, 15 % of words unknown",
         "hasse",
-        {"members": 1, "pooling": "average"},
+        {"members": 1, "pooling": "average", "sharpness": 30.0},
     ),
-    "members": Recipe("+ two members that share the coordinates", "hasse", {"pooling": "average"}),
-    "hasse": Recipe("+ features of parts of the pictures: preset `hasse`", "hasse", {}),
-    "hasse-cosine": Recipe("`hasse` with the score cosine", "hasse", {"score": "cosine"}),
+    "members": Recipe(
+        "+ two members that share the coordinates",
+        "hasse",
+        {"pooling": "average", "sharpness": 30.0},
+    ),
+    "parts": Recipe("+ features of parts of the pictures", "hasse", {"sharpness": 30.0}),
+    "hasse": Recipe("+ a sharper loss, of 45 instead of 30: preset `hasse`", "hasse", {}),
+    "hasse-cosine": Recipe(
+        "`hasse` with the score cosine, and the sharpness that is best for it, 20",
+        "hasse",
+        {"score": "cosine", "sharpness": 20.0},
+    ),
     "cosine": Recipe("the paper's, with the score cosine", "cosine", {}),
 }
 COMPARED = (("hasse", "order"), ("hasse", "hasse-cosine"))

@@ -56,6 +56,7 @@ PRESETS: Mapping[str, Preset] = {
             batch_size=512,
             learning_rate=8e-3,
             loss="contrastive",
+            sharpness=45.0,
             schedule="cosine",
             warm_up=20,
             weight_decay=0.1,
