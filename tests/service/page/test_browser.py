@@ -654,7 +654,7 @@ def test_pictures_of_ones_own_are_put_together_with_words_and_the_collection(pag
     page.get_by_role("link", name="Put it together").click()
     expect(page.locator("h1")).to_have_text("Put things together")
     chosen = "document.getElementById('pictures').files.length"
-    assert page.evaluate(chosen) == 1
+    page.wait_for_function(f"{chosen} === 1")  # the heading is there before the picture
     offer(page, "ClipboardEvent", "paste", png(4))
     assert page.evaluate(chosen) == 2
     page.get_by_label("Words to find pictures to tick").fill("a dog")
