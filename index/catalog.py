@@ -104,7 +104,7 @@ class Catalog:
     def exists(self) -> bool:
         """Tell whether the database holds our tables and the row that names the model."""
         with self.reading() as connection:
-            return bool(_tables(connection)) and not foreign_tables(connection)
+            return _are_ours(connection, _tables(connection))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -126,21 +126,16 @@ class Catalog:
             CatalogUnreachableError: the database does not answer. Whether what it was asked to
                 commit is committed is known once it is settled.
         """
-        with self._alone() as connection:
-            yield connection
-
-    def settle(self) -> None:
-        """Wait for what a server still commits for a writer that was killed or cut off."""
-        with self._alone():
-            pass
-
-    @contextmanager
-    def _alone(self) -> Iterator[Connection]:
         with self.creating() as connection:
             # Before anything is read: the first SELECT decides of which instant all others are.
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql(f"LOCK TABLE {META.name} IN SHARE ROW EXCLUSIVE MODE")
             yield connection
+
+    def settle(self) -> None:
+        """Wait for what a server still commits for a writer that was killed or cut off."""
+        with self.writing():
+            pass
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
@@ -351,8 +346,7 @@ def model_of(meta: Any) -> ModelIdentity:
 def foreign_tables(connection: Connection) -> list[str]:
     """Return the tables that have names of ours and that no catalog of ours made."""
     found = _tables(connection)
-    ours = found == set(SCHEMA.tables) and connection.execute(sql.select(META.c.id)).first()
-    return [] if ours else sorted(found)
+    return [] if _are_ours(connection, found) else sorted(found)
 
 
 def damaged_rows(catalog: Catalog) -> Iterator[str]:
@@ -370,6 +364,11 @@ def damaged_rows(catalog: Catalog) -> Iterator[str]:
 
 def _tables(connection: Connection) -> set[str]:
     return set(sql.inspect(connection).get_table_names()) & set(SCHEMA.tables)
+
+
+def _are_ours(connection: Connection, tables: set[str]) -> bool:
+    every = tables == set(SCHEMA.tables)
+    return every and connection.execute(sql.select(META.c.id)).first() is not None
 
 
 def _image_rows(rows: Iterable[Sequence[Any]]) -> dict[int, ImageRow]:

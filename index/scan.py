@@ -45,7 +45,7 @@ class Workers:
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="hasse-kernel")
             pool = self._pool
         results: dict[int, B] = {}
-        left = iter(enumerate(items))  # which threads share: each `next` is one step of theirs
+        left = enumerate(items)  # which threads share: each `next` is one step of theirs
 
         def take() -> None:
             for at, item in left:

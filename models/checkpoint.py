@@ -70,11 +70,13 @@ def find(named: Path) -> Path:
     return built_in if by_name else named
 
 
-def suited(dataset: Dataset) -> Path:
-    """Return the folder of the built-in checkpoint that suits the pictures.
+def chosen(named: Path | None, dataset: Dataset) -> Path:
+    """Return what `find` does, or, without a name, the built-in checkpoint that suits the pictures.
 
     It is `scenes` for drawn scenes, whose meaning is known, and `photographs` for all others.
     """
+    if named is not None:
+        return find(named)
     drawn = any(image.meaning is not None for image in dataset.images)
     return pretrained("scenes" if drawn else "photographs")
 

@@ -50,8 +50,7 @@ def split_for_training(dataset: Dataset, train: str, val: str) -> Collections:
     Raises:
         DatasetError: a split is not there, or there are too few images.
     """
-    splits = dataset.splits()
-    if set(splits) == {""}:
+    if not dataset.has_splits():
         held_out = dataset.images[HELD_OUT - 1 :: HELD_OUT]
         if not held_out:
             raise DatasetError(

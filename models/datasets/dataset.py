@@ -68,6 +68,10 @@ class Dataset:
             counts[image.split] = counts.get(image.split, 0) + 1
         return counts
 
+    def has_splits(self) -> bool:
+        """Tell whether any image is in a split that has a name."""
+        return any(image.split for image in self.images)
+
     def split(self, name: str) -> Dataset:
         """Return the images of one split.
 

@@ -114,8 +114,7 @@ def evaluate(
     whole = load(dataset).split(split)
     collection = whole if captions_per_image is None else whole.first_captions(captions_per_image)
     place = pick_device(device)
-    named = checkpoint.suited(collection) if model is None else checkpoint.find(model)
-    loaded = checkpoint.load(named, place)
+    loaded = checkpoint.load(checkpoint.chosen(model, collection), place)
     # Before the first is measured, which may take hours: a wrong name is to be told at once.
     second = None
     if against is not None:

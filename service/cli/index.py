@@ -284,8 +284,7 @@ def _checkpoint(named: Path | None, device: str, collection: Dataset) -> Checkpo
     from models import checkpoint
     from service.device import pick_device
 
-    folder = checkpoint.suited(collection) if named is None else checkpoint.find(named)
-    return checkpoint.load(folder, pick_device(device))
+    return checkpoint.load(checkpoint.chosen(named, collection), pick_device(device))
 
 
 def _known(folder: Path) -> Known | None:

@@ -182,7 +182,7 @@ def train(
         processes.alone_in(out),
     ):
         silent, together = not processes.leads, processes.size > 1
-        if set(whole.splits()) == {""} and not silent:
+        if not (whole.has_splits() or silent):
             tell(
                 f"no splits: {len(collections[1])} of {len(whole)} pictures are not learned from; "
                 f"the best epoch is chosen by them"

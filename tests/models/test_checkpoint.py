@@ -147,8 +147,8 @@ def test_the_built_in_model_that_suits_is_found_and_any_by_name_or_folder(
     monkeypatch.chdir(tmp_path)
     plain = Dataset("plain", (Pictured(1, "a.jpg", tmp_path / "a.jpg"),))
     drawn = Dataset("drawn", (Pictured(1, "a.jpg", tmp_path / "a.jpg", meaning={"things": []}),))
-    assert checkpoint.suited(plain) == tmp_path / "built-in" / "photographs"
-    assert checkpoint.suited(drawn) == tmp_path / "built-in" / "scenes"
+    assert checkpoint.chosen(None, plain) == tmp_path / "built-in" / "photographs"
+    assert checkpoint.chosen(None, drawn) == tmp_path / "built-in" / "scenes"
     assert checkpoint.find(Path("scenes")) == tmp_path / "built-in" / "scenes"
     assert checkpoint.find(Path("data/scenes")) == Path("data/scenes")
     assert checkpoint.find(Path("nothing")) == Path("nothing")

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -351,16 +352,19 @@ def test_another_process_that_writes_too_long_is_said_with_a_time_to_come_back(
     assert response.headers["retry-after"] == "5"
 
 
+@contextmanager
+def two_services(folder: Path) -> Iterator[tuple[Client, Client]]:
+    """Serve one index twice, to whoever writes."""
+    settings = Settings(index=folder, device="cpu", open_writes=True)
+    with Client(create_app(settings)) as one, Client(create_app(settings)) as other:
+        yield one, other
+
+
 def test_a_picture_that_two_services_are_sent_at_once_is_one_image_and_is_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(index=folder, device="cpu", open_writes=True)
     theirs: list[Future[Any]] = []
-    with (
-        Client(create_app(settings)) as one,
-        Client(create_app(settings)) as other,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    with two_services(folder) as (one, other), ThreadPoolExecutor(1) as pool:
         write = kept.keep
 
         def keep(*picture: Any) -> str:
@@ -380,13 +384,8 @@ def test_a_picture_that_two_services_are_sent_at_once_is_one_image_and_is_kept(
 def test_a_picture_that_one_service_removes_and_another_is_sent_is_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(index=folder, device="cpu", open_writes=True)
     theirs: list[Future[Any]] = []
-    with (
-        Client(create_app(settings)) as one,
-        Client(create_app(settings)) as other,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    with two_services(folder) as (one, other), ThreadPoolExecutor(1) as pool:
         gone = added(add(one, png(50)))
         remove = durable.remove
 
