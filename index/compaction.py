@@ -193,7 +193,7 @@ def _of(kind: Kind, segments: Sequence[LiveSegment]) -> list[LiveSegment]:
 
 
 def _tier(rows: int) -> int:
-    return max(0, int(math.log(max(1, rows) / _SMALLEST_TIER, _FANOUT)) + 1)
+    return max(0, math.floor(math.log(max(1, rows) / _SMALLEST_TIER, _FANOUT)) + 1)
 
 
 def _packed(segments: Sequence[LiveSegment]) -> list[Group]:

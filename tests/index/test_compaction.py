@@ -99,6 +99,21 @@ def test_tiers_merge_what_is_of_similar_size_and_leave_the_rest(tmp_path: Path) 
         assert sorted(segment.rows for segment in index.info().segments) == [1] * 7 + [8]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "left"), [((100, 600), [100] * 4 + [600] * 4), ((9, 500), [2036])]
+)
+def test_segments_are_of_similar_size_when_all_are_small_or_within_a_factor_of_eight(
+    tmp_path: Path, sizes: tuple[int, int], left: list[int]
+) -> None:
+    first = 0
+    with Index.create(tmp_path / "i", model(), threads=1) as index:
+        for rows in np.repeat(sizes, 4):
+            index.add(images(range(first, first + rows)), POINTS[np.arange(rows) % len(POINTS)])
+            first += rows
+        index.compact()
+        assert sorted(segment.rows for segment in index.info().segments) == left
+
+
 def test_a_segment_that_is_mostly_removed_is_rewritten_by_itself(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         index.remove([1, 2, 3])
