@@ -22,7 +22,9 @@ from index.schema import CAPTIONS, IMAGES
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Ids, Kind
 
-_KEPT_BYTES = 64 << 20  # of masks: as many bytes as rows
+_KEPT_BYTES = 64 << 20  # of masks, and of the selections that they are kept by
+_ENTRY_BYTES = 600  # of one that is kept, beside its rows, its ids and its split
+_ID_BYTES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,17 @@ class Masks:
         key = (live.segment.record.name, selection)
         with self._lock:
             if key not in self._kept:
-                self._size += mask.nbytes
+                self._size += _bytes_of(selection, mask)
             self._kept[key] = mask
             while self._size > self._capacity:
-                self._size -= self._kept.popitem(last=False)[1].nbytes
+                (_, forgotten), dropped = self._kept.popitem(last=False)
+                self._size -= _bytes_of(forgotten, dropped)
+
+
+def _bytes_of(selection: Selection, mask: NDArray[np.bool_]) -> int:
+    """Return about how much memory a mask takes with the selection that it is kept by.
+
+    A list of ids may take more than the mask, which is a byte for each row of a segment.
+    """
+    ids, split = selection.image_ids or (), selection.split or ""
+    return mask.nbytes + _ENTRY_BYTES + _ID_BYTES * len(ids) + 4 * len(split)

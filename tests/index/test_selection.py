@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -141,12 +143,29 @@ def test_an_answer_over_a_selection_is_of_one_generation_whoever_sees_the_next_o
         assert sorted(answer.ids.tolist()) == [1, 2, 3, 4, *range(6, 13)]
 
 
-def test_masks_take_a_bounded_amount_of_memory(index: Index) -> None:
-    masks = Masks(capacity=2 * ROWS)
-    for at in range(50):
-        narrowed = masks.narrowed(index._snapshot, index.catalog, "image", Selection(str(at)))
-        assert not narrowed.segments
-    assert 0 < sum(mask.nbytes for mask in masks._kept.values()) == masks._size <= 2 * ROWS
+def of_split(at: int) -> Selection:
+    return Selection(split=f"split {at}")
+
+
+def of_ids(at: int) -> Selection:
+    return Selection(image_ids=tuple(range(1000 * at, 1000 * (at + 1))))
+
+
+@pytest.mark.parametrize(("selection", "count"), [(of_split, 1000), (of_ids, 100)])
+def test_masks_and_what_they_are_kept_by_take_a_bounded_amount_of_memory(
+    index: Index, selection: Callable[[int], Selection], count: int
+) -> None:
+    masks = Masks(capacity=1 << 18)
+    masks.narrowed(index.snapshot, index.catalog, "image", selection(count))
+    tracemalloc.start()
+    try:
+        for at in range(count):
+            masks.narrowed(index.snapshot, index.catalog, "image", selection(at))
+        gc.collect()
+        assert masks._kept
+        assert tracemalloc.get_traced_memory()[0] < 2 << 18
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_segment_is_looked_up_once_for_a_selection(
