@@ -25,12 +25,10 @@ from index.chosen import Chosen
 from index.hits import Best
 from index.query import Answer, Query, Seconds, Touched, plan_of
 from index.scan import Workers, score_rows
-from index.search import is_few
+from index.search import is_few, proposed
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Form, Ids, Points
 
-_CANDIDATES = 128
-_CANDIDATES_PER_HIT = 4
 # Candidates are chosen by the coordinates that are expected to add this share of the violation.
 _HEAVY = 0.45
 
@@ -88,10 +86,9 @@ class _Task:
         segment = live.segment
         bounded = segment.bounds is not None
         by_prefilter = query.mode == "fast" and segment.prefilter is not None
-        self._count = query.candidates or max(_CANDIDATES, _CANDIDATES_PER_HIT * query.k)
-        self._whole = (
-            query.mode == "exact" or not (bounded or by_prefilter) or is_few(live, self._count)
-        )
+        chooses = query.mode != "exact" and (bounded or by_prefilter)
+        self._count = proposed(query, segment.rows) if chooses else 0
+        self._whole = not chooses or is_few(live, self._count)
         self._rows: Ids = np.empty(0, np.int64)
         self.scored = self.proposed = self.bounded = self.checked = self.left = self.read = 0
         self.proved = False

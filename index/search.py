@@ -173,7 +173,7 @@ class _Task:
     def propose(self) -> None:
         """Choose candidates for every query: by FAISS, or by the codes' heaviest coordinates."""
         segment, dead, query = self.live.segment, self.live.dead, self._query
-        count = _proposed(query, segment.rows)
+        count = proposed(query, segment.rows)
         if is_few(self.live, count):
             self._candidates = Chosen.alike(self.live.rows(), len(self._queries))
         elif segment.prefilter is not None and query.mode == "fast":
@@ -214,7 +214,7 @@ class _Task:
         _score(self.live.segment, chosen, self._queries, best, self._workers)
 
 
-def _proposed(query: Query, rows: int) -> int:
+def proposed(query: Query, rows: int) -> int:
     """Return how many of a segment's rows are chosen as candidates."""
     count = max(_CANDIDATES[query.mode], _CANDIDATES_PER_HIT * query.k)
     if query.mode == "fast":
@@ -234,7 +234,7 @@ def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:
     able = segment.bounds is not None or (not proved and segment.prefilter is not None)
     if query.mode == "exact" or not able:
         return False
-    count = min(_proposed(query, segment.rows), segment.rows)
+    count = min(proposed(query, segment.rows), segment.rows)
     size = (segment.rows, segment.record.dimension)
     return not is_scanned(segment.form, *size, count, batch, proved=proved)
 

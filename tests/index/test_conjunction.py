@@ -105,6 +105,17 @@ def test_fast_says_certified_only_when_it_is_proved(tmp_path: Path, workers: Wor
         assert (found.rescored < rows) is not sure
 
 
+def test_as_many_rows_are_proposed_as_for_one_part_more_where_nothing_is_proved(
+    tmp_path: Path, workers: Workers
+) -> None:
+    points = embeddings(np.random.default_rng(0), 2000, 16)
+    now = snapshot(tmp_path, "image", "order", [(np.arange(2000), points)])
+    counts: dict[Mode, int] = {"certified": 128, "fast": 600}
+    for mode, count in counts.items():
+        found = search_jointly(now, points[:2], Query("image", 10, mode), workers)
+        assert found.touched.proposed == count
+
+
 def test_no_parts_are_refused(tmp_path: Path) -> None:
     with small_index(tmp_path / "index") as index, pytest.raises(BadQueryError, match="at least"):
         index.search_jointly("image", np.empty((0, 16), np.float32), 3)
