@@ -19,7 +19,6 @@ def read(
     images: Path,
     split: str | None = None,
     *,
-    check_pictures: bool = True,
     progress: Tally | None = None,
 ) -> tuple[Dataset, Problems]:
     """Read annotation files that share one folder of pictures.
@@ -57,13 +56,11 @@ def read(
                 row.get("file_name"),
                 folders,
                 split=row.get("split", of_file) if split is None else split,
-                width=row.get("width"),
-                height=row.get("height"),
             )
         for at, note in enumerate(notes):
             if not isinstance(note, dict):
                 gathering.problems.add(f"{path.name}, annotations[{at}]", "row that is no object")
                 continue
             gathering.caption(note.get("id"), note.get("image_id"), note.get("caption"))
-    dataset = gathering.finish(check_pictures=check_pictures, progress=progress)
+    dataset = gathering.finish(progress=progress)
     return dataset, gathering.problems

@@ -21,7 +21,6 @@ def read(
     images: Path,
     splits: Mapping[str, Path],
     *,
-    check_pictures: bool = True,
     progress: Tally | None = None,
 ) -> tuple[Dataset, Problems]:
     """Read `Flickr8k.token.txt` ("name.jpg#0<TAB>caption") and the names of each split.
@@ -55,7 +54,7 @@ def read(
         gathering.image(image_id, name, [folder], split=split_of.get(name, ""))
     for number, name, text in captions:
         gathering.caption(number, ids[name], text, f"{tokens.name}, line {number}")
-    dataset = gathering.finish(check_pictures=check_pictures, progress=progress)
+    dataset = gathering.finish(progress=progress)
     return dataset, gathering.problems
 
 

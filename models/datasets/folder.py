@@ -46,7 +46,6 @@ def read(
     folder: Path,
     captions: Path | None = None,
     *,
-    check_pictures: bool = True,
     known: AbstractSet[str] = frozenset(),
     progress: Tally | None = None,
 ) -> tuple[Dataset, Problems]:
@@ -82,7 +81,7 @@ def read(
             gathering.caption(number, ids[row.file_name], row.caption, row.subject)
         else:
             problems.add(f"{row.subject} ({row.file_name})", "file not found")
-    dataset = gathering.finish(check_pictures=check_pictures, known=known, progress=progress)
+    dataset = gathering.finish(known=known, progress=progress)
     return dataset, problems
 
 
@@ -108,7 +107,7 @@ def read_pictures(
     )
     for number, (image_id, row) in enumerate(said, start=1):
         gathering.caption(number, image_id, row.caption, row.subject)
-    return gathering.finish(check_pictures=True, known=known), gathering.problems
+    return gathering.finish(known=known), gathering.problems
 
 
 def _pictures(root: Path, problems: Problems) -> Iterator[str]:

@@ -34,10 +34,9 @@ SPLITS = {
 _LARGEST_ID = 2**63 - 1
 _AT_A_TIME = 256
 _THREADS = 8
-_MISSING = PictureError("not_a_picture", "file not found")
 
-# The width and height of a picture, where they are known, or why it cannot be used.
-_Found = tuple[int | None, int | None] | PictureError
+# The width and height of a picture, or why it cannot be used.
+_Found = tuple[int, int] | PictureError
 
 
 @dataclass(slots=True)
@@ -48,8 +47,6 @@ class _Row:
     file_name: str
     path: Path
     split: str
-    width: int | None
-    height: int | None
     captions: list[Caption] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -74,8 +71,6 @@ class Gathering:
         folders: Sequence[Path],
         *,
         split: object = "",
-        width: object = None,
-        height: object = None,
     ) -> None:
         """Add an image; its picture is looked for in `folders`, which are absolute, in turn."""
         subject = f"image {image_id} ({file_name})"
@@ -97,9 +92,7 @@ class Gathering:
             known = SPLITS.get(split.lower()) if isinstance(split, str) else None
             if known is None:
                 self.problems.add(subject, "unknown split", "in no split", str(split))
-            self._rows[image_id] = _Row(
-                image_id, file_name, path, known or "", _size(width), _size(height)
-            )
+            self._rows[image_id] = _Row(image_id, file_name, path, known or "")
 
     def caption(
         self, caption_id: object, image_id: object, text: object, subject: str = ""
@@ -126,22 +119,17 @@ class Gathering:
             )
 
     def finish(
-        self,
-        *,
-        check_pictures: bool,
-        known: AbstractSet[str] = frozenset(),
-        progress: Tally | None = None,
+        self, *, known: AbstractSet[str] = frozenset(), progress: Tally | None = None
     ) -> Dataset:
-        """Return the images whose pictures are there, in the order they were added.
+        """Return the images whose pictures can be used, in the order they were added.
 
-        With `check_pictures` each picture's header is read, which finds empty files and other
-        formats, and gives widths and heights; otherwise only missing files are found. That one
-        has no captions is noted unless its path is `known`.
+        Each picture's header is read, which finds empty files and other formats, and gives widths
+        and heights. That one has no captions is noted unless its path is `known`.
 
         Raises:
             DatasetError: nothing is usable; the message says what was wrong most often.
         """
-        images = tuple(self._usable(check_pictures, known, progress))
+        images = tuple(self._usable(known, progress))
         if not images:
             lines = self.problems.lines[:1]
             why = f" ({self.problems.summary()}; the first: {lines[0]})" if lines else ""
@@ -151,15 +139,12 @@ class Gathering:
             )
         return Dataset(self.name, images)
 
-    def _usable(
-        self, check_pictures: bool, known: AbstractSet[str], progress: Tally | None
-    ) -> Iterator[Image]:
+    def _usable(self, known: AbstractSet[str], progress: Tally | None) -> Iterator[Image]:
         rows = list(self._rows.values())
-        look = _headers if check_pictures else _presences
         parts = [rows[at : at + _AT_A_TIME] for at in range(0, len(rows), _AT_A_TIME)]
         done = 0
         with ThreadPoolExecutor(_THREADS) as pool:
-            for part in pool.map(look, parts):
+            for part in pool.map(_headers, parts):
                 for row, found in part:
                     if isinstance(found, PictureError):
                         self._note_picture(row, found)
@@ -202,10 +187,6 @@ def _header(row: _Row) -> _Found:
         return error
 
 
-def _presences(rows: Sequence[_Row]) -> list[tuple[_Row, _Found]]:
-    return [(row, (row.width, row.height) if _is_file(row.path) else _MISSING) for row in rows]
-
-
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
@@ -215,10 +196,6 @@ def _is_file(path: Path) -> bool:
 
 def _is_id(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_ID
-
-
-def _size(value: object) -> int | None:
-    return value if _is_id(value) and value > 0 else None
 
 
 def stays_inside(file_name: str) -> bool:

@@ -14,7 +14,6 @@ def read(
     path: Path,
     images: Path,
     *,
-    check_pictures: bool = True,
     progress: Tally | None = None,
 ) -> tuple[Dataset, Problems]:
     """Read a split file; pictures are below `images`, in `val2014` and so on where it says so.
@@ -50,5 +49,5 @@ def read(
                 gathering.problems.add(f"image {image_id}", "sentence that is no object")
                 continue
             gathering.caption(sentence.get("sentid"), image_id, sentence.get("raw"))
-    dataset = gathering.finish(check_pictures=check_pictures, progress=progress)
+    dataset = gathering.finish(progress=progress)
     return dataset, gathering.problems
