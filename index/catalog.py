@@ -291,14 +291,14 @@ class Catalog:
         return [json.loads(text) for text in texts]
 
 
-def open_catalog(folder: Path, catalog_url: str | None = None) -> Catalog:
-    """Connect to the catalog of an index.
+def open_catalog(folder: Path) -> Catalog:
+    """Connect to the catalog of an index, wherever `named_url` says that it is.
 
     Raises:
         MissingIndexError, NotAnIndexError: there is none, or it is something else.
     """
-    url = sql.make_url(catalog_url or named_url(folder))
-    if url.get_backend_name() == "sqlite" and not (catalog_url or (folder / CATALOG).is_file()):
+    url = named_url(folder)
+    if url.get_backend_name() == "sqlite" and not (folder / CATALOG).is_file():
         raise MissingIndexError(
             f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
         )

@@ -81,18 +81,17 @@ class Index:
         folder: Path,
         model: ModelIdentity,
         *,
-        catalog_url: str | None = None,
         threads: int | None = None,
     ) -> Index:
-        """Make an empty index in a folder that is empty or not there yet.
+        """Make an empty index in a folder that holds nothing yet, but perhaps `catalog.url`.
 
         Raises:
             IndexExistsError: there is an index already.
             DiskFullError: there is no room.
         """
         folder = folder.resolve()
-        catalog = Catalog(catalog_url or named_url(folder))
-        elsewhere = catalog.url.get_backend_name() != "sqlite" or catalog_url is not None
+        catalog = Catalog(named_url(folder))
+        elsewhere = catalog.url.get_backend_name() != "sqlite"
         with disk_full_named(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with durable.locked(folder / LOCK, 0.0):
@@ -114,7 +113,6 @@ class Index:
         fingerprint: str | None = None,
         *,
         verify: Verify = "checksums",
-        catalog_url: str | None = None,
         threads: int | None = None,
         device: str = "cpu",
     ) -> Index:
@@ -133,7 +131,7 @@ class Index:
             DamagedIndexError: a file disagrees with the catalog.
         """
         folder = folder.resolve()
-        catalog = open_catalog(folder, catalog_url)
+        catalog = open_catalog(folder)
         try:
             refuse_unfinished(folder, catalog.generation())
             index = cls(folder, catalog, verify, threads, device)

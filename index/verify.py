@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from index import kept
-from index.catalog import CATALOG, Catalog, damaged_rows, open_catalog
+from index.catalog import Catalog, damaged_rows, open_catalog
 from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
 from index.leases import Lease
 from index.points import checked, checked_ids, first_duplicate
@@ -41,43 +41,28 @@ class Report:
         return not self.findings
 
 
-def verify(
-    folder: Path,
-    fingerprint: str | None = None,
-    *,
-    catalog_url: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Report:
+def verify(folder: Path, *, progress: Callable[[int, int], None] | None = None) -> Report:
     """Read the whole index: every file, every row of the catalog, every point.
 
-    `fingerprint` is that of the model that should have made it. `progress` is called with the
-    bytes checked and all of them. An index may be served and written meanwhile.
+    `progress` is called with the bytes checked and all of them. An index may be served and
+    written meanwhile.
 
     Raises:
         MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to check.
         UnfinishedIndexError: its build has not ended.
         DamagedIndexError: the catalog cannot be read at all.
     """
-    with closing(open_catalog(folder, catalog_url)) as catalog:
-        return _verified(folder, catalog, fingerprint, progress)
+    with closing(open_catalog(folder)) as catalog:
+        return _verified(folder, catalog, progress)
 
 
 def _verified(
-    folder: Path,
-    catalog: Catalog,
-    fingerprint: str | None,
-    progress: Callable[[int, int], None] | None,
+    folder: Path, catalog: Catalog, progress: Callable[[int, int], None] | None
 ) -> Report:
     lease, state, known = _one_generation(folder, catalog)
     try:
         refuse_unfinished(folder, state.generation)
         findings = [f"{catalog.url.database}: {what}: {REMEDY}" for what in damaged_rows(catalog)]
-        if fingerprint is not None and fingerprint != state.model.fingerprint:
-            findings.append(
-                f"{folder / CATALOG} was made by the model '{state.model.name}' "
-                f"({state.model.fingerprint[:12]}), not by the one given ({fingerprint[:12]}): "
-                "name its checkpoint or build the index again"
-            )
         findings += kept.faults(folder, catalog)
         total = sum(record.bytes for record in state.segments)
         done = 0

@@ -33,9 +33,7 @@ def test_a_whole_index_has_no_findings_and_is_read_to_the_end(tmp_path: Path) ->
     with small_index(tmp_path / "i") as index:
         index.remove([2])
         index.add(images([40]), embeddings(np.random.default_rng(1), 1, 16))
-        report = verify(
-            index.folder, model().fingerprint, progress=lambda *sizes: told.append(sizes)
-        )
+        report = verify(index.folder, progress=lambda *sizes: told.append(sizes))
         assert report.ok
         assert (report.generation, report.segments, report.rows) == (3, 3, 37)
         assert report.bytes == index.info().bytes
@@ -105,12 +103,6 @@ def test_rows_without_points_and_points_without_rows_are_named(tmp_path: Path) -
     other.close()
     (finding,) = verify(tmp_path / "j").findings
     assert "image 1 (and 11 more) is in the catalog and in no segment" in finding
-
-
-def test_another_models_index_is_a_finding(tmp_path: Path) -> None:
-    small_index(tmp_path / "i").close()
-    (finding,) = verify(tmp_path / "i", "0" * 64).findings
-    assert "was made by the model 'sample'" in finding
 
 
 def test_points_that_should_not_be_there_are_found_even_with_a_good_checksum(
