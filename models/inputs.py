@@ -73,12 +73,10 @@ class PixelInput:
     """Pictures cut at random places and mirrored in training, in the centre otherwise.
 
     Attributes:
-        mirror: whether left and right may be exchanged.
         bfloat16: run the backbone in mixed precision.
     """
 
     cache: PixelCache
-    mirror: bool = True
     bfloat16: bool = False
     learns_backbone: bool = True
 
@@ -96,7 +94,7 @@ class PixelInput:
             mirrored = np.zeros(len(rows), dtype=np.bool_)
         else:
             offsets = augment.integers(0, spare + 1, size=(len(rows), 2))
-            mirrored = (augment.random(len(rows)) < 0.5) & self.mirror
+            mirrored = augment.random(len(rows)) < 0.5
         out = np.empty((len(rows), crop, crop, 3), dtype=np.uint8)
         for at, (row, (top, left), turn) in enumerate(zip(rows, offsets, mirrored, strict=True)):
             cut = self.cache.pixels[row, top : top + crop, left : left + crop]

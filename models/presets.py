@@ -12,16 +12,14 @@ from models.training_config import TrainingConfig
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A training and how it reads pictures when the backbone learns too.
+    """A training, for any number of images.
 
     Attributes:
         config: what to train and how.
-        mirror: whether a picture and its mirror image have the same captions.
         steps: that an epoch should have at least; see `suited`.
     """
 
     config: TrainingConfig
-    mirror: bool = True
     steps: int = 0
 
     def suited(self, images: int) -> TrainingConfig:

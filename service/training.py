@@ -154,7 +154,6 @@ def from_pictures(
     collections: Collections,
     cache: Path,
     *,
-    mirror: bool = True,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     skipped: Callable[[str], None] | None = None,
@@ -176,7 +175,6 @@ def from_pictures(
                 progress=progress,
                 skipped=skipped,
             ),
-            mirror=mirror,
             # What is measured is the model as it will be used, in float32.
             bfloat16=config.precision == "bfloat16" and part == "train",
         )

@@ -196,7 +196,6 @@ def train(
                     weights,
                     collections,
                     out / "pictures",
-                    mirror=begin.mirror,
                     workers=workers,
                     progress=report,
                     skipped=None if silent else tell,
