@@ -35,6 +35,7 @@ PREFILTER = "prefilter.faiss"
 # Of the clusters: with so many, more than 0.99 of the exact top 10 are among 600 candidates.
 _SHARE = 0.24
 _TRAINING_ROWS_PER_LIST = 40  # FAISS's own advice: 39 to 256
+_SEED = 0  # the same rows always make the same file
 _ROUNDS = 8  # of k-means: more of them did not raise the recall
 _BLOCK = 16_384  # rows at a time, for bounded memory
 _ASKING, _ASKED = 32, 4096  # rows that stand for queries and for all rows, to choose g by
@@ -80,7 +81,7 @@ class Prefilter:
         return Chosen.of([np.sort(found[found >= 0]) for found in rows])
 
 
-def write_prefilter(path: Path, points: Points, form: Form, seed: int = 0) -> None:
+def write_prefilter(path: Path, points: Points, form: Form) -> None:
     """Cluster and compress points (R, N) into a FAISS index at `path`, in bounded memory."""
     rows, dimension = points.shape
     lists = max(16, round(2 * rows**0.5))
@@ -94,10 +95,10 @@ def write_prefilter(path: Path, points: Points, form: Form, seed: int = 0) -> No
     )
     ivf = _lists(index)
     ivf.cp.spherical = cosine
-    ivf.cp.seed = ivf.pq.cp.seed = seed
+    ivf.cp.seed = ivf.pq.cp.seed = _SEED
     ivf.cp.niter = ivf.pq.cp.niter = _ROUNDS
     ivf.cp.min_points_per_centroid = 1
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(_SEED)
     chosen = np.sort(draw.choice(rows, min(rows, lists * _TRAINING_ROWS_PER_LIST), replace=False))
     sample = np.ascontiguousarray(points[chosen])
     scale = np.float32(1 if cosine else 1 / _reach(sample))
