@@ -12,7 +12,7 @@ import typer
 from service.cli.advice import Commands
 from service.cli.interrupt import stop_request
 from service.cli.options import Json
-from service.cli.progress import Report, progress
+from service.cli.progress import Report, progress, tell
 from service.cli.shell import Mistake, Stopped
 from service.cli.table import print_table
 
@@ -216,11 +216,10 @@ def _tell(report: Report, epochs: int, now: Progress) -> None:
         done = now.epoch * now.steps + now.step
         report(done, epochs * now.steps, f"epoch {now.epoch + 1} of {epochs}, loss {now.loss:.3f}")
     else:
-        typer.echo(
+        tell(
             f"epoch {now.epoch + 1} of {epochs}: loss {now.loss:.3f}, "
             f"{100 * now.threshold.accuracy:.2f} % right in validation"
-            + (" (best so far)" if now.best else ""),
-            err=True,
+            + (" (best so far)" if now.best else "")
         )
 
 

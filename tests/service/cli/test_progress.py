@@ -60,19 +60,29 @@ def on_a_terminal(program: str) -> tuple[bytes, str]:
     return done.stdout, shown
 
 
-def test_a_line_stands_above_the_bar() -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tell('epoch 1 of 3')",
+        "entailment._tell(report, 3, training.Progress(0, 2, 2, 0.5, Threshold(0.1, 0.9)))",
+    ],
+)
+def test_a_line_stands_above_the_bar(line: str) -> None:
     _, shown = on_a_terminal(
         "import time\n"
+        "from models.entailment import training\n"
+        "from models.threshold import Threshold\n"
+        "from service.cli import entailment\n"
         "from service.cli.progress import progress, tell\n"
-        "with progress('drawing') as report:\n"
+        "with progress('learning') as report:\n"
         "    report(1, 2)\n"
         "    time.sleep(0.3)\n"
-        "    tell('dog.jpg: damaged')\n"
+        f"    {line}\n"
         "    time.sleep(0.3)\n"
     )
-    before, after = shown.split("dog.jpg: damaged")
+    before, after = shown.split("epoch 1 of 3")
     assert before.endswith("\x1b[2K")  # the bar was wiped from the line first
-    assert after.startswith("\r\n")
+    assert "learning" not in after.splitlines()[0]
 
 
 def test_a_terminal_gets_a_bar_on_standard_error() -> None:
