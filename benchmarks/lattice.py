@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from models.bootstrap import interval
+from benchmarks.words import half_width
 from models.checkpoint import Checkpoint, load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
@@ -333,12 +333,6 @@ def diagram(bench: Bench, pictures: int) -> dict[str, list[Values]]:
 
 def _a(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-
-
-def half_width(values: Values) -> float:
-    """Return half the width of the 95 % interval of the mean of (Q,) values."""
-    low, high = interval(values)
-    return (high - low) / 2
 
 
 def show(title: str, heads: Sequence[str], measured: dict[str, list[Values]]) -> None:

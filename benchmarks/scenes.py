@@ -1,6 +1,6 @@
 """How well does a model find *every* scene that a caption is true of?
 
-    python benchmarks/scenes.py data/scenes MODEL [MODEL ...]
+    python -m benchmarks.scenes data/scenes MODEL [MODEL ...]
 
 Scenes know their meaning, so the truth of any caption for any picture is known, and a general
 caption can be held to its promise: all the pictures that it is true of, before all others. The
@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.bootstrap import interval
+from benchmarks.words import half_width
 from models.checkpoint import Checkpoint, load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
@@ -77,12 +77,6 @@ def measure(
     values["any caption"] = average_precisions(every, true)
     values["caption R@1"] = (best_ranks(every.T, true.T)[0] <= 1).astype(float)
     return values
-
-
-def half_width(values: Values) -> float:
-    """Return half the width of the 95 % interval of the mean of (Q,) values."""
-    low, high = interval(values)
-    return (high - low) / 2
 
 
 def main() -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from models.bootstrap import interval
+
 
 def megabytes(size: int) -> str:
     """Return a number of bytes."""
@@ -11,3 +16,9 @@ def megabytes(size: int) -> str:
 def milliseconds(seconds: float) -> str:
     """Return a short time."""
     return f"{seconds * 1e3:,.2f} ms"
+
+
+def half_width(values: NDArray[np.float64]) -> float:
+    """Return half the width of the 95 % bootstrap interval of the mean of (Q,) values."""
+    low, high = interval(values)
+    return (high - low) / 2

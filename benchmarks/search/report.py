@@ -53,7 +53,7 @@ class Report:
     def markdown(self) -> str:
         """Return everything for people."""
         parts = [self._head(), *(self._profiles(kind) for kind in self.profiles)]
-        parts += [_trial(trial, self.settings) for trial in self.trials]
+        parts += [_trial(trial) for trial in self.trials]
         parts += [f"Left out: {reason}." for reason in self.left_out]
         return "\n\n".join(parts) + "\n"
 
@@ -109,7 +109,7 @@ class Report:
         return f"### Grown rows beside real ones: {DIRECTIONS[kind]}\n\n{table(heads, rows)}"
 
 
-def _trial(trial: Trial, settings: Settings) -> str:
+def _trial(trial: Trial) -> str:
     flat = next((row for row in trial.table if row.contender == Flat.name), None)
     building, serving = trial.building, trial.serving
     unproved = f", {trial.uncertified} NOT PROVED" if trial.uncertified else ", all proved"
