@@ -179,7 +179,7 @@ def _fetcher(_context: Any, points: Any, row: Any) -> Any:
 
 _fetch_row: Any = intrinsic(_fetcher)
 _above, _below, _cosine = (_scorer(form, 1) for form in Form)
-_above_4, _below_4, _cosine_4 = (_scorer(form, QUERIES_TOGETHER) for form in Form)
+_some_above, _some_below, _some_cosine = (_scorer(form, QUERIES_TOGETHER) for form in Form)
 
 
 @kernel
@@ -193,12 +193,13 @@ def score(points: Points, row: int, queries: Points, at: int, form: int) -> Any:
 
 
 @kernel
-def _score_4(points: Points, row: int, queries: Points, at: int, form: int) -> Any:
+def _score_some(points: Points, row: int, queries: Points, first: int, form: int) -> Any:
+    # The violations of a row with QUERIES_TOGETHER queries, from `first` on.
     if form == 0:
-        return _above_4(points, row, queries, at)
+        return _some_above(points, row, queries, first)
     if form == 1:
-        return _below_4(points, row, queries, at)
-    return _cosine_4(points, row, queries, at)
+        return _some_below(points, row, queries, first)
+    return _some_cosine(points, row, queries, first)
 
 
 @kernel
@@ -273,18 +274,17 @@ def scan_rows(
     points (R, N), ids (R,), dead (R,) or (0,) when all live, queries (B, N), limits (B,).
     Violations and ids (B, room) are heaps as `offer` has them, of counts (B,) hits each.
     """
-    whole = queries.shape[0] // 4 * 4
+    whole = queries.shape[0] // QUERIES_TOGETHER * QUERIES_TOGETHER
     masked = dead.shape[0] > 0
     for row in range(start, stop):
         if masked and dead[row]:
             continue
-        for b in range(0, whole, 4):
-            four = _score_4(points, row, queries, b, form)
-            for j in range(4):
-                if four[j] <= limits[b + j]:
-                    counts[b + j] = offer(
-                        violations[b + j], found[b + j], counts[b + j], four[j], ids[row]
-                    )
+        for first in range(0, whole, QUERIES_TOGETHER):
+            some = _score_some(points, row, queries, first, form)
+            for j in range(QUERIES_TOGETHER):
+                b = first + j
+                if some[j] <= limits[b]:
+                    counts[b] = offer(violations[b], found[b], counts[b], some[j], ids[row])
         for b in range(whole, queries.shape[0]):
             one = score(points, row, queries, b, form)
             if one <= limits[b]:
