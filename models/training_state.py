@@ -66,9 +66,9 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer)
     every = [weight for group in optimizer.param_groups for weight in group["params"]]
     for number, kept in moments.items():
         for key, value in kept.items():
-            if value.shape == every[int(number)].shape:
+            if value.shape == every[number].shape:
                 # Laid out as the weight is: fused optimisers walk both side by side.
-                kept[key] = torch.empty_like(every[int(number)]).copy_(value)
+                kept[key] = torch.empty_like(every[number]).copy_(value)
     state = optimizer.state_dict()
     optimizer.load_state_dict({"state": moments, "param_groups": state["param_groups"]})
 

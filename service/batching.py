@@ -174,7 +174,7 @@ class Batcher(Generic[Lane, Item, Result]):
             return
         self._on_batch(lane, len(batch))
         try:
-            self._deliver(batch, *self._timed(lane, batch))
+            self._deliver(batch, self._timed(lane, batch))
         except Exception as error:
             if len(batch) == 1 or isinstance(error, self._together):
                 self._refuse(batch, error)
@@ -185,18 +185,16 @@ class Batcher(Generic[Lane, Item, Result]):
             self._refuse(batch, WorkerStoppedError(f"{self.name} has stopped"))
             raise
 
-    def _timed(self, lane: Lane, batch: list[_Job[Item, Result]]) -> tuple[list[Done[Result]]]:
+    def _timed(self, lane: Lane, batch: list[_Job[Item, Result]]) -> list[Done[Result]]:
         start = perf_counter()
         results = self._run(lane, [job.item for job in batch])
         ran = perf_counter() - start
         if len(results) != len(batch):
             raise ValueError(f"{self.name} got {len(results)} results for {len(batch)} items")
-        return (
-            [
-                Done(result, start - job.submitted, ran)
-                for job, result in zip(batch, results, strict=True)
-            ],
-        )
+        return [
+            Done(result, start - job.submitted, ran)
+            for job, result in zip(batch, results, strict=True)
+        ]
 
     def _fail_waiting(self) -> None:
         with self._changed:
