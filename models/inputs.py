@@ -111,11 +111,18 @@ class PixelInput:
 
 
 def available(dataset: Dataset, images: ImageInput) -> Dataset:
-    """Leave out images that have no caption, or that `images` does not have."""
+    """Leave out images that have no caption, or that `images` does not have.
+
+    Raises:
+        DatasetError: there is no other.
+    """
     known = set(images.image_ids.tolist())
     kept = tuple(image for image in dataset.images if image.captions and image.id in known)
     if not kept:
-        raise DatasetError(f"no image of the dataset '{dataset.name}' has both captions and pixels")
+        raise DatasetError(
+            f"no image of the dataset '{dataset.name}' has a caption and can be learned from: "
+            f"import captions with the pictures, or run 'hasse features' on this dataset"
+        )
     return replace(dataset, images=kept)
 
 
