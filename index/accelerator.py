@@ -97,7 +97,7 @@ class Resident:
         return np.asarray(rows[kept])
 
     def _near(self, values: Any, norm: float) -> Any:
-        """Return the largest violation there can be here where one there is `values`, or back.
+        """Bound the violations of rows on the device from above, given those on disk; or back.
 
         Of two points one e away from the other, an order violation's square root differs by e at
         most, and the inner product with a query by e times its norm. Any order of adding N terms

@@ -173,9 +173,9 @@ class Catalog:
     def state(self, known: Mapping[str, SegmentRecord] | None = None, since: int = 0) -> State:
         """Read the model, the generation, its segments and its deletions.
 
-        What a reader has is not read again: the records of the segments it `known`s, and
-        deletions up to the generation `since` that it saw, unless a segment that is new to it is
-        as old.
+        What a reader has already is not read again: the records of segments in `known`, by name,
+        and deletions up to the generation `since`. Only where a segment that is not in `known` is
+        older than that, deletions since that segment are read once more.
 
         Raises:
             FormatVersionError: another version of this program wrote them.

@@ -63,8 +63,8 @@ class Compacted:
 class Merged:
     """Segments of one kind and what takes their place: `record`, or nothing if no row lives.
 
-    The rows are those that were alive in `generation`. `needed` are the ids by whose deletion
-    rows of other segments are dead.
+    The rows are those that were alive in `generation`. `needed` are ids whose deletions have to
+    be remembered, because rows of other segments are dead by them.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""Exact scoring of rows: whole segments for a batch of queries, or chosen rows for one."""
+"""Exact scores of all rows of a segment, or of those chosen for each query; and threads."""
 
 from __future__ import annotations
 

@@ -167,6 +167,7 @@ class _Task:
         if self._bounded is not None:
             return read + self._bounded.read
         if segment.prefilter is not None:
+            # Where all live rows are candidates, nobody had to choose them.
             return read + segment.prefilter.bytes_per_query * (self.proposed < self.live.live)
         return read
 

@@ -1,9 +1,13 @@
 """An index on disk: open it, search it, add to it, remove from it.
 
 INDEX/catalog.db          what there is, and which generation is visible
-INDEX/segments/<name>/    immutable points
+INDEX/catalog.url         where the catalog is, if it is not that file
+INDEX/segments/<name>/    immutable points, see `index.segment`
+INDEX/pictures/           pictures that came by the service, see `index.kept`
+INDEX/staging/            a build that has not ended, see `index.staging`
+INDEX/compaction/         a merge under way, see `index.compaction`
 INDEX/lock                held by the one writer
-INDEX/readers             which generations are being read
+INDEX/readers             which generations are being read, see `index.leases`
 """
 
 from __future__ import annotations

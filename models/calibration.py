@@ -25,8 +25,9 @@ from models.model import Points
 from models.score import Score, penalties
 from models.truth import Truth, known_truth
 
-# Points have length one and no negative coordinate, so that no penalty is above 1; square-root
-# spacing keeps small violations, where most truths are, apart.
+# Points are no longer than one and an order's have no negative coordinate, so that no violation is
+# above 1; the cosine's penalties above it count as 1. Square-root spacing keeps small violations,
+# where most truths are, apart.
 BINS = 2048
 # Rows of a block of pairs, and captions that are paired with each other.
 BLOCK_ROWS = 256
@@ -158,7 +159,8 @@ def calibrate(
     """Measure what violations mean, in memory that does not grow with the number of pairs.
 
     Args:
-        blocks: penalties in [0, 1] and, of the same shape, which of the pairs are true.
+        blocks: penalties, of which those above 1 count as 1, and, of the same shape, which of the
+            pairs are true.
 
     Returns:
         None where all pairs are true, or all false: nothing can be told then.

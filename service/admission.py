@@ -43,7 +43,7 @@ class Admission:
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self._line: deque[tuple[float, Callable[[], None]]] = deque()
-        self._calling = self._looking = False  # those who stand in line, and at them, soon
+        self._calling = self._looking = False  # whether `_call` and `_look` are scheduled
         self._coming = 0  # let in at the door, and not at `enter` yet
         self._mean_seconds = 0.0
 
@@ -59,7 +59,10 @@ class Admission:
 
     @property
     def has_line(self) -> bool:
-        """Whether a search that comes to the door now has to wait there, and may."""
+        """Whether a search that came to the door now would wait there.
+
+        It would where there is no place for it yet, and still room in the queue.
+        """
         may_go_on = not self.waiting and self._coming < self._free()
         return not may_go_on and self._has_room(self._coming)
 
@@ -76,12 +79,14 @@ class Admission:
         self._line = deque(one for one in self._line if one[1] != turn)
 
     def knock(self, *, called: bool = False) -> ServiceError | None:
-        """Return what a search that comes to the door is refused with; None lets it in.
+        """Return the error that refuses a search which comes to the door; None lets it in.
 
-        Who was `called` from the line has the place for which it was, whoever stands there still.
+        One that was `called` from the line takes the place it was called for, even where others
+        still stand in line.
 
-        Who is let in enters when the loop comes to its task. Those who knock before that are told
-        of places that are left beside it, or all would be let in for the one that is free.
+        A search that is let in holds its place only from `enter` on, when the loop comes to its
+        task. Until then it counts as coming, so that those who knock in the same moment are not
+        all let in for one free place.
         """
         its_own = called and self._coming < self._free()
         if not (its_own or self._has_room(self._coming)):

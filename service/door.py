@@ -26,8 +26,8 @@ from service.edge import SECURITY_HEADERS, Alike, Record, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
 from service.pace import Pace, Turns
 
-# Who was refused and asks again within this time will go on so. Of those fewer are heard than of
-# others, who may be the many clients of a proxy.
+# A client that asks again within so many seconds of a refusal will go on so. Of such clients fewer
+# are heard than of others that come too soon, which may be the many clients of one proxy.
 _HASTE_SECONDS, _HASTE_SHARE = 0.01, 0.2
 # Shorter waits are let be: what comes in one moment is no haste, and to wait costs work too.
 _SHORTEST_WAIT = 0.1
@@ -95,9 +95,9 @@ class Keeper:
     Attributes:
         host: says who is let in.
         record: told of each refusal.
-        pace: when those are heard who ask too soon.
-        haste: when those are heard who ask at once.
-        turns: of those who asked too soon.
+        pace: how long a client waits that was refused and asks again before `Retry-After`.
+        haste: likewise one that asks again at once, within `_HASTE_SECONDS`.
+        turns: calls those that wait, each in its turn.
     """
 
     host: Host

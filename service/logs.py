@@ -17,7 +17,7 @@ _OTHERS = ("asyncio", "uvicorn")
 _AT_ONCE = 64  # lines that are written together at the most
 _SECONDS = 0.1  # for which a line may wait
 _TRACES = logging.Formatter()
-# What stands in a line of many for what is each one's own.
+# In a line that many share, what stands for the time, the id and the milliseconds of each.
 _NEVER, _ID, _MS = 0.0, "ID", 1234567.5
 
 
@@ -55,10 +55,11 @@ def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
 def events(
     message: str, level: int, facts: dict[str, Any], each: Iterable[tuple[float, str, float]]
 ) -> None:
-    """Write many lines for less than as many `event` cost; they come with the next flush.
+    """Write many lines at once, which costs a fraction of an `event` each; with the next flush.
 
-    Their times differ, and the facts `id` (letters, digits, dots and dashes) and `ms`, which `each`
-    has. Both stand in `facts` too, `id` before all that a client may have said.
+    They differ in their time, `id` (letters, digits, dots and dashes) and `ms`, which `each` gives
+    in this order. `facts` are what all say; it has an `id` and an `ms` too, which hold their places
+    in the line, `id` before all that a client may have said.
     """
     if LOGGER.isEnabledFor(level):
         for handler in LOGGER.handlers:

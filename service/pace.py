@@ -1,4 +1,4 @@
-"""When those are heard who ask too soon."""
+"""For how long clients that ask again too soon are left waiting, and who calls them then."""
 
 from __future__ import annotations
 

@@ -124,7 +124,8 @@ class Gathering:
         """Return the images whose pictures can be used, in the order they were added.
 
         Each picture's header is read, which finds empty files and other formats, and gives widths
-        and heights. That one has no captions is noted unless its path is `known`.
+        and heights. Where others have captions, an image without any is noted as a problem,
+        unless its path is `known`.
 
         Raises:
             DatasetError: nothing is usable; the message says what was wrong most often.
