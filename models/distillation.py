@@ -30,7 +30,7 @@ from models.backbone import Backbone, build_backbone
 from models.cuts import CutsConfig, varied
 from models.files import write_weights
 from models.pictures import standardised
-from models.schedule import learning_rate, seed_layers
+from models.schedule import LARGEST, learning_rate, seed_layers
 from models.stored import from_stored, to_stored
 from models.student import HINTS, Student, Teacher, fingerprint
 from models.training_state import difference, load_state, read_notes, save_state
@@ -87,8 +87,8 @@ class DistillationConfig:
 
     def __post_init__(self) -> None:
         """Refuse what nothing can be learned with (ValueError)."""
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError("learning_rate is above 0")
+        if not 0 < self.learning_rate <= LARGEST:
+            raise ValueError(f"learning_rate is above 0 and at most {LARGEST:g}")
         if not 0 <= self.seed < 2**63:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 

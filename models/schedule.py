@@ -10,6 +10,9 @@ import torch
 
 Schedule = Literal["constant", "cosine"]
 
+# Of whatever scales a step: the product of two such numbers is still a float32.
+LARGEST = 1e18
+
 
 def learning_rate(highest: float, schedule: Schedule, step: int, steps: int, warm_up: int) -> float:
     """Return the learning rate of a step (from 0) of `steps`.

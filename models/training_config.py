@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 from models.model import ModelConfig
 from models.pictures import Preprocessing
-from models.schedule import Schedule
+from models.schedule import LARGEST, Schedule
 from models.stored import StoredDtype
 
 
@@ -74,11 +73,12 @@ class TrainingConfig:
                 "batch_size at least 2"
             )
         above = (self.learning_rate, self.margin, self.sharpness, self.clip_norm)
-        if not all(0 < each < math.inf for each in above):
-            raise ValueError("learning_rate, margin, sharpness and clip_norm are above 0")
+        most = f"and at most {LARGEST:g}"
+        if not all(0 < each <= LARGEST for each in above):
+            raise ValueError(f"learning_rate, margin, sharpness and clip_norm are above 0 {most}")
         least = (self.entailment, self.weight_decay, self.warm_up)
-        if not all(0 <= each < math.inf for each in least):
-            raise ValueError("entailment, weight_decay and warm_up are at least 0")
+        if not all(0 <= each <= LARGEST for each in least):
+            raise ValueError(f"entailment, weight_decay and warm_up are at least 0 {most}")
         if not 0 <= self.unknown_rate <= 1:
             raise ValueError("unknown_rate is a share, from 0 to 1")
         if not 0 <= self.seed < 2**63:

@@ -14,6 +14,7 @@ from models.caption_encoder import Members
 from models.checkpoint import Checkpoint
 from models.entailment.embedding import SentenceConfig, SentenceEmbedding
 from models.entailment.pairs import Corpus, EntailmentError, labels
+from models.schedule import LARGEST
 from models.threshold import Threshold, best_threshold
 from models.vocabulary import UNKNOWN, Vocabulary
 
@@ -44,10 +45,11 @@ class EntailmentTraining:
         """Refuse what cannot be trained with (ValueError)."""
         if self.epochs < 0 or self.batch_size < 1:
             raise ValueError("epochs is at least 0, batch_size at least 1")
-        if not all(
-            0 < each < math.inf for each in (self.learning_rate, self.margin, self.clip_norm)
-        ):
-            raise ValueError("learning_rate, margin and clip_norm are above 0")
+        above = (self.learning_rate, self.margin, self.clip_norm)
+        if not all(0 < each <= LARGEST for each in above):
+            raise ValueError(
+                f"learning_rate, margin and clip_norm are above 0 and at most {LARGEST:g}"
+            )
         if not 0 <= self.seed < 2**63:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 

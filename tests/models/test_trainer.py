@@ -440,7 +440,7 @@ def test_captions_without_words_are_said(tmp_path: Path) -> None:
 
 
 def test_a_last_step_that_spoils_the_weights_stops_the_training(tmp_path: Path) -> None:
-    rate = replace(CONFIG, batch_size=10, learning_rate=1e30, weight_decay=0.1)
+    rate = replace(CONFIG, batch_size=10, learning_rate=1e18, weight_decay=1e18)
     with pytest.raises(TrainingError, match="points are not numbers: lower --learning-rate"):
         run(tmp_path, rate)
 

@@ -26,10 +26,13 @@ from service.training import from_features, with_choices
     ("name", "value"),
     [
         ("learning_rate", "nan"),
+        ("learning_rate", "1e38"),
         ("clip_norm", "nan"),
+        ("sharpness", "1e39"),
         ("margin", "inf"),
         ("weight_decay", "-1"),
         ("weight_decay", "nan"),
+        ("weight_decay", "1e39"),
         ("entailment", "-1"),
         ("warm_up", "-5"),
         ("unknown_rate", "2"),

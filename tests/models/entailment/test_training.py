@@ -163,7 +163,9 @@ def test_a_checkpoint_compares_like_the_model_it_holds(
         (tmp_path / name).write_bytes(whole)
 
 
-@pytest.mark.parametrize("wrong", [{"epochs": -1}, {"margin": 0.0}, {"learning_rate": -1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": -1}, {"margin": 0.0}, {"learning_rate": -1.0}, {"learning_rate": 1e38}]
+)
 def test_a_training_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"at least|above 0"):
         EntailmentTraining(**wrong)  # type: ignore[arg-type]
