@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from models.files import alone_in
 from models.stored import from_stored
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -82,6 +83,22 @@ class ModelKind:
                 f"{folder} holds no model of {self.name}: it has no {name}; train one with "
                 f"'{self.command}', or name another folder"
             )
+
+
+@contextmanager
+def new_model(folder: Path) -> Iterator[None]:
+    """Keep other processes out of the folder that a new model goes to, as `alone_in` does.
+
+    Raises:
+        CheckpointError: it holds a model, which would be lost.
+        FolderTakenError: another process is in it.
+    """
+    with alone_in(folder):
+        if (folder / CONFIG).is_file():
+            raise CheckpointError(
+                f"{folder} holds a model already: choose another --out, or delete it to train again"
+            )
+        yield
 
 
 @contextmanager

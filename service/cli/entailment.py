@@ -105,7 +105,7 @@ def train(
     from models.entailment import checkpoint, read
     from models.entailment import training as learning
     from models.entailment.embedding import SentenceConfig, SentenceEmbedding
-    from models.files import alone_in
+    from models.model_folder import new_model
     from models.threshold import Threshold
 
     pairs = read(corpus)
@@ -137,7 +137,7 @@ def train(
             checkpoint.EntailmentCheckpoint(best, threshold.value, config, metrics, out)
         )
 
-    with alone_in(out), progress("training") as report, stop_request() as stop:
+    with new_model(out), progress("training") as report, stop_request() as stop:
         _, threshold = learning.train(
             config,
             model,
@@ -147,7 +147,7 @@ def train(
             stop=stop,
         )
         if stop():
-            raise Stopped(f"{out} holds the best epoch so far; the same command starts again")
+            raise Stopped(f"{out} holds the best epoch so far; delete it to start again")
     typer.echo(f"{out}: {100 * threshold.accuracy:.2f} % right in validation")
     typer.echo(f"next: hasse entailment evaluate {corpus} --model {out}", err=True)
 

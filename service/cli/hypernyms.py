@@ -79,10 +79,10 @@ def train(
       hasse hypernyms train /usr/share/wordnet --protocol paper \\
           --out data/hypernyms-paper
     """
-    from models.files import alone_in
     from models.hypernyms import checkpoint
     from models.hypernyms import training as learning
     from models.hypernyms.task import make_task
+    from models.model_folder import new_model
 
     try:
         config = learning.preset(comparison, dimension=dimension, epochs=epochs, seed=seed)
@@ -92,7 +92,7 @@ def train(
     task = make_task(taxonomy, protocol, seed, held_out)
     started = time.monotonic()
     kept = "nothing is kept; it takes a few minutes from start to end"
-    with keeping(lambda: kept), alone_in(out):
+    with keeping(lambda: kept), new_model(out):
         with progress("training") as report:
 
             def tell(now: learning.Progress) -> None:

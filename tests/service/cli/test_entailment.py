@@ -67,6 +67,15 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     assert "no model of entailment" in wrong.error
 
 
+def test_a_model_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
+    command = ("entailment", "train", corpus, "--out", out, *SMALL, "--epochs", 1)
+    assert hasse(*command).status == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert "holds a model already: choose another --out" in hasse(*command, "--seed", 1).error
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
 def test_two_trainings_do_not_mix(tmp_path: Path) -> None:
     corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
     with alone_in(out):

@@ -109,6 +109,13 @@ def test_a_model_of_another_command_is_named_as_what_it_is(model: Path, tmp_path
     assert "holds a model of retrieval, not of hypernyms: name a folder that" in refused.error
 
 
+def test_a_model_that_is_there_is_not_overwritten(wordnet: Path, model: Path) -> None:
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+    command = ("hypernyms", "train", wordnet, "--out", model, "--held-out", 60, "--epochs", 1)
+    assert "holds a model already: choose another --out" in hasse(*command).error
+    assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+
+
 def test_two_trainings_do_not_mix(wordnet: Path, tmp_path: Path) -> None:
     with alone_in(tmp_path):
         refused = hasse("hypernyms", "train", wordnet, "-o", tmp_path, "--held-out", 60)
