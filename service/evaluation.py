@@ -69,7 +69,6 @@ def comparison(first: Measured, second: Measured) -> dict[str, Any]:
     Raises:
         ValueError: they were not measured on the same images and captions.
     """
-    return {
-        "difference": difference(first.evaluation, second.evaluation),
-        "intervals": differences(first.blocks, second.blocks).to_json(),
+    return difference(first.evaluation, second.evaluation) | {
+        "intervals": differences(first.blocks, second.blocks).to_json()
     }

@@ -137,7 +137,7 @@ def evaluate(
                 f"{against} could not be measured on all images that {measured.name} was: compare "
                 f"on features of the same images"
             )
-        result["against"] = other.to_json() | comparison(measured, other)
+        result["against"] = other.to_json() | {"difference": comparison(measured, other)}
     text = json.dumps(result, indent=2)
     if as_json:
         typer.echo(text)
@@ -184,7 +184,7 @@ def _show(result: Mapping[str, Any]) -> None:
         typer.echo()
         _table(other, other["model"])
         typer.echo()
-        _table({**other["difference"], "intervals": other["intervals"]}, "difference", sign="+")
+        _table(other["difference"], "difference", sign="+")
     typer.echo()
     for one in (result, other) if other else (result,):
         name = f"{one['model']}: " if other else ""
@@ -198,7 +198,7 @@ def _show(result: Mapping[str, Any]) -> None:
                 f"{study['caption_rank']:.1f}"
             )
     if other:
-        low, high = other["intervals"]["rsum"]
+        low, high = other["difference"]["intervals"]["rsum"]
         verdict = "within chance" if low <= 0 <= high else "beyond chance"
         typer.echo(
             f"difference: rsum {other['difference']['rsum']:+.1f} ({low:+.1f} to {high:+.1f}), "

@@ -127,7 +127,8 @@ def test_two_models_are_compared_on_the_same_pictures_and_drawn(home: Path) -> N
     assert "difference: rsum +0.0 (+0.0 to +0.0), within chance" in shown.out
     document = json.loads((home / "plots" / "evaluation.json").read_text())
     assert document["against"]["difference"]["rsum"] == 0
-    assert document["against"]["intervals"]["rsum"] == [0, 0]
+    assert document["against"]["difference"]["intervals"]["rsum"] == [0, 0]
+    assert document["against"]["intervals"] == document["intervals"]
     assert document["length_study"]["pairs"] == 23
     names = {path.name for path in (home / "plots").glob("*.svg")}
     assert names == {"recall.svg", "ranks.svg", "violations.svg", "points.svg"}
