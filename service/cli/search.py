@@ -71,7 +71,8 @@ def search(
         ),
     ] = "certified",
     candidates: Annotated[
-        int | None, typer.Option(min=1, help="How many candidates the prefilter hands on.")
+        int | None,
+        typer.Option(min=1, max=1_000_000, help="How many candidates the prefilter hands on."),
     ] = None,
     max_violation: Annotated[
         float | None, typer.Option(min=0.0, help="Leave out hits with a greater violation.")

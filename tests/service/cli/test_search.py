@@ -118,3 +118,14 @@ def test_an_option_that_cannot_be_is_one_sentence(
     failed = hasse("search", "a dog", "--index", collection, *options)
     assert failed.status == 1
     assert reason in failed.error
+
+
+@pytest.mark.parametrize(("option", "most"), [("--k", 1000), ("--candidates", 1_000_000)])
+def test_an_option_beyond_its_bound_names_the_bound(
+    collection: Path, option: str, most: int
+) -> None:
+    failed = hasse("search", "a dog", "--index", collection, option, most + 1)
+    assert failed.status == 2
+    assert option in failed.err
+    assert str(most) in failed.err
+    assert hasse("search", "a dog", "--index", collection, option, most).status == 0
