@@ -43,5 +43,7 @@ class Stages:
         self.seconds["total"] = perf_counter() - self.started
 
     def header(self) -> str:
-        """Return the value of a `Server-Timing` header, in milliseconds."""
-        return ", ".join(f"{stage};dur={s * 1e3:.2f}" for stage, s in self.seconds.items())
+        """Return the value of a `Server-Timing` header: milliseconds, of each stage."""
+        return ", ".join(
+            f"{stage};dur={self.seconds.get(stage, 0.0) * 1e3:.2f}" for stage in STAGES
+        )
