@@ -122,21 +122,22 @@ def absent(image_id: int) -> ServiceError:
 
 def invalid_fields(error: ValidationError | RequestValidationError) -> ServiceError:
     """Turn what pydantic found into an error that names each field and never echoes the input."""
-    found = [(_field(row["loc"]), _reason(row)) for row in error.errors()[:20]]
+    # FastAPI says first where it looked: in the path, the query or a header.
+    start = 1 if isinstance(error, RequestValidationError) else 0
+    found = [(_field(row["loc"][start:]), _reason(row)) for row in error.errors()[:20]]
     detail = "; ".join(f"{field}: {reason}" for field, reason in found[:5])
     return ServiceError("invalid", detail or "the request is not valid", errors=found)
 
 
 def _field(location: Sequence[Any]) -> str:
-    parts = [
-        shown(str(part)) for part in location if part not in ("body", "path", "query", "header")
-    ]
-    return ".".join(parts) or "body"
+    return ".".join(shown(str(part)) for part in location) or "body"
 
 
 def _reason(row: Mapping[str, Any]) -> str:
     if row["type"] == "extra_forbidden":
         return "there is no such field"
+    if row["type"] == "model_type":
+        return "this is not a JSON object"
     message = str(row["msg"])
     return message[:1].lower() + message[1:200]
 

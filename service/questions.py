@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from service.schemas import (
@@ -30,7 +37,20 @@ PAIRS_MAXIMUM = 64
 
 # A caption, the id of an image of the collection, or the bytes of a picture, which JSON has not.
 Part: TypeAlias = str | int | bytes
-JsonPart = CaptionText | ImageId
+
+
+def _of_one_kind(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """Say of a part at fault what is wrong with it as what it is, not as all that it could be."""
+    try:
+        return read(given)
+    except ValidationError as error:
+        as_caption, as_id = (str(row["msg"]) for row in error.errors())
+    said = {str: as_caption, int: as_id}
+    reason = said.get(type(given), "this is neither a caption nor the id of an image")
+    raise PydanticCustomError("part", "{reason}", {"reason": reason})
+
+
+JsonPart = Annotated[CaptionText | ImageId, WrapValidator(_of_one_kind)]
 Parts = Annotated[list[JsonPart], Field(min_length=1, max_length=PARTS_MAXIMUM)]
 
 _PART = "A text is a caption, a number the id of an image of the collection."

@@ -44,6 +44,7 @@ def test_a_path_that_is_no_id_is_a_problem_with_its_field(client: Client) -> Non
         ({"caption": "a dog", "candidates": 0}, ["candidates"]),
         ({"caption": "a dog", "max_violation": -0.1}, ["max_violation"]),
         ({"caption": "a dog", "colour": "red"}, ["colour"]),
+        ({"caption": "a dog", "body": 1, "path": 2, "query": "a cat"}, ["body", "path", "query"]),
         ({"caption": 7}, ["caption"]),
         ({"caption": ""}, ["caption"]),
         ({"caption": " \t\n"}, ["caption"]),
@@ -70,6 +71,13 @@ def test_a_caption_beyond_the_limits_is_refused_and_says_the_limit(client: Clien
     assert found.detail == "caption: more than 2,000 characters"
     long = client.post("/search/images", json={"caption": "word " * 10_000})
     problem(long, 422, "invalid")
+
+
+def test_a_body_of_another_shape_is_told_which_is_wanted(client: Client) -> None:
+    found = problem(client.post("/search/images", json=["a dog"]), 422, "invalid")
+    assert found.detail == "body: this is not a JSON object"
+    pairs = client.post("/entails/batch", json={"pairs": ["a dog"]})
+    assert problem(pairs, 422, "invalid").detail == "pairs.0: this is not a JSON object"
 
 
 def test_what_a_client_sent_is_not_echoed(client: Client) -> None:

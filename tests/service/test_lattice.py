@@ -28,6 +28,7 @@ from service.settings import Settings
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, make_collection, picture, png
+from tests.service.problems import problem
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +133,26 @@ def test_what_a_form_cannot_ask_is_one_clear_sentence(
     response = client.post(f"/search/{path}", files={"image": png(3)}, data=fields)
     assert response.status_code == 422, response.text
     assert words in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "reason"),
+    [
+        ("search/all_of", {"all_of": ["a dog", True]}, "all_of.1", "neither a caption nor"),
+        ("search/all_of", {"all_of": [None]}, "all_of.0", "neither a caption nor"),
+        ("search/common", {"common": [-1]}, "common.0", "greater than or equal to 0"),
+        ("search/like", {"like": 1.5, "plus": ["a dog"]}, "like", "neither a caption nor"),
+        ("search/like", {"like": 1003, "plus": [" "]}, "plus.0", "blank"),
+        ("entails", {"premise": "", "hypothesis": "a dog"}, "premise", "at least 1 character"),
+        ("entails", {"premise": "\0", "hypothesis": "a dog"}, "premise", "NUL"),
+    ],
+)
+def test_a_part_at_fault_is_one_field_with_one_reason(
+    client: Client, path: str, body: object, field: str, reason: str
+) -> None:
+    found = problem(client.post(f"/{path}", json=body), 422, "invalid")
+    assert [error.field for error in found.errors] == [field]
+    assert reason in found.errors[0].reason
 
 
 def test_parts_may_be_selected_and_paged_as_other_searches(client: Client) -> None:
