@@ -193,6 +193,11 @@ class Settings(BaseSettings):
         """Whether there is anybody who may write."""
         return bool(self.write_keys) or self.open_writes
 
+    @field_validator("model", "searches_per_minute", "writes_per_minute", mode="before")
+    @classmethod
+    def _absent(cls, given: object) -> object:
+        return None if given == "" else given
+
     @field_validator("read_keys", "write_keys")
     @classmethod
     def _readable(cls, keys: str) -> str:

@@ -37,7 +37,9 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
         source = f"HASSE_{name.upper()}"
         if name in chosen:
             source = f"--set {name}" if given.get(name) is None else f"--{name}"
-        raise Mistake(f"{source}: {first['msg'].lower()} (it is {first['input']!r})") from None
+        message = first["msg"].removeprefix("Value error, ")
+        message = message[:1].lower() + message[1:]
+        raise Mistake(f"{source}: {message} (it is {first['input']!r})") from None
 
 
 def pairs(given: Sequence[str]) -> dict[str, str]:

@@ -32,6 +32,20 @@ def test_the_environment_sets_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings(in_flight=5).in_flight == 5
 
 
+OPTIONAL = [
+    name
+    for name, field in Settings.model_fields.items()
+    if field.default is None or field.default == ""
+]
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_an_empty_text_is_the_empty_default(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert "when empty" in str(Settings.model_fields[name].description)
+    monkeypatch.setenv(f"HASSE_{name.upper()}", "")
+    assert Settings() == Settings.model_construct()
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("PORT", "70000"), ("IN_FLIGHT", "0"), ("DEADLINE_SECONDS", "-1"), ("K_MAXIMUM", "1001")],

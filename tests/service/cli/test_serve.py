@@ -72,6 +72,7 @@ def test_the_command_line_wins_over_the_environment(monkeypatch: pytest.MonkeyPa
         (("--set", "colour=red"), {}, "no setting 'colour'"),
         (("--set", "in_flight=many"), {}, "error: --set in_flight: "),
         ((), {"HASSE_PORT": "http"}, "HASSE_PORT"),
+        (("--set", "write_keys=me"), {}, "--set write_keys: this is not name:SHA-256, as"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named(
