@@ -178,7 +178,9 @@ def test_a_file_that_holds_no_weights_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
     torch.save({"weight": Path("x")}, tmp_path / "w.pth")
-    assert "cannot be read as weights" in message(SMALL, tmp_path / "w.pth")
+    said = message(SMALL, tmp_path / "w.pth")
+    assert "cannot be read as weights (it holds other things than tensors)" in said
+    assert "weights_only" not in said, "how to run it nevertheless"
 
 
 def test_a_frozen_backbone_never_changes() -> None:
