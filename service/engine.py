@@ -112,7 +112,7 @@ class Engine:
         """
         device = pick_device(settings.device)
         if settings.model is not None:
-            loaded = checkpoint.load(settings.model, device)
+            loaded = checkpoint.load(checkpoint.find(settings.model), device)
             index = Index.open(settings.index, loaded.fingerprint, device=device)
         else:
             index = Index.open(settings.index, device=device)

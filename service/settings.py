@@ -26,7 +26,10 @@ class Settings(BaseSettings):
     )
     model: Path | None = Field(
         default=None,
-        description="Folder of the checkpoint; when empty, the one the index was built with.",
+        description=(
+            "The checkpoint, a folder or the name of a built-in one; when empty, the one the "
+            "index was built with."
+        ),
     )
     device: str = Field(
         default="auto",

@@ -66,7 +66,11 @@ ServiceIndex = Annotated[
 ]
 ServiceModel = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The checkpoint, if it is not where the index remembers it."),
+    typer.Option(
+        metavar="DIR",
+        help="The checkpoint, a folder or the name of a built-in one, if it is not where the index "
+        "remembers it.",
+    ),
 ]
 ServiceDevice = Annotated[
     str | None,

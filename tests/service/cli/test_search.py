@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from models import checkpoint
 from service.schemas import CaptionAnswer, ImageAnswer
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
@@ -102,6 +103,15 @@ def test_the_checkpoint_of_another_model_is_refused(collection: Path, tmp_path: 
     assert failed.status == 1
     assert "made by the model" in failed.error
     assert "build the index again" in failed.error
+
+
+def test_a_built_in_checkpoint_is_found_by_its_name(
+    collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(checkpoint, "PRETRAINED", collection.parent)
+    found = hasse("search", "a dog", "--index", collection, "--model", "model")
+    assert found.status == 0, found.err
 
 
 @pytest.mark.parametrize(
