@@ -82,9 +82,9 @@ RECIPES: Mapping[str, Recipe] = {
     "parts": Recipe("+ features of parts of the pictures", "hasse", {"sharpness": 30.0}),
     "hasse": Recipe("+ a sharper loss, of 45 instead of 30: preset `hasse`", "hasse", {}),
     "hasse-cosine": Recipe(
-        "`hasse` with the score cosine, and the sharpness that is best for it, 20",
+        "`hasse` with the score cosine, and the sharpness that is best for it, 14",
         "hasse",
-        {"score": "cosine", "sharpness": 20.0},
+        {"score": "cosine", "sharpness": 14.0},
     ),
     "cosine": Recipe("the paper's, with the score cosine", "cosine", {}),
 }
