@@ -18,7 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import compile_path
+from starlette.routing import Match
 
 from index.errors import CatalogUnreachableError
 
@@ -61,6 +61,7 @@ REASONS: Mapping[str, Kind] = {
     "disk_full": Kind(507, "There is no room for this"),
 }
 
+_METHODS = ("DELETE", "GET", "POST")
 _OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
 
 
@@ -205,13 +206,13 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 
 def _methods_at(request: Request) -> list[str]:
     """Return all methods of an address; the router that refused knows only its own."""
-    paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
-    return sorted(
-        method.upper()
-        for path, methods in paths.items()
-        if compile_path(path)[0].match(request.url.path)
-        for method in methods
-    )
+    taken = {
+        method
+        for method in _METHODS
+        for route in request.app.routes
+        if route.matches({**request.scope, "method": method})[0] is Match.FULL
+    }
+    return sorted(taken | {"HEAD"} if "GET" in taken else taken)
 
 
 def install(app: FastAPI) -> None:

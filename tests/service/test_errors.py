@@ -21,7 +21,19 @@ def test_a_wrong_method_is_a_problem_that_names_the_right_ones(client: Client) -
     assert response.headers["allow"] == "POST"
     response = client.request("PUT", "/images/7")
     problem(response, 405, "method_not_allowed")
-    assert response.headers["allow"] == "DELETE, GET"
+    assert response.headers["allow"] == "DELETE, GET, HEAD"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/page/add", "/page/together", "/images/1000", "/images", "/docs", "/livez"]
+)
+def test_the_methods_that_a_refusal_names_are_those_that_are_taken(
+    client: Client, path: str
+) -> None:
+    named = client.request("PUT", path).headers["allow"].split(", ")
+    methods = ("DELETE", "GET", "HEAD", "PATCH", "POST", "OPTIONS")
+    taken = [method for method in methods if client.request(method, path).status_code != 405]
+    assert named == sorted(taken)
 
 
 def test_a_path_that_is_no_id_is_a_problem_with_its_field(client: Client) -> None:
