@@ -172,8 +172,8 @@ class Plan:
         if there is not None:
             if arrival.image_id not in (None, there.id):
                 return ServiceError("conflict", f"this picture is the image {there.id} already")
-            self._add_captions(there.id, arrival)
-            return Stored(there, [], created=False)
+            refusal = self._add_captions(there.id, arrival)
+            return refusal or Stored(there, [], created=False)
         image_id = arrival.image_id
         if image_id is None:
             image_id = self._largest["image"] + 1
@@ -191,11 +191,12 @@ class Plan:
             arrival.split,
             arrival.sha256,
         )
+        self._texts[image_id] = set()
+        if (refusal := self._add_captions(image_id, arrival)) is not None:
+            return refusal
         self._largest["image"] = max(self._largest["image"], image_id)
         self.images.append(row)
         self.pictures.append(arrival)
-        self._texts[image_id] = set()
-        self._add_captions(image_id, arrival)
         return Stored(row, [], created=True)
 
     def _there(self, sha256: str) -> ImageRow | None:
@@ -207,17 +208,23 @@ class Plan:
             return True
         return self.index.image(image_id) is not None
 
-    def _add_captions(self, image_id: int, arrival: Arrival) -> None:
+    def _add_captions(self, image_id: int, arrival: Arrival) -> ServiceError | None:
+        """Plan the captions that an image lacks: all of them, or none and say why."""
         if image_id not in self._texts:
             known = self.index.captions_of([image_id])[image_id]
             self._texts[image_id] = {row.text for row in known}
         texts = self._texts[image_id]
+        if self._largest["caption"] + len(set(arrival.captions) - texts) > ID_MAXIMUM:
+            return ServiceError(
+                "conflict", "there is no larger id left for a caption: send the picture alone"
+            )
         for text, point in zip(arrival.captions, arrival.caption_points, strict=True):
             if text not in texts:
                 texts.add(text)
                 self._largest["caption"] += 1
                 self.captions.append(CaptionRow(self._largest["caption"], image_id, text))
                 self.caption_points.append(point)
+        return None
 
 
 def _patience(changes: Sequence[Change]) -> float:

@@ -13,12 +13,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from index import durable, kept
 from index.errors import IndexLockedError
 from index.store import Index
+from index.terms import CaptionRow, ImageRow
 from index.verify import verify
 from models import checkpoint
 from models.datasets import Dataset
@@ -27,7 +29,7 @@ from service import indexing
 from service.app import create_app
 from service.dataset_encoding import ImageSource
 from service.ledger import Ledger, Removal
-from service.schemas import AddedImage, CaptionAnswer, ImageAnswer
+from service.schemas import ID_MAXIMUM, AddedImage, CaptionAnswer, ImageAnswer
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
@@ -182,6 +184,23 @@ def test_an_id_may_be_chosen_and_means_one_picture_only(writable: Client) -> Non
     assert added(add(writable, png(51), image_id=str(2**53 - 1))).image_id == 2**53 - 1
     assert added(add(writable, png(52))).image_id == 2**53
     assert added(add(writable, png(53), image_id="0")).image_id == 0
+
+
+def test_where_no_larger_id_is_left_for_a_caption_it_is_refused_with_its_picture(
+    writable: Client, folder: Path
+) -> None:
+    with Index.open(folder, threads=1) as index:
+        image = ImageRow(1, "one.png", "one.png", 1, 1, "")
+        points = np.ones((1, index.model.dimension), np.float32)
+        index.add([image], points, [CaptionRow(ID_MAXIMUM - 1, 1, "a dog")], points)
+    refused = add(writable, png(50), caption=["a dog", "a cat"])
+    assert "no larger id left for a caption" in problem(refused, 409, "conflict").detail
+    assert added(add(writable, png(50))).captions == []
+    (caption,) = added(add(writable, png(50), caption="a dog"), 200).captions
+    assert caption.caption_id == ID_MAXIMUM
+    problem(add(writable, png(50), caption="a child"), 409, "conflict")
+    assert added(add(writable, png(50), caption="a dog"), 200).captions == [caption]
+    assert verify(folder).ok
 
 
 def test_a_removed_image_is_gone_with_captions_and_picture_and_its_id(
