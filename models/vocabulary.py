@@ -61,6 +61,10 @@ class Vocabulary:
         """List the words of a caption that are not known, each once, in order."""
         return list(dict.fromkeys(word for word in words(text) if word not in self._index))
 
+    def knows(self, text: str) -> bool:
+        """Tell whether any word of a caption is known: without one all captions are alike."""
+        return any(word in self._index for word in words(text))
+
     def to_bytes(self) -> bytes:
         """Return the words as a file of JSON holds them."""
         return json.dumps(self.words, ensure_ascii=False).encode()

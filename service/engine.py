@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -254,9 +254,12 @@ class Engine:
         self.index.close()
 
     def _image_answer(self, caption: str, found: Found) -> ImageAnswer:
+        vocabulary = self.checkpoint.model.vocabulary
+        if not vocabulary.knows(caption):
+            found = replace(found, probabilities=None)
         return ImageAnswer(
             hits=image_hits(found),
-            unknown_words=self.checkpoint.model.vocabulary.unknown(caption),
+            unknown_words=vocabulary.unknown(caption),
             **facts(found, self.checkpoint.name),
         )
 

@@ -45,8 +45,11 @@ async def all_of(
     async with engine.admission.enter(stages):
         points = await _points(engine, parts, stages)
         found = await engine.searcher.jointly("image", points, options, stages)
-    known = engine.checkpoint.calibration
-    each = _each(found, [known.image if isinstance(part, str) else None for part in parts])
+    known = engine.checkpoint.calibration.image
+    each = _each(
+        found,
+        [known if isinstance(part, str) and _says(engine, part) else None for part in parts],
+    )
     answer = AllOfAnswer(
         hits=[JointImageHit(**{**dict(hit), **each[hit.image_id]}) for hit in image_hits(found)],
         unknown_words=_unknown(engine, parts),
@@ -65,8 +68,9 @@ async def common(
     async with engine.admission.enter(stages):
         points = await _points(engine, parts, stages)
         found = await engine.searcher.jointly("caption", points, options, stages)
-    known = engine.checkpoint.calibration
-    each = _each(found, [known.caption if isinstance(part, str) else known.image for part in parts])
+    each = _each(
+        found, [_calibration(engine, part) if _says(engine, part) else None for part in parts]
+    )
     answer = CommonAnswer(
         hits=[
             JointCaptionHit(**{**dict(hit), **each[hit.caption_id]}) for hit in caption_hits(found)
@@ -128,34 +132,31 @@ async def entails(engine: Engine, pairs: Sequence[tuple[Part, str]], stages: Sta
     async with engine.admission.enter(stages):
         points = torch.from_numpy(await _points(engine, parts, stages))
     engine.finish(stages)
-    known, score = engine.checkpoint.calibration, engine.checkpoint.model.config.score
+    score = engine.checkpoint.model.config.score
     return Entailments(
         answers=[
             _entailment(
-                engine,
-                float(penalties(score, points[[2 * at]], points[[2 * at + 1]])),
-                known.caption if isinstance(premise, str) else known.image,
-                _unknown(engine, [premise, hypothesis]),
+                engine, pair, float(penalties(score, points[[2 * at]], points[[2 * at + 1]]))
             )
-            for at, (premise, hypothesis) in enumerate(pairs)
+            for at, pair in enumerate(pairs)
         ]
     )
 
 
-def _entailment(
-    engine: Engine, violation: float, calibration: Calibration | None, unknown: list[str]
-) -> Entailment:
+def _entailment(engine: Engine, pair: tuple[Part, str], violation: float) -> Entailment:
+    calibration = _calibration(engine, pair[0])
     probability = threshold = entailed = None
     if calibration is not None:
-        probability = round(float(calibration.probability(violation)), 4)
         threshold = plain(np.float32(calibration.threshold))
-        entailed = violation <= calibration.threshold
+        if all(_says(engine, part) for part in pair):
+            probability = round(float(calibration.probability(violation)), 4)
+            entailed = violation <= calibration.threshold
     return Entailment(
         violation=plain(np.float32(violation)),
         probability=probability,
         entailed=entailed,
         threshold=threshold,
-        unknown_words=unknown,
+        unknown_words=_unknown(engine, pair),
         model=engine.checkpoint.name,
     )
 
@@ -188,6 +189,17 @@ def _check(engine: Engine, field: str, parts: Sequence[Part]) -> None:
             check_caption(part, engine.settings, field if len(parts) == 1 else f"{field}.{at}")
 
 
+def _calibration(engine: Engine, premise: Part) -> Calibration | None:
+    """Return what the violations of captions by a part mean."""
+    known = engine.checkpoint.calibration
+    return known.caption if isinstance(premise, str) else known.image
+
+
+def _says(engine: Engine, part: Part) -> bool:
+    """Tell whether a part says anything: a caption of which no word is known does not."""
+    return not isinstance(part, str) or engine.checkpoint.model.vocabulary.knows(part)
+
+
 def _unknown(engine: Engine, parts: Sequence[Part]) -> list[str]:
     vocabulary = engine.checkpoint.model.vocabulary
     words = (word for part in parts if isinstance(part, str) for word in vocabulary.unknown(part))
@@ -207,8 +219,7 @@ async def _in_captions(
     A word that none of them says stays alone, and so does every word where the model was not
     calibrated: nobody measured what is true.
     """
-    known = engine.checkpoint.calibration
-    calibration = known.caption if isinstance(start, str) else known.image
+    calibration = _calibration(engine, start)
     put, taken = _bare(plus), _bare(minus)
     if calibration is None or not (put and taken):
         return list(plus), list(minus)

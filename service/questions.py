@@ -230,7 +230,10 @@ class Entailment(Answer):
     violation: float = Field(description="By how much the premise falls short; 0: it follows.")
     probability: Probability
     entailed: bool | None = Field(
-        description="Whether the violation is within the threshold; null where there is none."
+        description=(
+            "Whether the violation is within the threshold; null where there is none, and where "
+            "the model knows no word of a caption."
+        )
     )
     threshold: float | None = Field(
         description="The violation below which the model's calibration calls a pair true."

@@ -189,7 +189,8 @@ Probability = Annotated[
     Field(
         description=(
             "How often a pair of this violation is true, measured when the model was trained on "
-            "pairs that it had not learned from; null for a model without calibration."
+            "pairs that it had not learned from; null for a model without calibration, and where "
+            "it knows no word of a caption that was asked for."
         ),
     ),
 ]

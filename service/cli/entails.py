@@ -63,8 +63,13 @@ async def _ask(settings: Settings, premise: Part, hypothesis: str) -> Entailment
 
 
 def _sentence(answer: Entailment) -> str:
-    if answer.entailed is None or answer.probability is None or answer.threshold is None:
+    if answer.threshold is None:
         return f"violation {answer.violation:.4f}; the model was not calibrated to say more"
+    if answer.probability is None:
+        return (
+            f"violation {answer.violation:.4f}; of a caption without a word that the model knows "
+            "it says no more"
+        )
     return (
         f"{'yes' if answer.entailed else 'no'}: {answer.probability:.0%} likely; violation "
         f"{answer.violation:.4f}, true below {answer.threshold:.4f}"

@@ -75,11 +75,11 @@ def require_known(engine: Engine, texts: Iterable[str]) -> None:
         ServiceError: `invalid`, which names the words.
     """
     for text in texts:
-        unknown = engine.checkpoint.model.vocabulary.unknown(text)
+        vocabulary = engine.checkpoint.model.vocabulary
         if not words(text):
             raise invalid("words", f"Hasse reads words, and there are none in “{text}”")
-        if unknown == list(dict.fromkeys(words(text))):
-            *most, last = [f"“{word}”" for word in unknown]
+        if not vocabulary.knows(text):
+            *most, last = [f"“{word}”" for word in vocabulary.unknown(text)]
             named = f"words {', '.join(most)} and {last}" if most else f"word {last}"
             raise invalid("words", f"Hasse has never seen the {named}: say it in other words")
 

@@ -65,3 +65,9 @@ def test_a_damaged_vocabulary_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "v.json").write_text(content)
     with pytest.raises(ValueError, match=r"."):
         Vocabulary.load(tmp_path / "v.json")
+
+
+def test_a_caption_says_something_when_one_of_its_words_is_known() -> None:
+    vocabulary = Vocabulary(["dog"])
+    assert vocabulary.knows("Zorp DOG!")
+    assert not any(map(vocabulary.knows, ("zorp", "hotdog", "!?", "")))

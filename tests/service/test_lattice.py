@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -277,6 +278,29 @@ def test_entailment_comes_with_its_probability_and_verdict(
         assert answer.threshold == threshold
         assert answer.entailed is bool(expected <= threshold)
         assert answer.unknown_words == ["qux"]
+
+
+@pytest.mark.parametrize("unread", ["zorp florbles", "!?"])
+def test_how_likely_a_caption_is_of_which_no_word_is_known_nobody_says(
+    calibrated: Client, unread: str
+) -> None:
+    for pair in ((1005, unread), ("a dog", unread), (unread, "a dog")):
+        body = dict(zip(("premise", "hypothesis"), pair, strict=True))
+        answer = calibrated.post("/entails", json=body).json()
+        assert (answer["probability"], answer["entailed"]) == (None, None)
+        assert answer["threshold"] is not None
+    questions: list[tuple[str, Any]] = [
+        ("/search/images", {"caption": unread}),
+        ("/search/all_of", {"all_of": ["a dog", unread]}),
+        ("/search/common", {"common": [1001, unread]}),
+    ]
+    for path, question in questions:
+        hits = calibrated.post(path, json=question).json()["hits"]
+        assert [hit["probability"] for hit in hits] == [None] * 10
+    both = {"captions": [unread, f"a dog {unread}"]}
+    none, some = calibrated.post("/search/images/batch", json=both).json()["answers"]
+    assert {hit["probability"] for hit in none["hits"]} == {None}
+    assert None not in {hit["probability"] for hit in some["hits"]}
 
 
 def test_a_caption_follows_from_itself(calibrated: Client) -> None:

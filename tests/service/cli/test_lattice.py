@@ -62,3 +62,5 @@ def test_entails_says_what_the_service_says(collection: Path, client: Client) ->
     said = hasse("entails", "a dog", "a dog", "--index", collection).out
     assert said.startswith("yes: ")
     assert "violation 0.0000" in said
+    said = hasse("entails", "1004", "zorp", "--index", collection).out
+    assert "without a word that the model knows" in said
