@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
+import os
 import signal
 import socket
+import threading
 from collections.abc import Callable
 
 import uvicorn
@@ -25,6 +28,8 @@ KEEP_ALIVE_SECONDS = 10
 # A client that finds this queue full is left without an answer for seconds; the system may allow
 # fewer (net.core.somaxconn).
 _BACKLOG = 4096
+# After what was in flight, the time that threads have to end what they do.
+_CLOSE_SECONDS = 4
 # Objects made and not freed before garbage is looked for among them; a request makes hundreds.
 _GARBAGE = 20_000
 
@@ -109,6 +114,15 @@ def _settle() -> None:
     gc.set_threshold(_GARBAGE)
 
 
+def _leave() -> None:
+    # A thread cannot be called back from a database that says nothing. What was acknowledged is on
+    # the disk, and what such a thread may still change is changed wholly or not at all.
+    logs.event("not waited for any longer", logging.WARNING)
+    logs.event("stopped")
+    logs.flush()
+    os._exit(0)
+
+
 class _Server(uvicorn.Server):
     """Fails readiness before it closes the port, and ends with status 0 when asked to stop."""
 
@@ -132,6 +146,7 @@ class _Server(uvicorn.Server):
         self._readiness: Readiness = app.state.readiness
         self._record: Record = app.state.record
         self._stopping: asyncio.Task[None] | None = None
+        self._last: threading.Timer | None = None
 
     async def run_until_stopped(self, listener: socket.socket, say: Callable[[str], None]) -> None:
         """Serve on a socket until a signal comes."""
@@ -140,6 +155,9 @@ class _Server(uvicorn.Server):
             loop.add_signal_handler(number, self._on_signal)
         announcing = asyncio.create_task(self._announce(address_of(listener), say))
         await self._serve(sockets=[listener])
+        # Asked twice, it has closed nothing, and the threads of the catalog are yet waited for.
+        if self._last is not None and not self.force_exit:
+            self._last.cancel()
         self._record.settle()
         announcing.cancel()
 
@@ -156,6 +174,10 @@ class _Server(uvicorn.Server):
         logs.event("stopping")
         self._readiness.phase = Phase.STOPPING
         self._stopping = asyncio.get_running_loop().create_task(self._stop())
+        patience = self._settings.drain_seconds + self._settings.shutdown_seconds + _CLOSE_SECONDS
+        self._last = threading.Timer(patience, _leave)
+        self._last.daemon = True
+        self._last.start()
 
     async def _stop(self) -> None:
         # Those who still come in this moment are answered; then the port is closed.

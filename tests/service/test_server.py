@@ -25,7 +25,8 @@ import pytest
 from service.server import ServeError, listen
 
 ROOT = Path(__file__).parents[2]
-# A service whose model, asked about "slowly", waits until a file is there.
+# A service whose model, asked about "slowly", and whose catalog, asked for the image 7, wait until
+# a file is there.
 SERVE = """
 import sys, time
 from pathlib import Path
@@ -44,6 +45,14 @@ def open_slow(*args):
         return encode(texts, batch_size)
 
     opened.checkpoint.model.encode_captions = slowly
+    look_up = opened.index.images_with_captions
+
+    def silently(ids):
+        while 7 in ids and not gate.exists():
+            time.sleep(0.01)
+        return look_up(ids)
+
+    opened.index.images_with_captions = silently
     return opened
 
 engine.Engine.open = open_slow
@@ -204,6 +213,16 @@ def test_a_stop_tells_whom_it_does_not_wait_for(collection: Path) -> None:
     (line,) = [line for line in lines if line.get("status") == 503]
     assert line["reason"] == "not_ready"
     assert lines[-1]["event"] == "stopped"
+
+
+def test_a_stop_waits_for_no_catalog_that_says_nothing(collection: Path) -> None:
+    with serving(collection, deadline_seconds=0.2, shutdown_seconds=1, log_format="json") as server:
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            assert client.get("/images/7").json()["reason"] == "catalog_unreachable"
+        server.process.send_signal(signal.SIGTERM)
+        status, words = server.end()
+    assert status == 0
+    assert json.loads(words.splitlines()[-1])["event"] == "stopped"
 
 
 def test_a_port_in_use_is_one_sentence_with_the_remedy() -> None:
