@@ -456,6 +456,19 @@ def test_a_phone_never_scrolls_sideways(page: Page, url: str, view: str) -> None
     assert panel["x"] + panel["width"] <= 360
 
 
+def test_a_phone_draws_no_caption_of_a_small_diagram_larger_than_a_desk(
+    page: Page, url: str
+) -> None:
+    page.goto(f"{url}/page/order?q=red+blue+red+blue+red+blue+person")
+    expect(page.locator(".hasse rect")).to_have_count(1)
+    before = page.locator(".hasse rect").bounding_box()
+    page.set_viewport_size({"width": 360, "height": 740})
+    after = page.locator(".hasse rect").bounding_box()
+    assert before is not None
+    assert after is not None
+    assert after["width"] == pytest.approx(before["width"], abs=0.1)
+
+
 def test_captions_that_are_one_long_word_are_broken(chromium: Browser, tmp_path: Path) -> None:
     folder = make_collection(tmp_path)
     with Index.open(folder) as index:
@@ -748,6 +761,23 @@ def test_everything_works_without_scripts(chromium: Browser, url: str) -> None:
     page.get_by_role("button", name="Find", exact=True).click()
     expect(page.locator(".compared img")).to_have_count(2)
     expect(page.locator(".card")).to_have_count(12)
+    context.close()
+
+
+@pytest.mark.parametrize("view", ["/", "/?q=a+dog", "/?image=1003", "/page/together"])
+def test_without_scripts_all_of_the_head_is_on_a_phone(
+    chromium: Browser, url: str, view: str
+) -> None:
+    context = chromium.new_context(
+        java_script_enabled=False, viewport={"width": 360, "height": 740}
+    )
+    page = context.new_page()
+    page.goto(url + view)
+    for control in ("#q", ".go", "#options summary", "#picture", ".send"):
+        box = page.locator(control).bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 360
     context.close()
 
 
