@@ -18,15 +18,17 @@ from index.scan import read_only
 from index.terms import CaptionRow, Ids, ImageRow, Kind, Points, Score
 
 _READ_BYTES = 1 << 20
+# Of a point: what searches make of squared lengths, as FAISS does, fits into a float32.
+_LONGEST = 1e18
 
 
 def checked(kind: Kind, ids: ArrayLike, points: ArrayLike, dimension: int, score: Score) -> Points:
     """Return `points` as float32 (R, N), or say which row cannot be stored.
 
-    Coordinates are finite and, unless the score is cosine, not negative.
+    Coordinates are finite and, unless the score is cosine, not negative; lengths are at most 1e18.
 
     Raises:
-        BadPointsError: a shape is wrong or a coordinate is not allowed.
+        BadPointsError: a shape is wrong, a coordinate is not allowed or a point too long.
     """
     rows = np.asarray(ids)
     try:
@@ -53,6 +55,15 @@ def checked(kind: Kind, ids: ArrayLike, points: ArrayLike, dimension: int, score
             f"{coordinate}: points are finite"
             + ("" if score == "cosine" else " and not negative")
             + "; encode it again or leave it out"
+        )
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", single, single)
+    if single.size and squares.max() > _LONGEST**2:
+        row = int(np.argmax(squares))
+        length = np.linalg.norm(single[row].astype(np.float64))
+        raise BadPointsError(
+            f"{kind} {rows[row]} (row {row}) has the length {length:.3g}, and points are no longer "
+            f"than {_LONGEST:.0e}; encode it again or leave it out"
         )
     return single
 

@@ -18,7 +18,7 @@ from index.errors import (
 )
 from index.segment import MANIFEST, Segment, SegmentWriter, write_segment
 from index.store import Index
-from index.terms import Form
+from index.terms import Form, Score
 from index.verify import verify
 from tests.index.samples import embeddings, images, model
 
@@ -152,6 +152,16 @@ def test_an_impossible_coordinate_is_refused_with_its_row_named(
     points[1, 2] = value
     with pytest.raises(BadPointsError, match=f"image 17 .row 1. has {said} at coordinate 2"):
         write_segment(tmp_path / "s", "image", "order", [16, 17, 18], points)
+
+
+@pytest.mark.parametrize("score", ["order", "cosine"])
+def test_a_point_too_long_to_be_compared_is_refused_and_named(tmp_path: Path, score: Score) -> None:
+    points = np.full((3, 4), 0.5)
+    points[1] = 3e38
+    with pytest.raises(BadPointsError, match=r"caption 17 .row 1. has the length 6e\+38"):
+        write_segment(tmp_path / "s", "caption", score, [16, 17, 18], points)
+    points[1] = 5e17  # of 1e18 together
+    write_segment(tmp_path / "t", "caption", score, [16, 17, 18], points)
 
 
 def test_a_cosine_point_may_be_negative_and_not_infinite(tmp_path: Path) -> None:
