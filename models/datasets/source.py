@@ -26,7 +26,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
     if not text.strip():
-        raise DatasetError(f"{path} is empty: name the file that holds the captions")
+        raise DatasetError(f"{path} is empty: fill it or leave it out")
     return text
 
 
