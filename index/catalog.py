@@ -166,9 +166,18 @@ class Catalog:
             ) from error
 
     def generation(self) -> int:
-        """Return the visible generation: one small query."""
+        """Return the visible generation: one small query.
+
+        Raises:
+            DamagedIndexError: there is no number.
+        """
         with self.reading() as connection:
-            return int(connection.execute(sql.select(META.c.generation)).scalar_one())
+            found = connection.execute(sql.select(META.c.generation)).scalar_one()
+        if not isinstance(found, int):
+            raise DamagedIndexError(
+                f"{self.url.database}: the row of the table '{META.name}' was changed: {REMEDY}"
+            )
+        return found
 
     def state(self, known: Mapping[str, SegmentRecord] | None = None, since: int = 0) -> State:
         """Read the model, the generation, its segments and its deletions.

@@ -191,3 +191,12 @@ def test_a_value_that_changed_in_any_column_of_any_table_is_found(
             with pytest.raises(DamagedIndexError, match=rf"catalog\.db.*'{table}' was changed"):
                 catalog.state()
         catalog.close()
+
+
+def test_a_generation_that_is_no_number_is_damage_by_name(catalog: Catalog, tmp_path: Path) -> None:
+    changes.create(catalog, model())
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as other, other:
+        other.execute("UPDATE meta SET generation = 'x'")
+    with pytest.raises(DamagedIndexError, match=r"catalog\.db: .*'meta' was changed"):
+        catalog.generation()
+    catalog.close()
