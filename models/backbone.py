@@ -16,7 +16,6 @@ import urllib.request
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, Self
 
 import torch
@@ -266,7 +265,7 @@ def _read_weights(path: Path) -> Mapping[str, Tensor]:
             found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's reader of pickles raises what it likes on other files
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if isinstance(error, UnpicklingError):  # which says how to run what the file holds
+        if type(error).__name__ == "UnpicklingError":  # which says how to run what the file holds
             reason = "it holds other things than tensors"
         raise BackboneError(
             f"{path} cannot be read as weights ({reason}): "

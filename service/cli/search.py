@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     Question = Callable[[Engine, SearchOptions], Awaitable[ImageAnswer | CaptionAnswer]]
 
-_PARTS_MAXIMUM = 16  # service.questions has it too, but would load pydantic before --help
+# service.questions and service.schemas have them too, but would load pydantic before --help.
+_PARTS_MAXIMUM, _K_MAXIMUM, _CANDIDATES_MAXIMUM = 16, 1000, 1_000_000
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
 
 
@@ -63,7 +64,7 @@ def search(
     ] = None,
     index: ServiceIndex = None,
     model: ServiceModel = None,
-    k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="How many hits.")] = 10,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, max=_K_MAXIMUM, help="How many hits.")] = 10,
     mode: Annotated[
         Literal["certified", "exact", "fast"],
         typer.Option(
@@ -72,7 +73,9 @@ def search(
     ] = "certified",
     candidates: Annotated[
         int | None,
-        typer.Option(min=1, max=1_000_000, help="How many candidates the prefilter hands on."),
+        typer.Option(
+            min=1, max=_CANDIDATES_MAXIMUM, help="How many candidates the prefilter hands on."
+        ),
     ] = None,
     max_violation: Annotated[
         float | None, typer.Option(min=0.0, help="Leave out hits with a greater violation.")
