@@ -40,7 +40,7 @@ from models.entailment.pairs import Corpus
 from models.entailment.training import EntailmentTraining, Progress, initial, start_from, train
 from models.ranking import average_precisions
 from models.scenes import SceneTable, Statement
-from models.score import penalties
+from models.score import penalties_between
 
 
 def main() -> None:
@@ -135,8 +135,8 @@ def scenes(dataset: Path, folder: Path | None, captions: int) -> dict[str, Any]:
     kept = np.unique(np.linspace(0, len(every) - 1, captions).astype(np.int64))
     texts = [every[row] for row in kept]
     said = [own[text] for text in texts]
-    points = torch.from_numpy(loaded.model.encode_captions(texts))
-    penalty = penalties(loaded.model.config.score, points, points).numpy()
+    points = loaded.model.encode_captions(texts)
+    penalty = penalties_between(loaded.model.config.score, points, points)
     premises = SceneTable(said)
     true = np.stack([premises.holds(hypothesis) for hypothesis in said], axis=1)
     others = ~np.eye(len(said), dtype=np.bool_)

@@ -39,7 +39,7 @@ from models.datasets import load as load_dataset
 from models.pictures import open_picture
 from models.ranking import average_precisions, best_ranks
 from models.scenes import Scene, SceneTable, Statement, sample_statements
-from models.score import penalties
+from models.score import penalties_between
 
 Values = NDArray[np.float64]
 
@@ -65,11 +65,11 @@ def measure(
     """Return, for each column of the table, one value in [0, 1] per query."""
     model, score = checkpoint.model, checkpoint.model.config.score
     pictures = [open_picture(image.path) for image in dataset.images]
-    images = torch.from_numpy(model.encode_images(pictures))  # (I, N)
+    images = model.encode_images(pictures)  # (I, N)
 
     def ask(kind: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        captions = torch.from_numpy(model.encode_captions(asked[kind].texts))  # (Q, N)
-        return penalties(score, images, captions).T.numpy(), asked[kind].true
+        captions = model.encode_captions(asked[kind].texts)  # (Q, N)
+        return penalties_between(score, images, captions).T, asked[kind].true
 
     every, true = ask("any caption")
     values = {kind: average_precisions(*ask(kind)) for kind in ("1 concept", "2 concepts")}

@@ -17,12 +17,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from models.datasets import Dataset
 from models.model import Points
-from models.score import Score, penalties
+from models.score import Score, penalties_between
 from models.truth import Truth, known_truth
 
 # Points are no longer than one and an order's have no negative coordinate, so that no violation is
@@ -129,11 +128,9 @@ def calibrations(dataset: Dataset, images: Points, captions: Points, score: Scor
 
 def _image_pairs(truth: Truth, images: Points, captions: Points, score: Score) -> Pairs:
     all_captions = np.arange(len(captions))
-    caption_points = torch.from_numpy(captions)
     for start in range(0, len(images), BLOCK_ROWS):
         rows = np.arange(start, min(start + BLOCK_ROWS, len(images)))
-        penalty = penalties(score, torch.from_numpy(images[rows]), caption_points)
-        yield penalty.numpy(), truth.holds(rows, all_captions)
+        yield penalties_between(score, images[rows], captions), truth.holds(rows, all_captions)
 
 
 def _caption_pairs(truth: Truth, captions: Points, score: Score) -> Pairs:
@@ -142,13 +139,13 @@ def _caption_pairs(truth: Truth, captions: Points, score: Score) -> Pairs:
     There are no pairs where it is not known which caption follows from which.
     """
     taken = np.unique(np.linspace(0, len(captions) - 1, PAIRED_CAPTIONS).astype(np.int64))
-    points = torch.from_numpy(captions[taken])
+    points = captions[taken]
     for start in range(0, len(taken), BLOCK_ROWS):
         rows = np.arange(start, min(start + BLOCK_ROWS, len(taken)))
         true = truth.entails(taken, taken[rows])  # (premises, hypotheses)
         if true is None:
             return
-        penalty = penalties(score, points, points[rows]).numpy()
+        penalty = penalties_between(score, points, points[rows])
         others = np.not_equal.outer(np.arange(len(taken)), rows)
         yield penalty[others], true[others]
 

@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from models.datasets import Dataset
 from models.model import Points
 from models.ranking import Ranking, RankingMetrics, average_precisions, best_ranks
-from models.score import Score, penalties
+from models.score import Score, penalties_between
 from models.truth import has_meanings, known_truth, own_captions
 
 # Entries of the penalty matrix that exist at one time.
@@ -114,16 +113,15 @@ def retrieve(dataset: Dataset, images: Points, captions: Points, score: Score) -
     true: Truths = known_truth(dataset).holds if meaning else own
     asking = np.unique(owners)
     all_images, all_captions = np.arange(len(images)), np.arange(len(captions))
-    image_points, caption_points = torch.from_numpy(images), torch.from_numpy(captions)
 
     # Once for both directions where that is small enough.
     small = len(images) * len(captions) <= BLOCK_ENTRIES
-    whole = penalties(score, image_points, caption_points).numpy() if small else None
+    whole = penalties_between(score, images, captions) if small else None
 
     def penalty(image_rows: Rows, caption_rows: Rows) -> NDArray[np.float32]:
         if whole is not None:
             return whole[np.ix_(image_rows, caption_rows)]
-        return penalties(score, image_points[image_rows], caption_points[caption_rows]).numpy()
+        return penalties_between(score, images[image_rows], captions[caption_rows])
 
     return Retrieval(
         images=len(images),

@@ -12,13 +12,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from models.bootstrap import interval
 from models.datasets import Dataset
 from models.model import Points
-from models.score import Score, penalties
+from models.score import Score, penalties_between
 from models.truth import own_captions
 from models.vocabulary import words
 
@@ -105,8 +104,7 @@ def _ranks(
     ranks = []
     for start in range(0, len(queries), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
-        penalty = penalties(score, torch.from_numpy(collection), torch.from_numpy(queries[rows]))
-        block = penalty.T.numpy().copy()  # (q, collection)
+        block = penalties_between(score, collection, queries[rows]).T.copy()  # (q, collection)
         at = np.arange(len(block))
         if asking is not None:
             block[at, asking[rows]] = np.inf

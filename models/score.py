@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from models.order import pairwise_violation
@@ -28,3 +31,13 @@ def penalties(score: Score, images: Tensor, captions: Tensor) -> Tensor:
     if score == "order-reversed":
         return pairwise_violation(captions, images).T
     return 1 - images @ captions.T
+
+
+def penalties_between(
+    score: Score, images: NDArray[np.float32], captions: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return the same of points that nothing is learned from: (I, N), (C, N) -> (I, C)."""
+    found: NDArray[np.float32] = penalties(
+        score, torch.from_numpy(images), torch.from_numpy(captions)
+    ).numpy()
+    return found

@@ -9,7 +9,6 @@ known, the first is much the better (`benchmarks/lattice.py`).
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from index.terms import CaptionRow
@@ -23,7 +22,7 @@ from models.diagram import (
     through_pictures,
 )
 from models.model import Points
-from models.score import penalties
+from models.score import penalties_between
 from service.encoding import check_caption
 from service.engine import Engine
 from service.errors import absent
@@ -122,7 +121,10 @@ async def _below(
     """Return which caption is below which: (C, N) -> (C, C)."""
     known = engine.checkpoint.calibration.caption
     if known is not None:
-        return by_violation(_penalties(engine, captions, captions), known.threshold)
+        return by_violation(
+            penalties_between(engine.checkpoint.model.config.score, captions, captions),
+            known.threshold,
+        )
     # The origin is true of everything: the first images of the collection, whatever they show.
     some = await engine.searcher.search(
         "image", np.zeros_like(captions[0]), SearchOptions(k=_PICTURES), stages
@@ -135,17 +137,11 @@ async def _below(
 
 
 def _likely(engine: Engine, images: Points, captions: Points) -> NDArray[np.float64]:
-    found = _penalties(engine, images, captions)
+    found = penalties_between(engine.checkpoint.model.config.score, images, captions)
     calibration = engine.checkpoint.calibration.image
     if calibration is not None:
         return calibration.probability(found)
     return np.asarray(found <= np.quantile(found, _LIKELY), np.float64)
-
-
-def _penalties(engine: Engine, first: Points, second: Points) -> Points:
-    score = engine.checkpoint.model.config.score
-    found: Points = penalties(score, torch.from_numpy(first), torch.from_numpy(second)).numpy()
-    return found
 
 
 def _laid_out(

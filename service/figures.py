@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from models.evaluation import BLOCK_ENTRIES
-from models.score import penalties
+from models.score import penalties_between
 from models.truth import known_truth
 
 if TYPE_CHECKING:
@@ -117,9 +116,8 @@ def _spread(measured: Measured) -> tuple[Floats, NDArray[np.int64], NDArray[np.i
     encoded = measured.encoded
     take = max(1, min(len(encoded.images), BLOCK_ENTRIES // len(encoded.captions)))
     rows = np.unique(np.linspace(0, len(encoded.images) - 1, take).astype(np.int64))
-    captions = torch.from_numpy(encoded.captions)
-    found = penalties(measured.score, torch.from_numpy(encoded.images[rows]), captions).numpy()
-    holds = known_truth(encoded.dataset).holds(rows, np.arange(len(captions)))
+    found = penalties_between(measured.score, encoded.images[rows], encoded.captions)
+    holds = known_truth(encoded.dataset).holds(rows, np.arange(len(encoded.captions)))
     edges = np.linspace(0, max(float(found.max()), 1e-6), BINS + 1)
     true, false = (np.histogram(found[pairs], edges)[0] for pairs in (holds, ~holds))
     return edges, true, false

@@ -13,7 +13,7 @@ from index.conjunction import JointAnswer
 from models.calibration import Calibration
 from models.exchange import exchanged, is_bare, reworded
 from models.model import Points
-from models.score import penalties
+from models.score import penalties_between
 from service.answers import caption_hits, facts, image_hits, plain
 from service.encoding import Point, check_caption
 from service.engine import Engine
@@ -130,13 +130,15 @@ async def entails(engine: Engine, pairs: Sequence[tuple[Part, str]], stages: Sta
         _check(engine, f"{place}premise", [premise])
         check_caption(hypothesis, engine.settings, f"{place}hypothesis")
     async with engine.admission.enter(stages):
-        points = torch.from_numpy(await _points(engine, parts, stages))
+        points = await _points(engine, parts, stages)
     engine.finish(stages)
     score = engine.checkpoint.model.config.score
     return Entailments(
         answers=[
             _entailment(
-                engine, pair, float(penalties(score, points[[2 * at]], points[[2 * at + 1]]))
+                engine,
+                pair,
+                float(penalties_between(score, points[[2 * at]], points[[2 * at + 1]])[0, 0]),
             )
             for at, pair in enumerate(pairs)
         ]

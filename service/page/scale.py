@@ -15,12 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-import torch
 
 from index.store import Index
-from index.terms import Points
 from models.calibration import Calibration
-from models.score import Score, penalties
+from models.score import penalties_between
 
 # Among a picture's own captions are general and very particular ones; the best twentieth of
 # them hold beyond doubt.
@@ -131,7 +129,7 @@ def measure(
     if len(pairs) < _LEAST_PAIRS:
         return plain
     rows = {image_id: row for row, image_id in enumerate(images)}
-    found = _penalties(
+    found = penalties_between(
         index.model.score,
         np.stack(list(images.values())),
         np.stack([captions[caption_id] for _, caption_id in pairs]),
@@ -146,8 +144,3 @@ def measure(
     # What the page calls unlikely to be true does not fit, however little all else does.
     fits = min(measured.fits, known.threshold)
     return replace(measured, fits=fits) if fits > measured.full else plain
-
-
-def _penalties(score: Score, images: Points, captions: Points) -> Points:
-    found: Points = penalties(score, torch.from_numpy(images), torch.from_numpy(captions)).numpy()
-    return found
