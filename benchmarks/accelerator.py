@@ -34,11 +34,11 @@ from benchmarks.search.growth import Growth
 from index.accelerator import Accelerator
 from index.fused import smallest_of_tiles
 from index.query import Answer, Query
-from index.scan import Workers
 from index.search import search
 from index.segment import Segment, SegmentWriter
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Kind, ModelIdentity, Points
+from index.workers import Workers
 
 K = 10
 CHECKED = 4  # queries whose answers are compared with the CPU's

@@ -26,11 +26,12 @@ from benchmarks.search.growth import Growth
 from index.chosen import Chosen
 from index.plan import Costs
 from index.query import Query
-from index.scan import Workers, score_rows
+from index.scan import score_rows
 from index.search import is_bounded, search
 from index.segment import Segment, write_segment
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Kind, Mode, ModelIdentity, Points, Score
+from index.workers import Workers
 
 faiss: Any = _faiss
 

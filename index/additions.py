@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from index.checks import checked, checked_ids
 from index.errors import HasseIndexError
-from index.points import checked, checked_ids
 from index.records import SegmentRecord
 from index.segment import write_segment
 from index.terms import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points

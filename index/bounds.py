@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from index import codes as coding
 from index import nibbles
+from index.arrays import GrowingArray, mapped, read_here_and_there, read_only
 from index.chosen import Chosen, starts_of
 from index.kernels import relative_error
 from index.levels import LEVELS, choose_levels, encode_block, half_block
-from index.points import GrowingArray, mapped, read_here_and_there
-from index.scan import Workers, read_only
 from index.tables import GROUP, Tables, tables_of
 from index.terms import Form, Ids, Points
+from index.workers import Workers
 
 COLUMNS = "columns.npy"
 LEVELS_FILE = "levels.npy"

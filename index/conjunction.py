@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from index.chosen import Chosen
 from index.hits import Best
 from index.query import Answer, Query, Seconds, Touched, plan_of
-from index.scan import Workers, score_rows
+from index.scan import score_rows
 from index.search import is_few, proposed
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Form, Ids, Points
+from index.workers import Workers
 
 # Candidates are chosen by the coordinates that are expected to add this share of the violation.
 _HEAVY = 0.45

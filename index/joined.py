@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from index.arrays import read_only
 from index.records import SegmentRecord
-from index.scan import read_only
 from index.segment import Segment
 from index.snapshot import LiveSegment
 from index.terms import Ids, Points

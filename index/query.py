@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from index.arrays import read_only
 from index.errors import BadQueryError
-from index.scan import read_only
 from index.terms import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
 
 MAX_K = 1000

@@ -18,10 +18,11 @@ from index.chosen import Chosen
 from index.hits import Best
 from index.plan import is_scanned
 from index.query import Answer, Query, Seconds, Touched, plan_of
-from index.scan import Workers, scan, score_rows
+from index.scan import scan, score_rows
 from index.segment import Segment
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Mode, Points
+from index.workers import Workers
 
 if TYPE_CHECKING:
     from index.accelerator import Accelerator, Resident

@@ -25,7 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from index import durable
+from index.arrays import GrowingArray, mapped, read_here_and_there, read_in_order
 from index.bounds import CODES, COLUMNS, LEVELS_FILE, Bounds, write_bounds
+from index.checks import checked, checked_ids, first_duplicate
 from index.codes import MAX_DIMENSION
 from index.errors import (
     REMEDY,
@@ -33,15 +35,6 @@ from index.errors import (
     ChecksumError,
     DamagedIndexError,
     TruncatedFileError,
-)
-from index.points import (
-    GrowingArray,
-    checked,
-    checked_ids,
-    first_duplicate,
-    mapped,
-    read_here_and_there,
-    read_in_order,
 )
 from index.prefilter import PREFILTER, Prefilter, write_prefilter
 from index.records import FileRecord, SegmentRecord, file_records

@@ -16,8 +16,8 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from index.catalog import LOOKUP, Catalog
+from index.checks import fault_of
 from index.errors import BadQueryError
-from index.points import fault_of
 from index.schema import CAPTIONS, IMAGES
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Ids, Kind

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from index import durable
+from index.checks import check_texts, first_duplicate
 from index.errors import BadRowsError, UnfinishedIndexError
-from index.points import check_texts, first_duplicate
 from index.records import SegmentRecord, file_records
 from index.segment import IDS, SEGMENTS_FOLDER, SegmentWriter
 from index.terms import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity

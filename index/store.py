@@ -25,7 +25,9 @@ from numpy.typing import ArrayLike
 
 from index import changes, compaction, durable
 from index.additions import Addition, Additions
+from index.arrays import let_go
 from index.catalog import CATALOG, Catalog, named_url, open_catalog
+from index.checks import checked_ids
 from index.compaction import Choice, Compacted, Tally, tiers
 from index.conjunction import JointAnswer, search_jointly
 from index.errors import (
@@ -39,15 +41,14 @@ from index.errors import (
 )
 from index.info import IndexInfo, describe
 from index.loading import Loader
-from index.points import checked_ids, let_go
 from index.query import Answer, Query, checked_queries
-from index.scan import Workers
 from index.search import search
 from index.segment import SEGMENTS_FOLDER, Verify
 from index.selection import Masks, Selection
 from index.snapshot import Snapshot
 from index.staging import refuse_unfinished
 from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, Points
+from index.workers import Workers
 from index.writer import LOCK, Writer, writing
 
 if TYPE_CHECKING:

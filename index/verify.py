@@ -12,9 +12,9 @@ import sqlalchemy as sql
 
 from index import kept
 from index.catalog import Catalog, damaged_rows, open_catalog
+from index.checks import checked, checked_ids, first_duplicate
 from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
 from index.leases import Lease
-from index.points import checked, checked_ids, first_duplicate
 from index.records import SegmentRecord, State
 from index.schema import CAPTIONS, IMAGES
 from index.segment import SEGMENTS_FOLDER, Segment, check_file

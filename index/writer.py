@@ -9,9 +9,9 @@ from pathlib import Path
 
 from index import changes, durable, leases
 from index.catalog import Catalog
+from index.checks import check_texts, checked_ids
 from index.compaction import Merged
 from index.errors import BadRowsError, disk_full_named
-from index.points import check_texts, checked_ids
 from index.records import SegmentRecord
 from index.segment import SEGMENTS_FOLDER
 from index.staging import STAGING, staged_names

@@ -13,9 +13,9 @@ from benchmarks.search import oracle
 from benchmarks.search.oracle import WrongAnswerError
 from index.accelerator import Accelerator
 from index.query import Answer, Query
-from index.scan import Workers
 from index.search import search
 from index.terms import Kind
+from index.workers import Workers
 from tests.benchmarks.samples import points_folder
 from tests.device import DEVICE
 from tests.index.samples import embeddings, snapshot

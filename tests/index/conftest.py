@@ -6,7 +6,7 @@ import faiss
 import pytest
 
 from index.plan import Costs
-from index.scan import Workers
+from index.workers import Workers
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from index.arrays import read_only
 from index.chosen import Chosen
-from index.scan import Workers, read_only, score_rows
+from index.scan import score_rows
 from index.segment import Segment, write_segment
 from index.snapshot import LiveSegment, Snapshot
 from index.store import Index
 from index.terms import CaptionRow, Form, ImageRow, Kind, ModelIdentity, Points, Score
+from index.workers import Workers
 from tests import oracle
 
 

@@ -11,9 +11,9 @@ import pytest
 from index.accelerator import Accelerator
 from index.fused import shape_of
 from index.query import Query
-from index.scan import Workers
 from index.search import search
 from index.terms import Kind, Points, Score
+from index.workers import Workers
 from tests.device import DEVICE
 from tests.index.samples import embeddings, grid, snapshot
 

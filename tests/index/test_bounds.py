@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index import codes as coding
+from index.arrays import read_only
 from index.bounds import Bounds, write_bounds
-from index.scan import Workers, read_only
 from index.terms import Form, Points
+from index.workers import Workers
 from tests.index.samples import embeddings, grid, scored
 
 BOUNDED = [Form.QUERY_ABOVE, Form.STORED_ABOVE]

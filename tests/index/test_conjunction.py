@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from index.conjunction import search_jointly
 from index.errors import BadQueryError
 from index.query import Query
-from index.scan import Workers
 from index.terms import KINDS, MODES, SCORES, Kind, Mode, Points, Score
+from index.workers import Workers
 from tests.index.samples import embeddings, grid, small_index, snapshot, violations
 from tests.oracle import best
 

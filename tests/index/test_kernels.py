@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from index.arrays import read_only
 from index.chosen import Chosen
 from index.hits import Best, Hits
 from index.kernels import relative_error
-from index.scan import Workers, read_only, scan, score_rows
+from index.scan import scan, score_rows
 from index.terms import Form, Points
+from index.workers import Workers
 from tests.index.samples import embeddings, grid, scored, violations
 from tests.oracle import best
 
@@ -71,7 +73,7 @@ def test_rounding_stays_within_the_bound_that_proofs_rely_on(
 def test_a_violation_has_the_same_bits_alone_in_a_batch_and_on_any_thread(
     form: Form, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.scan._BYTES_PER_TASK", 1000)
+    monkeypatch.setattr("index.workers._BYTES_PER_TASK", 1000)
     rng = np.random.default_rng(1)
     points, queries = embeddings(rng, 200, 77), embeddings(rng, 7, 77)
     together = scanned(points, queries, form, 200, workers)
@@ -86,7 +88,7 @@ def test_a_violation_has_the_same_bits_alone_in_a_batch_and_on_any_thread(
 def test_chosen_rows_score_the_same_whichever_queries_and_threads_they_are_scored_with(
     form: Form, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.scan._BYTES_PER_TASK", 1000)
+    monkeypatch.setattr("index.workers._BYTES_PER_TASK", 1000)
     rng = np.random.default_rng(4)
     points, queries = embeddings(rng, 300, 77), embeddings(rng, 6, 77)
     rows = [np.sort(rng.choice(300, count, replace=False)) for count in (0, 40, 1, 0, 300, 7)]

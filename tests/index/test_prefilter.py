@@ -7,8 +7,9 @@ import pytest
 
 from index.hits import Best
 from index.prefilter import PREFILTER, Prefilter, write_prefilter
-from index.scan import Workers, scan
+from index.scan import scan
 from index.terms import Form, Ids, Points
+from index.workers import Workers
 
 ROWS, DIMENSION, K = 6000, 64, 10
 

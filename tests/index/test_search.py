@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from index.query import Answer, Query, Touched
-from index.scan import Workers
 from index.search import search
 from index.snapshot import Snapshot
 from index.terms import KINDS, MODES, SCORES, Kind, Points, Score
+from index.workers import Workers
 from tests.index.samples import embeddings, grid, snapshot, violations
 from tests.oracle import best
 

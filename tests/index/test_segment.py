@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from index import points as points_module
+from index import arrays
 from index.errors import (
     BadPointsError,
     BadRowsError,
@@ -201,15 +201,15 @@ def test_a_large_segment_is_read_here_and_there_but_where_all_of_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.segment.BOUNDS_FROM_BYTES", 40 * 16 * 4)
-    monkeypatch.setattr("index.points._READ_BYTES", 0)
+    monkeypatch.setattr("index.arrays._READ_BYTES", 0)
     advised: list[tuple[str, int]] = []
-    advise = points_module._advise
+    advise = arrays._advise
 
     def spy(array: NDArray[Any], advice: int) -> None:
         advised.append((str(array.dtype), advice))
         advise(array, advice)
 
-    monkeypatch.setattr(points_module, "_advise", spy)
+    monkeypatch.setattr(arrays, "_advise", spy)
     rows = np.random.default_rng(0).random((40, 16), dtype=np.float32)
     apart, ahead = mmap.MADV_RANDOM, mmap.MADV_NORMAL
     with Index.create(tmp_path / "large", model(), threads=1) as index:

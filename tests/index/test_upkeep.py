@@ -101,7 +101,7 @@ def test_memory_of_points_is_returned_and_answers_stay_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.segment.BOUNDS_FROM_BYTES", 1)
-    monkeypatch.setattr("index.points._READ_BYTES", 0)
+    monkeypatch.setattr("index.arrays._READ_BYTES", 0)
     with Index.create(tmp_path / "i", model(), threads=1) as index:
         index.add(images(range(40)), POINTS)
         before = index.search("image", POINTS[0], 10)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from index.scan import Workers
+from index.workers import Workers
 
 
 def test_results_come_in_the_order_of_the_items(workers: Workers) -> None:

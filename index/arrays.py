@@ -1,0 +1,137 @@
+"""Arrays: `.npy` files that grow block by block or are mapped, and the form that kernels take."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import DTypeLike, NDArray
+
+from index import durable
+from index.errors import REMEDY, DamagedIndexError
+
+_READ_BYTES = 1 << 20
+
+S = TypeVar("S", bound=np.generic)
+
+
+class GrowingArray:
+    """A `.npy` file that rows are appended to. The header has room for any number of them."""
+
+    def __init__(self, path: Path, dtype: DTypeLike, shape: tuple[int, ...], rows: int = 0) -> None:
+        """Start a file, or go on with one after its first `rows` rows: what follows is cut off."""
+        self.path = path
+        self.dtype = np.dtype(dtype)
+        self.shape = shape  # of one row
+        self.rows = rows
+        self._file: IO[bytes] = path.open("r+b" if rows else "w+b")
+        self._write_header()
+        if rows:
+            self._file.truncate(self._file.tell() + rows * self._row_bytes)
+            self._file.seek(0, 2)
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+
+    def append(self, block: NDArray[np.generic]) -> None:
+        """Write the rows of `block` after those that are there."""
+        plain = np.ascontiguousarray(block, dtype=self.dtype)
+        if plain.size:
+            durable.write(self._file, plain.data.cast("B"))
+        self.rows += len(plain)
+
+    def sync(self) -> None:
+        """Return when all rows are on the disk."""
+        durable.sync(self._file)
+
+    def close(self) -> None:
+        """Put the number of rows into the header and close; `durable.settle` is for the folder."""
+        self._write_header()
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is."""
+        self._file.close()
+
+    def _write_header(self) -> None:
+        self._file.seek(0)
+        npy.write_array_header_1_0(
+            self._file,
+            {
+                "descr": npy.dtype_to_descr(self.dtype),
+                "fortran_order": False,
+                "shape": (self.rows, *self.shape),
+            },
+        )
+
+
+def let_go(array: NDArray[Any]) -> None:
+    """Return the memory of a mapped array to the system; what is read again comes back."""
+    _advise(array, mmap.MADV_DONTNEED)
+
+
+def read_here_and_there(array: NDArray[Any]) -> None:
+    """Tell the system that of a mapped array a row here and a row there will be read.
+
+    It would bring 128 KB around each, which costs time, and where memory is short drives out what
+    is needed.
+    """
+    _advise(array, mmap.MADV_RANDOM)
+
+
+@contextmanager
+def read_in_order(array: NDArray[Any]) -> Iterator[None]:
+    """Let the system read ahead, while the block reads an array that is else read here and there.
+
+    Of two blocks at a time the one that ends later may read more slowly.
+    """
+    _advise(array, mmap.MADV_NORMAL)
+    try:
+        yield
+    finally:
+        read_here_and_there(array)
+
+
+def _advise(array: NDArray[Any], advice: int) -> None:
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, mmap.mmap):
+        owner.madvise(advice)
+
+
+def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Map a `.npy` file read-only; read it where it is small, since a map costs a descriptor.
+
+    Raises:
+        DamagedIndexError: it is not an array, or not the one expected.
+    """
+    try:
+        small = path.stat().st_size <= _READ_BYTES
+        array = np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
+    except ValueError as error:
+        raise DamagedIndexError(f"{path} is not an array file ({error}): {REMEDY}") from error
+    if array.shape != shape or array.dtype != dtype:
+        raise DamagedIndexError(
+            f"{path} holds {array.dtype} {array.shape} and should hold "
+            f"{np.dtype(dtype)} {shape}: {REMEDY}"
+        )
+    return read_only(array)
+
+
+def read_only(array: NDArray[S]) -> NDArray[S]:
+    """Return the same memory as a plain contiguous array that cannot be written.
+
+    Every array reaches the kernels in this one form, so that each is compiled once.
+    """
+    if type(array) is np.ndarray and array.flags.c_contiguous and not array.flags.writeable:
+        return array
+    plain = np.ascontiguousarray(array).view(np.ndarray)
+    plain.flags.writeable = False
+    return plain

@@ -1,0 +1,70 @@
+"""The threads that kernels run on."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+import numpy as np
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+# Less than this is not worth a second thread: handing over costs about 50 us, in which one core
+# reads a megabyte.
+_BYTES_PER_TASK = 4 << 20
+
+
+class Workers:
+    """A pool that starts with the first work. Kernels release the GIL, so plain threads suffice."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def map(self, work: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        """Run `work` on every item and return the results in order."""
+        helpers = min(len(items), self.threads) - 1
+        if helpers < 1:
+            return [work(item) for item in items]
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="hasse-kernel")
+            pool = self._pool
+        results: dict[int, B] = {}
+        left = enumerate(items)  # which threads share: each `next` is one step of theirs
+
+        def take() -> None:
+            for at, item in left:
+                results[at] = work(item)
+
+        helping = [pool.submit(take) for _ in range(helpers)]
+        try:
+            take()
+        finally:
+            # A helper that has not come yet is not waited for: there is nothing left to do.
+            wait(one for one in helping if not one.cancel())
+        for one in helping:
+            if not one.cancelled():
+                one.result()
+        return [results[at] for at in range(len(items))]
+
+    def ranges(self, count: int, bytes_each: int) -> list[tuple[int, int]]:
+        """Divide `count` rows into ranges of similar size, several for each thread."""
+        parts = min(4 * self.threads, count * bytes_each // _BYTES_PER_TASK)
+        if parts < 2 or self.threads < 2:
+            return [(0, count)] if count else []
+        edges = np.linspace(0, count, parts + 1).astype(int).tolist()
+        return list(itertools.pairwise(edges))
+
+    def close(self) -> None:
+        """Let the threads end."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.shutdown()
+                self._pool = None
