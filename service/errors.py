@@ -125,7 +125,7 @@ def invalid_fields(error: ValidationError | RequestValidationError) -> ServiceEr
     """Turn what pydantic found into an error that names each field and never echoes the input."""
     # FastAPI says first where it looked: in the path, the query or a header.
     start = 1 if isinstance(error, RequestValidationError) else 0
-    found = [(_field(row["loc"][start:]), _reason(row)) for row in error.errors()[:20]]
+    found = [(_field(row["loc"][start:]), reason_of(row)) for row in error.errors()[:20]]
     detail = "; ".join(f"{field}: {reason}" for field, reason in found[:5])
     return ServiceError("invalid", detail or "the request is not valid", errors=found)
 
@@ -134,12 +134,13 @@ def _field(location: Sequence[Any]) -> str:
     return ".".join(shown(str(part)) for part in location) or "body"
 
 
-def _reason(row: Mapping[str, Any]) -> str:
+def reason_of(row: Mapping[str, Any]) -> str:
+    """Return what is wrong with a value, by a row of what pydantic found."""
     if row["type"] == "extra_forbidden":
         return "there is no such field"
     if row["type"] == "model_type":
         return "this is not a JSON object"
-    message = str(row["msg"])
+    message = str(row["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:200]
 
 

@@ -22,6 +22,7 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
     """
     from pydantic import ValidationError
 
+    from service.errors import reason_of
     from service.settings import Settings
 
     chosen: dict[str, Any] = dict(pairs(more))
@@ -37,9 +38,7 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
         source = f"HASSE_{name.upper()}"
         if name in chosen:
             source = f"--set {name}" if given.get(name) is None else f"--{name}"
-        message = first["msg"].removeprefix("Value error, ")
-        message = message[:1].lower() + message[1:]
-        raise Mistake(f"{source}: {message} (it is {first['input']!r})") from None
+        raise Mistake(f"{source}: {reason_of(first)} (it is {first['input']!r})") from None
 
 
 def pairs(given: Sequence[str]) -> dict[str, str]:
