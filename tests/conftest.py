@@ -8,6 +8,7 @@ import signal
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
+from hypothesis import settings
 
 if not torch.cuda.is_available():
     # Before Triton is imported, by whatever test comes first: without a GPU, its kernels run on
@@ -17,3 +18,7 @@ if not torch.cuda.is_available():
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and Python keeps it so;
 # the tests that send it to themselves need it heard.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Nor is an example timed, as hypothesis would: the machine may be at something else.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")

@@ -62,7 +62,7 @@ def test_sums_of_squares_are_those_of_the_codes(form: Form, dimension: int, tmp_
         assert coding.sum_of_squares(bounds.codes, row, asked, int(form), 29) == wanted[row]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     form=st.sampled_from(BOUNDED),
     dimension=st.sampled_from([1, 5, 16, 33, 200]),

@@ -13,7 +13,7 @@ def chosen(rows: list[set[int]]) -> Chosen:
     return Chosen.of([np.array(sorted(own), np.int64) for own in rows])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(sets, st.data())
 def test_without_what_is_known_is_the_difference_query_by_query(
     rows: list[set[int]], data: st.DataObject

@@ -142,9 +142,7 @@ def test_an_id_removed_and_added_again_keeps_only_its_last_point(tmp_path: Path)
         assert verify(tmp_path / "i").ok
 
 
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 14), min_size=1, max_size=30), st.randoms(use_true_random=False))
 def test_any_history_gives_what_it_gives_without_merging(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], random: object

@@ -19,7 +19,7 @@ def offer(
     best.add(np.tile(ids, queries), starts, np.tile(violations, queries))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     values,
     st.integers(1, 12),

@@ -51,7 +51,7 @@ def test_every_row_scores_as_the_plain_formula_says(form: Form, dimension: int) 
         assert np.array_equal(hits.violations, expected[hits.ids].astype(np.float32))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(Form), st.integers(1, 200), st.integers(0, 10_000))
 def test_rounding_stays_within_the_bound_that_proofs_rely_on(
     form: Form, dimension: int, seed: int

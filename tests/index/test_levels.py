@@ -61,7 +61,7 @@ def test_shares_are_those_of_the_rows_at_each_level(form: Form) -> None:
             assert said == pytest.approx(np.mean(found[:, j] == level), abs=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(form=st.sampled_from(BOUNDED), seed=st.integers(0, 1000))
 def test_no_other_levels_cost_less(form: Form, seed: int) -> None:
     rng = np.random.default_rng(seed)

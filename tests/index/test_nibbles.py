@@ -56,7 +56,7 @@ def test_sums_stay_at_the_most_instead_of_starting_anew() -> None:
     assert (sums == MOST).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     half=st.sampled_from([64, 192, 4032]),
     blocks=st.integers(1, 3),

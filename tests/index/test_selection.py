@@ -75,7 +75,7 @@ selections = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(selection=selections, kind=st.sampled_from(KINDS), k=st.sampled_from([1, 10, 1000]))
 def test_every_mode_answers_over_what_is_selected_and_nothing_else(
     index: Index, selection: Selection, kind: Kind, k: int

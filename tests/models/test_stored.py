@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.stored import SCALE, StoredDtype, from_stored, to_stored
@@ -20,7 +20,6 @@ def test_vectors_and_counters_stay_as_they_are(dtype: StoredDtype) -> None:
     assert all(torch.equal(kept[key], value) for key, value in weights.items())
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 10_000), spread=st.sampled_from([1e-9, 1e-5, 1.0, 300.0]))
 def test_bytes_are_off_by_half_a_scale_at_most_and_only_once(seed: int, spread: float) -> None:
     draw = torch.Generator().manual_seed(seed)

@@ -27,7 +27,6 @@ QUERY = json.dumps({"caption": "a dog in the park", "k": 7, "max_violation": 0.5
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 often = settings(
     max_examples=120,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -54,9 +54,7 @@ schema = schemathesis.openapi.from_dict(create_app(Settings(write_keys=WRITE_KEY
 
 
 @schema.parametrize()
-@hypothesis_settings(
-    max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@hypothesis_settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_no_request_of_any_shape_gets_an_answer_the_document_does_not_name(
     case: schemathesis.Case[Any], url: str
 ) -> None:

@@ -25,7 +25,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @given(SEEDS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_scene_has_five_distinct_captions_and_one_says_everything(seed: int) -> None:
     _, found = scene_and_captions(seed, "train", 0)
     assert len({caption.text for caption in found}) == 5
@@ -35,7 +35,7 @@ def test_a_scene_has_five_distinct_captions_and_one_says_everything(seed: int) -
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_full_caption_entails_the_others(seed: int) -> None:
     scene, found = scene_and_captions(seed, "train", 0)
     if scene.situation.place != "forest":  # its trees go without saying
@@ -69,7 +69,7 @@ def test_texts_are_plain_english_sentences_without_slips() -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_scenes_and_statements_survive_json(seed: int) -> None:
     scene, found = scene_and_captions(seed, "val", 1)
     assert Scene.from_json(scene.to_json()) == scene

@@ -40,7 +40,7 @@ def statement(*entities: Entity, relations: tuple[Relation, ...] = ()) -> Statem
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_table_answers_as_the_definition_does(seed: int) -> None:
     found = scenes(seed, 40)
     table = SceneTable(found)
@@ -51,7 +51,7 @@ def test_the_table_answers_as_the_definition_does(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_stated_of_a_scene_is_true_of_it(seed: int) -> None:
     (scene,) = scenes(seed, 1)
     rng = Random(seed)
@@ -60,7 +60,7 @@ def test_what_is_stated_of_a_scene_is_true_of_it(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_entailment_is_reflexive_transitive_and_nests_the_truth(seed: int) -> None:
     found = scenes(seed, 60)
     table = SceneTable(found)
@@ -75,7 +75,7 @@ def test_entailment_is_reflexive_transitive_and_nests_the_truth(seed: int) -> No
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_not_entailed_has_a_counterexample(seed: int) -> None:
     first, second = scenes(seed, 2)
     rng = Random(seed)
