@@ -18,6 +18,7 @@ Shapes: N is the dimension of a point, B and C are numbers of points.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import torch
@@ -54,10 +55,10 @@ def meet(x: Tensor, y: Tensor) -> Tensor:
 def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
     """Return the matrix of E(x[b], y[c]): (B, N), (C, N) -> (B, C), differentiable in both.
 
-    Memory beyond the result is bounded by `BLOCK_ELEMENTS`, forward and backward: the
-    B x C x N cube of differences never exists, and is recomputed block by block for the
-    gradient. On a GPU not even blocks exist. Accumulates in the dtype of the inputs; raises
-    ValueError on unequal dimensions.
+    The B x C x N cube of differences never exists, forward or backward. On a GPU, and on a CPU in
+    float32, a gap lives in a register; else in blocks of `BLOCK_ELEMENTS`, as also where numba is
+    missing (a machine that only learns needs none). Accumulates in the dtype of the inputs;
+    raises ValueError on unequal dimensions.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(
@@ -70,11 +71,21 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
         with torch.cuda.device(x.device):
             fused: Tensor = FusedViolation.apply(x, y)
         return fused
-    result: Tensor = _PairwiseViolation.apply(x, y)
+    single = x.dtype == y.dtype == torch.float32
+    result: Tensor = (_tiled() if single else _BlockedViolation).apply(x, y)
     return result
 
 
-class _PairwiseViolation(torch.autograd.Function):
+@cache
+def _tiled() -> type[torch.autograd.Function]:
+    try:
+        from models.tiled_order import TiledViolation
+    except ModuleNotFoundError:
+        return _BlockedViolation
+    return TiledViolation
+
+
+class _BlockedViolation(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)

@@ -19,56 +19,45 @@ The kernel is numba's, so this module is imported where captions are read on a C
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
-import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import config as _config
 from numba import types as _types
-from numba.core import cgutils as _cgutils
-from numba.core import codegen as _codegen
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-cgutils: Any = _cgutils
-codegen: Any = _codegen
-config: Any = _config
+from models.llvm import (
+    FEATURES,
+    FLOAT,
+    INT,
+    LANE,
+    WIDE,
+    arrays,
+    call,
+    cgutils,
+    const,
+    filled,
+    kernel,
+    load,
+    spread,
+    store,
+)
+
 types: Any = _types
 
 Floats: TypeAlias = NDArray[np.float32]
 
 
-def _features() -> set[str]:
-    given = config.CPU_FEATURES
-    if given is None:
-        given = "" if config.CPU_NAME else codegen.get_host_cpu_features()
-    return {name[1:] for name in given.split(",") if name.startswith("+")}
-
-
-# Sums live in registers: three gates of so many rows and coordinates at a time, where there are
-# 32 registers of 16 numbers, and where there are 16 of 8.
-_FEATURES = _features()
-_WIDE = "avx512f" in _FEATURES
-_READS_HALVES = bool({"f16c", "neon"} & _FEATURES)
-WIDTH = 16 if _WIDE else 8
-_ROWS = 8 if _WIDE else 4
+# Sums live in registers: three gates of so many rows and coordinates at a time.
+WIDTH = 16 if WIDE else 8
+_ROWS = 8 if WIDE else 4
+_READS_HALVES = bool({"f16c", "neon"} & FEATURES)
 _TOGETHER = 4  # panels that share the rows they meet, where these are few
 
-_FLOAT, _HALF = ir.FloatType(), ir.HalfType()
-_INT, _NUMBER = ir.IntType(64), ir.IntType(32)
-_VECTOR, _NUMBERS = ir.VectorType(_FLOAT, WIDTH), ir.VectorType(_NUMBER, WIDTH)
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def kernel(function: F) -> F:
-    """Compile on first use, without the GIL; keep the machine code on disk where possible."""
-    try:
-        return cast(F, numba.njit(nogil=True, cache=True)(function))
-    except RuntimeError:  # numba found no folder it may write to: a read-only installation
-        return cast(F, numba.njit(nogil=True)(function))
+_HALF = ir.HalfType()
+_VECTOR, _NUMBERS = ir.VectorType(FLOAT, WIDTH), ir.VectorType(LANE, WIDTH)
 
 
 def packed(weight: Floats) -> NDArray[np.float32] | NDArray[np.uint16]:
@@ -98,28 +87,8 @@ def _room(size: int) -> int:
     return -(-size // (WIDTH * _TOGETHER)) * WIDTH * _TOGETHER
 
 
-def _const(value: int) -> Any:
-    return ir.Constant(_INT, value)
-
-
 def _all(value: float) -> Any:
-    return ir.Constant(_VECTOR, [value] * WIDTH)
-
-
-def _call(builder: Any, name: str, *given: Any) -> Any:
-    signature = ir.FunctionType(_VECTOR, [_VECTOR] * len(given))
-    name = f"llvm.{name}.v{WIDTH}f32"
-    return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), given)
-
-
-def _load(builder: Any, pointer: Any) -> Any:
-    return builder.load(builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
-
-
-def _spread(builder: Any, number: Any) -> Any:
-    blank = ir.Constant(_VECTOR, ir.Undefined)
-    first = builder.insert_element(blank, number, ir.Constant(_NUMBER, 0))
-    return builder.shuffle_vector(first, blank, ir.Constant(_NUMBERS, [0] * WIDTH))
+    return filled(_VECTOR, value)
 
 
 def _expm1(builder: Any, x: Any) -> Any:
@@ -131,18 +100,18 @@ def _expm1(builder: Any, x: Any) -> Any:
         x = builder.select(builder.fcmp_ordered(sign, x, _all(most)), _all(most), x)
     # Numbers of this size are whole: n + 127 comes to lie in their last bits.
     whole = _all(1.5 * 2**23 + 127)
-    shifted = _call(builder, "fma", x, _all(1 / math.log(2)), whole)
+    shifted = call(builder, "fma", x, _all(1 / math.log(2)), whole)
     n = builder.fsub(shifted, whole)
     high = round(math.log(2) * 512) / 512  # so few digits that n times it is exact
-    r = _call(builder, "fma", n, _all(-high), x)
-    r = _call(builder, "fma", n, _all(high - math.log(2)), r)
+    r = call(builder, "fma", n, _all(-high), x)
+    r = call(builder, "fma", n, _all(high - math.log(2)), r)
     series = _all(1 / math.factorial(7))
     for power in range(6, 0, -1):
-        series = _call(builder, "fma", series, r, _all(1 / math.factorial(power)))
+        series = call(builder, "fma", series, r, _all(1 / math.factorial(power)))
     exponent = builder.shl(builder.bitcast(shifted, _NUMBERS), ir.Constant(_NUMBERS, [23] * WIDTH))
     scale = builder.bitcast(exponent, _VECTOR)
     less = builder.fsub(scale, _all(1.0))
-    return _call(builder, "fma", scale, builder.fmul(series, r), less)
+    return call(builder, "fma", scale, builder.fmul(series, r), less)
 
 
 def _sigmoid(builder: Any, x: Any) -> Any:
@@ -174,15 +143,12 @@ def _tile(rows: int, panels: int) -> Any:
         signed: Any,
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            arrays = [
-                context.make_array(kind)(context, builder, value)
-                for kind, value in zip(signature.args[4:11], args[4:11], strict=True)
-            ]
-            _emit(builder, rows, panels, arrays, args[:4], args[11:])
+            given = arrays(context, builder, signature, args, slice(4, 11))
+            _emit(builder, rows, panels, given, args[:4], args[11:])
             return context.get_dummy_value()
 
-        arrays = (words, table, weights, bias, before, after, out)
-        return types.void(*[types.int64] * 4, *arrays, join, signed), generate
+        kinds = (words, table, weights, bias, before, after, out)
+        return types.void(*[types.int64] * 4, *kinds, join, signed), generate
 
     return intrinsic(typed)
 
@@ -191,19 +157,19 @@ def _emit(
     builder: Any,
     rows: int,
     panels: int,
-    arrays: list[Any],
+    given: list[Any],
     places: Sequence[Any],
     flags: Sequence[Any],
 ) -> None:
-    words, table, weights, bias, before, after, out = arrays
+    words, table, weights, bias, before, after, out = given
     row, word, panel, inner = places
     size = builder.extract_value(before.shape, 1)  # as padded
     depth = builder.extract_value(weights.shape, 1)
-    column = builder.mul(panel, _const(WIDTH))
-    starts = [builder.mul(builder.add(row, _const(i)), size) for i in range(rows)]
+    column = builder.mul(panel, const(WIDTH))
+    starts = [builder.mul(builder.add(row, const(i)), size) for i in range(rows)]
     states = [builder.gep(before.data, [start]) for start in starts]
-    panel_size = builder.mul(depth, _const(3 * WIDTH))
-    half = weights.data.type.pointee != _FLOAT
+    panel_size = builder.mul(depth, const(3 * WIDTH))
+    half = weights.data.type.pointee != FLOAT
     packed = builder.bitcast(weights.data, _HALF.as_pointer()) if half else weights.data
     first = builder.gep(packed, [builder.mul(panel, panel_size)])
     kind = ir.VectorType(packed.type.pointee, WIDTH)
@@ -215,51 +181,45 @@ def _emit(
     ]
     for total in (total for of_row in sums for of_panel in of_row for total in of_panel):
         builder.store(zero, total)  # an alloca is made once, this tile many times
-    with cgutils.for_range_slice(builder, _const(0), inner, _const(1), _INT) as (k, _):
-        line = builder.gep(first, [builder.mul(k, _const(3 * WIDTH))])
+    with cgutils.for_range_slice(builder, const(0), inner, const(1), INT) as (k, _):
+        line = builder.gep(first, [builder.mul(k, const(3 * WIDTH))])
         columns = []
         for p in range(panels):
-            start = builder.gep(line, [builder.mul(panel_size, _const(p))])
+            start = builder.gep(line, [builder.mul(panel_size, const(p))])
             for gate in range(3):
-                place = builder.gep(start, [_const(gate * WIDTH)])
-                stored = builder.load(
-                    builder.bitcast(place, kind.as_pointer()), align=2 if half else 4
-                )
+                place = builder.gep(start, [const(gate * WIDTH)])
+                stored = load(builder, kind, place)
                 columns.append(builder.fpext(stored, _VECTOR) if half else stored)
         for i in range(rows):
-            state = _spread(builder, builder.load(builder.gep(states[i], [k])))
+            state = spread(builder, _VECTOR, builder.load(builder.gep(states[i], [k])))
             for at, weight in enumerate(columns):
                 total = sums[i][at // 3][at % 3]
-                builder.store(_call(builder, "fma", state, weight, builder.load(total)), total)
+                builder.store(call(builder, "fma", state, weight, builder.load(total)), total)
     join, signed = (builder.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0)) for flag in flags)
     for i in range(rows):
-        number = builder.load(builder.gep(words.data, [builder.add(word, _const(i))]))
-        said = builder.gep(table.data, [builder.mul(number, builder.mul(size, _const(3)))])
+        number = builder.load(builder.gep(words.data, [builder.add(word, const(i))]))
+        said = builder.gep(table.data, [builder.mul(number, builder.mul(size, const(3)))])
         for p in range(panels):
-            at = builder.add(column, _const(p * WIDTH))
+            at = builder.add(column, const(p * WIDTH))
             place = builder.add(starts[i], at)
             said_r, said_z, said_n = (
-                _load(builder, builder.gep(said, [builder.add(at, builder.mul(size, _const(g)))]))
-                for g in range(3)
+                load(builder, _VECTOR, builder.gep(said, [builder.add(at, gate)]))
+                for gate in (builder.mul(size, const(g)) for g in range(3))
             )
             sum_r, sum_z, sum_n = (builder.load(total) for total in sums[i][p])
             r = _sigmoid(builder, builder.fadd(said_r, sum_r))
             z = _sigmoid(builder, builder.fadd(said_z, sum_z))
-            inside = builder.fadd(sum_n, _load(builder, builder.gep(bias.data, [at])))
-            n = _tanh(builder, _call(builder, "fma", r, inside, said_n))
-            old = _load(builder, builder.gep(before.data, [place]))
-            new = _call(builder, "fma", z, builder.fsub(old, n), n)
-            _store(builder, new, builder.gep(after.data, [place]))
-            seen = builder.select(signed, new, _call(builder, "fabs", new))
+            inside = builder.fadd(sum_n, load(builder, _VECTOR, builder.gep(bias.data, [at])))
+            n = _tanh(builder, call(builder, "fma", r, inside, said_n))
+            old = load(builder, _VECTOR, builder.gep(before.data, [place]))
+            new = call(builder, "fma", z, builder.fsub(old, n), n)
+            store(builder, new, builder.gep(after.data, [place]))
+            seen = builder.select(signed, new, call(builder, "fabs", new))
             kept = builder.gep(out.data, [place])
-            most = _load(builder, kept)
+            most = load(builder, _VECTOR, kept)
             # What is not a number takes its place among the largest, to be found.
             largest = builder.select(builder.fcmp_unordered(">", seen, most), seen, most)
-            _store(builder, builder.select(join, largest, seen), kept)
-
-
-def _store(builder: Any, value: Any, pointer: Any) -> None:
-    builder.store(value, builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
+            store(builder, builder.select(join, largest, seen), kept)
 
 
 _whole, _four, _two, _one = _tile(_ROWS, 1), _tile(4, 2), _tile(2, _TOGETHER), _tile(1, _TOGETHER)

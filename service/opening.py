@@ -15,6 +15,7 @@ from index.terms import MODES, Kind
 from models import checkpoint
 from models.checkpoint import Checkpoint
 from models.model_folder import CheckpointError
+from models.score import penalties_between
 from service.logs import event
 
 
@@ -45,7 +46,7 @@ def sweep(index: Index) -> None:
 
 
 def warm(checkpoint: Checkpoint, index: Index) -> None:
-    """Do once what every search does: kernels are compiled now, and not for the first client."""
+    """Do once what every answer needs: kernels are compiled now, and not for the first client."""
     model = checkpoint.model
     captions = model.encode_captions(["a"])
     pictures = model.encode_images([Image.new("RGB", (32, 32))])
@@ -54,3 +55,4 @@ def warm(checkpoint: Checkpoint, index: Index) -> None:
         for mode in MODES:
             for batch in (points, np.repeat(points, 2, axis=0)):
                 index.search_batch(kind, batch, 1, mode)
+    penalties_between(index.model.score, pictures, captions)

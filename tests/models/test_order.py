@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -95,7 +97,7 @@ def test_pairwise_equals_the_plain_cube_in_blocks_of_any_size(
 ) -> None:
     monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
     generator = torch.Generator().manual_seed(0)
-    x, y = (torch.rand(rows, n, generator=generator) for rows in (b, c))
+    x, y = (torch.rand(rows, n, generator=generator, dtype=torch.double) for rows in (b, c))
     np.testing.assert_allclose(
         pairwise_violation(x, y).numpy(), oracle.pairwise_violation(x, y), rtol=1e-5, atol=1e-6
     )
@@ -129,11 +131,28 @@ def test_the_cube_never_exists_forward_or_backward(monkeypatch: pytest.MonkeyPat
             return result
 
     monkeypatch.setattr(order, "BLOCK_ELEMENTS", 4096)
-    x = torch.rand(50, 64, requires_grad=True)
-    y = torch.rand(70, 64, requires_grad=True)
+    x = torch.rand(50, 64, dtype=torch.double, requires_grad=True)
+    y = torch.rand(70, 64, dtype=torch.double, requires_grad=True)
     with Watch():  # type: ignore[no-untyped-call]
         torch.autograd.grad(pairwise_violation(x, y).sum(), (x, y))
     assert 0 < largest <= y.numel(), "nothing is larger than the points themselves"
+
+
+def test_where_numba_is_missing_blocks_take_the_place_of_tiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, y = torch.rand(5, 20), torch.rand(7, 20)
+    tiled = pairwise_violation(x, y)
+    order._tiled.cache_clear()
+    monkeypatch.delitem(sys.modules, "models.tiled_order")
+    for needed in ("models.llvm", "numba"):
+        monkeypatch.setitem(sys.modules, needed, None)
+    try:
+        blocked = pairwise_violation(x, y)
+        assert "models.tiled_order" not in sys.modules
+    finally:
+        order._tiled.cache_clear()
+    torch.testing.assert_close(blocked, tiled)
 
 
 def test_points_of_different_dimensions_are_refused() -> None:
