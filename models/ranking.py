@@ -106,9 +106,8 @@ def average_precisions(
     """
     out = np.empty(len(penalty))
     for query, (row, good) in enumerate(zip(penalty, true, strict=True)):
-        order = np.argsort(row, kind="stable")
-        hits = np.cumsum(good[order])
-        # The last place of each run of equal penalties stands for the whole run.
-        end = np.searchsorted(row[order], row[order], side="right") - 1
-        out[query] = (hits[end] / (end + 1))[good[order]].mean()
+        found = np.sort(row[good])
+        # At each true item: how many true ones there are by then, and how many of all.
+        hits = np.searchsorted(found, found, side="right")
+        out[query] = (hits / np.searchsorted(np.sort(row), found, side="right")).mean()
     return out
