@@ -62,10 +62,11 @@ def main(folder: Path) -> None:
             else:
                 assert (folder / "pictures" / "pixels").is_dir(), "the first has read them"
                 learned = pixels(dataset, folder / "again")
-        with processes.alone_in(folder / "held"), contextlib.suppress(FolderTakenError):
+        with processes.alone_in(folder / "held"):
             processes.wait()
-            with alone_in(folder / "held"):
+            with contextlib.suppress(FolderTakenError), alone_in(folder / "held"):
                 raise AssertionError("another one is in it too")
+            processes.wait()  # until both have tried
         with alone_in(folder / "others") if processes.leads else contextlib.nullcontext():
             processes.wait()
             with contextlib.suppress(FolderTakenError), processes.alone_in(folder / "others"):
