@@ -95,11 +95,7 @@ class CaptionEncoder(nn.Module):
         if self.reading == "last":
             last: Tensor = self.gru(vectors, lengths, self.product)
             return last
-        states = self.gru.every(vectors, lengths, self.product)
-        if not self.signed:
-            return states.abs().amax(1)
-        past = torch.arange(states.shape[1], device=lengths.device)[None] >= lengths[:, None]
-        return states.masked_fill(past[..., None].to(states.device), -torch.inf).amax(1)
+        return self.gru.join(vectors, lengths, self.product, signed=self.signed)
 
 
 class Members(nn.Module):

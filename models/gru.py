@@ -25,6 +25,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from models.product import Product
+
+_through_sigmoid: Any = torch.ops.aten.sigmoid_backward
+_through_tanh: Any = torch.ops.aten.tanh_backward
+
 
 class GRU(nn.Module):
     """Read vectors one after the other and return the states.
@@ -63,22 +68,28 @@ class GRU(nn.Module):
         rows = starts[lengths[order] - 1] + torch.arange(len(lengths))
         return states[rows][torch.argsort(order)]
 
-    def every(
-        self, vectors: Tensor, lengths: Tensor, product: torch.dtype = torch.float32
+    def join(
+        self,
+        vectors: Tensor,
+        lengths: Tensor,
+        product: torch.dtype = torch.float32,
+        *,
+        signed: bool = False,
     ) -> Tensor:
-        """Return each sequence's states after all its vectors, zero past its end.
+        """Return the join of each sequence's states: in each coordinate the largest.
 
-        Arguments as of `forward`. Returns (B, T, states), T the length of the longest; on a GPU
-        that of the vectors.
+        Of their absolute values, unless `signed`. Other arguments as of `forward`.
+
+        Returns:
+            (B, states)
         """
         if vectors.is_cuda:
             kept, read = self._read_fused(vectors, lengths, product)
-            return kept.masked_fill(~read[..., None], 0).transpose(0, 1)
+            seen = kept if signed else kept.abs()  # (T, B, states)
+            return seen.masked_fill(~read[..., None], -torch.inf).amax(0)
         states, order, alive = self._read(vectors, lengths, product)
-        steps = [
-            pad(step, (0, 0, 0, len(lengths) - len(step))) for step in torch.split(states, alive)
-        ]
-        return torch.stack(steps, 1)[torch.argsort(order)]
+        joined: Tensor = _Join.apply(states, alive, signed)
+        return joined[torch.argsort(order)]
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
@@ -123,29 +134,20 @@ class GRU(nn.Module):
         """
         order = torch.argsort(lengths, descending=True, stable=True)
         alive = (lengths[None] > torch.arange(int(lengths.max()))[:, None]).sum(1).tolist()
-        words = torch.cat([vectors[order[:count], t] for t, count in enumerate(alive)])
-        gates = _Product.apply(words, self.input_weight, product) + self.input_bias
-        states = _Recurrence.apply(
-            gates, self.recurrent_weight, self.recurrent_bias, alive, product
+        # One gather, whose gradient is one too, not one of all vectors for each step.
+        rows = torch.cat([order[:count] * vectors.shape[1] + t for t, count in enumerate(alive)])
+        words = vectors.flatten(0, 1).index_select(0, rows)
+        # The biases of r and z are added once; that of the new state is inside, where r scales it.
+        inside = 2 * self.recurrent_weight.shape[1]
+        outer = self.input_bias + pad(self.recurrent_bias[:inside], (0, inside // 2))
+        states: Tensor = _Recurrence.apply(
+            Product.apply(words, self.input_weight, product) + outer,
+            self.recurrent_weight,
+            self.recurrent_bias[inside:],
+            alive,
+            product,
         )
         return states, order, alive
-
-
-class _Product(torch.autograd.Function):
-    """x W^T, with all three products of forward and backward in one type: (B, K) -> (B, M)."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, product: torch.dtype) -> Tensor:
-        x_low, weight_low = x.to(product), weight.to(product)
-        ctx.save_for_backward(x_low, weight_low)
-        return (x_low @ weight_low.T).to(x.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
-        (grad,) = grads
-        x, weight = ctx.saved_tensors
-        low = grad.to(x.dtype)
-        return (low @ weight).to(grad.dtype), (low.T @ x).to(grad.dtype), None
 
 
 class _Recurrence(torch.autograd.Function):
@@ -154,9 +156,9 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        gates: Tensor,  # (sum of lengths, 3 N), in order of time
+        gates: Tensor,  # (sum of lengths, 3 N), in order of time, with all biases but the next
         weight: Tensor,  # (3 N, N)
-        bias: Tensor,  # (3 N,)
+        bias: Tensor,  # (N,), cn
         alive: list[int],  # how many sequences have a t-th word; never grows
         product: torch.dtype,
     ) -> Tensor:
@@ -164,47 +166,89 @@ class _Recurrence(torch.autograd.Function):
         state = gates.new_zeros(alive[0], states)
         weight_low = weight.to(product)
         previous = gates.new_empty(len(gates), states, dtype=product)
-        kept = gates.new_empty(4, len(gates), states)  # r, z, n and Un h + cn
-        out = gates.new_empty(len(gates), states)
+        opened = gates.new_empty(len(gates), 2 * states)  # r and z
+        # n, Un h + cn, h'
+        new, inner, out = (gates.new_empty(len(gates), states) for _ in range(3))
         start = 0
         for count in alive:
             step = slice(start, start + count)
             low = previous[step].copy_(state[:count])
-            recurrent = (low @ weight_low.T).to(gates.dtype) + bias  # (count, 3 N)
-            word = gates[step]
-            r, z, n, inner = kept[:, step]
-            torch.sigmoid(word[:, :states] + recurrent[:, :states], out=r)
-            torch.sigmoid(word[:, states : 2 * states] + recurrent[:, states : 2 * states], out=z)
-            inner.copy_(recurrent[:, 2 * states :])
-            torch.tanh(word[:, 2 * states :] + r * inner, out=n)
-            state[:count] = out[step] = torch.lerp(n, state[:count], z)
+            recurrent = (low @ weight_low.T).to(gates.dtype)  # (count, 3 N)
+            (said, said_n), (heard, heard_n) = (
+                torch.split(part, [2 * states, states], 1) for part in (gates[step], recurrent)
+            )
+            torch.sigmoid(said + heard, out=opened[step])
+            r, z = opened[step].chunk(2, 1)
+            torch.add(heard_n, bias, out=inner[step])
+            torch.tanh(torch.addcmul(said_n, r, inner[step]), out=new[step])
+            state = torch.lerp(new[step], state[:count], z, out=out[step])
             start += count
-        ctx.save_for_backward(previous, kept, weight_low)
+        ctx.save_for_backward(previous, opened, new, inner, weight_low)
         ctx.alive = alive
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        previous, kept, weight = ctx.saved_tensors
+        previous, opened, new, inner, weight = ctx.saved_tensors
         (grad_out,) = grads
         states = weight.shape[1]
         grad_state = grad_out.new_zeros(ctx.alive[0], states)
         grad_gates = grad_state.new_empty(len(previous), 3 * states)
-        grad_recurrent = torch.empty_like(grad_gates)
+        grad_recurrent = torch.empty_like(grad_gates, dtype=weight.dtype)
+        grad_bias = grad_state.new_zeros(states)
         start = len(previous)
         for count in reversed(ctx.alive):
             step = slice(start - count, start)
-            r, z, n, inner = kept[:, step]
+            n, (r, z) = new[step], opened[step].chunk(2, 1)
             up = grad_state[:count].add_(grad_out[step])
-            grad_n = up * (1 - z) * (1 - n * n)
-            grad_r = grad_n * inner * r * (1 - r)
+            grad_r, grad_z, grad_n = grad_gates[step].chunk(3, 1)
+            _through_tanh(torch.addcmul(up, up, z, value=-1), n, grad_input=grad_n)
+            _through_sigmoid(grad_n * inner[step], r, grad_input=grad_r)
             # The state before this step is kept as it entered the product, rounded or not.
-            grad_z = up * (previous[step].to(up.dtype) - n) * z * (1 - z)
-            grad_gates[step] = torch.cat((grad_r, grad_z, grad_n), 1)
-            grad_recurrent[step] = torch.cat((grad_r, grad_z, grad_n * r), 1)
-            through = (grad_recurrent[step].to(weight.dtype) @ weight).to(up.dtype)
-            grad_state[:count] = up * z + through
+            gone = previous[step].to(up.dtype) - n
+            _through_sigmoid(gone.mul_(up), z, grad_input=grad_z)
+            low, inside = grad_recurrent[step], grad_n * r
+            low[:, : 2 * states] = grad_gates[step, : 2 * states]
+            low[:, 2 * states :] = inside
+            grad_bias += inside.sum(0)
+            torch.addcmul((low @ weight).to(up.dtype), up, z, out=up)
             start -= count
-        low = grad_recurrent.to(weight.dtype)
-        grad_weight = (low.T @ previous).to(grad_state.dtype)
-        return grad_gates, grad_weight, grad_recurrent.sum(0), None, None
+        grad_weight = (grad_recurrent.T @ previous).to(grad_state.dtype)
+        return grad_gates, grad_weight, grad_bias, None, None
+
+
+class _Join(torch.autograd.Function):
+    """The largest of each sequence's states, (B, N); the first of these has the gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,  # (sum of lengths, N), in order of time
+        alive: list[int],
+        signed: bool,
+    ) -> Tensor:
+        seen = states if signed else states.abs()
+        out = seen[: alive[0]].clone()
+        start = alive[0]
+        for count in alive[1:]:
+            torch.maximum(out[:count], seen[start : start + count], out=out[:count])
+            start += count
+        ctx.save_for_backward(states, out)
+        ctx.alive, ctx.signed = alive, signed
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        states, out = ctx.saved_tensors
+        left = grads[0].clone()
+        grad_states = torch.empty_like(states)
+        start = 0
+        for count in ctx.alive:
+            step = slice(start, start + count)
+            state = states[step]
+            seen = state if ctx.signed else state.abs()
+            taken = left[:count] * (seen == out[:count])
+            left[:count] -= taken
+            grad_states[step] = taken if ctx.signed else taken * state.sgn()
+            start += count
+        return grad_states, None, None

@@ -10,6 +10,7 @@ from torch.nn.functional import normalize
 
 from models.backbone import Backbone
 from models.parts import parts_of
+from models.product import Product
 
 Pooling = Literal["average", "join", "parts"]
 
@@ -23,6 +24,7 @@ class ImageEncoder(nn.Module):
     Attributes:
         pooling: what becomes of the network's last grid; see `ModelConfig`.
         signed: whether points keep their signs.
+        product: the type in which the projection multiplies matrices; bfloat16 trains faster.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class ImageEncoder(nn.Module):
         self.backbone = backbone if pooling == "average" else backbone.keep_grid()
         self.pooling = pooling
         self.signed = signed
+        self.product = torch.float32
         self.projection = nn.Linear(backbone.feature_dimension, dimension)
         # The reference's initialisation for a linear map (Glorot, uniform).
         nn.init.xavier_uniform_(self.projection.weight)
@@ -54,12 +57,19 @@ class ImageEncoder(nn.Module):
         their join: what holds of a part holds of the whole, wherever and however small. To that of
         parts, which are few and large, their mean is added, so that all of them learn.
         """
-        projected: Tensor = self.projection(normalize(features, dim=-1))
+        projected = self._projected(normalize(features, dim=-1))
         if self.pooling == "average":
             return projected
         points = projected if self.signed else projected.abs()
         join = points.amax(1)
         return join if self.pooling == "join" else join + points.mean(1)
+
+    def _projected(self, unit: Tensor) -> Tensor:
+        if self.product == torch.float32:
+            exact: Tensor = self.projection(unit)
+            return exact
+        rounded: Tensor = Product.apply(unit, self.projection.weight, self.product)
+        return rounded + self.projection.bias
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:

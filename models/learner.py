@@ -37,7 +37,7 @@ class Learner:
             self._weights,
             torch.tensor(rate, device=world.device) if self.on_gpu else rate,
             weight_decay=config.weight_decay,
-            fused=self.on_gpu or None,
+            fused=True,
             capturable=self.on_gpu,
         )
         self._graphed = (
@@ -50,7 +50,7 @@ class Learner:
     def begin(self) -> None:
         """Put the model into the mode and the precision that it learns in."""
         self._model.train()
-        self._model.captions.product = self._product
+        self._model.multiply_in(self._product)
 
     def step(self, inputs: tuple[Tensor, ...], rate: float) -> Tensor:
         """Take a step and return the loss before it, (), which a GPU may still be at work on.

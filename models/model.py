@@ -126,6 +126,10 @@ class OrderEmbedding(nn.Module):
         self.images.backbone = self.images.backbone.for_inference()
         self._reader = Reader(self.captions)
 
+    def multiply_in(self, product: torch.dtype) -> None:
+        """Choose the type in which the GRU and the projection of images multiply matrices."""
+        self.captions.product = self.images.product = product
+
     @property
     def device(self) -> torch.device:
         """Where the weights are."""

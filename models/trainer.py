@@ -284,7 +284,7 @@ class _Run:
         Features of a frozen network are those of its weights before they were rounded.
         """
         model = copy.deepcopy(self.model).eval()
-        model.captions.product = torch.float32
+        model.multiply_in(torch.float32)
         rounded = to_stored(model.state_dict(), self.config.saved_dtype)
         model.load_state_dict(from_stored(rounded))
         return model

@@ -35,9 +35,9 @@ class TrainingConfig:
         min_word_count: rarer words of the training captions are unknown.
         views: read the features of random cuts too, where features have them.
         unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
-        precision: "bfloat16" multiplies the GRU's matrices in that type, and runs a backbone
-            that learns in mixed precision; weights and states stay float32. With "float32", a GPU
-            multiplies the GRU's matrices in TF32.
+        precision: "bfloat16" multiplies the matrices of the GRU and of the projection of images
+            in that type, and runs a backbone that learns in mixed precision; weights, states and
+            points stay float32. With "float32", a GPU multiplies the GRU's matrices in TF32.
         saved_dtype: of the matrices in the checkpoint; see `models.stored`.
         seed: of everything random.
     """

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -40,10 +41,13 @@ def test_the_states_are_those_of_torch(ragged: tuple[GRU, Tensor, Tensor]) -> No
     gru, vectors, lengths = ragged
     every, last = reference(gru, vectors, lengths)
     torch.testing.assert_close(gru(vectors, lengths, torch.double), last)
-    torch.testing.assert_close(gru.every(vectors, lengths, torch.double), every)
+    past = torch.arange(vectors.shape[1])[None] >= lengths[:, None]
+    for signed, seen in ((False, every.abs()), (True, every)):
+        joined = seen.masked_fill(past[..., None], -torch.inf).amax(1)
+        torch.testing.assert_close(gru.join(vectors, lengths, torch.double, signed=signed), joined)
 
 
-@pytest.mark.parametrize("read", [GRU.forward, GRU.every])
+@pytest.mark.parametrize("read", [GRU.forward, GRU.join, partial(GRU.join, signed=True)])
 def test_the_gradient_is_the_derivative(
     ragged: tuple[GRU, Tensor, Tensor], read: Callable[..., Tensor]
 ) -> None:

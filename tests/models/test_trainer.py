@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -370,12 +371,20 @@ def test_the_coordinates_of_a_checkpoint_fall_in_weight_and_those_of_the_trainin
     assert not bias.equal(in_training)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize(
+    ("dtype", "precision"),
+    [
+        ("float32", "float32"),
+        ("float16", "float32"),
+        ("int8", "float32"),
+        ("float32", "bfloat16"),
+    ],
+)
 def test_what_a_checkpoint_says_of_itself_was_measured_on_the_weights_that_it_holds(
-    dtype: StoredDtype, tmp_path: Path
+    dtype: StoredDtype, precision: Literal["float32", "bfloat16"], tmp_path: Path
 ) -> None:
     data = (collection(30), features(collection(30)))
-    kept = run(tmp_path, replace(CONFIG, saved_dtype=dtype), data)
+    kept = run(tmp_path, replace(CONFIG, saved_dtype=dtype, precision=precision), data)
     points = dataset_points(kept.model, *data)
     measured = evaluate(data[0], *points, "order").to_json()
     said = kept.metrics["history"][-1]["validation"]
