@@ -28,22 +28,8 @@ from numba import types as _types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from models.llvm import (
-    FEATURES,
-    FLOAT,
-    INT,
-    LANE,
-    WIDE,
-    arrays,
-    call,
-    cgutils,
-    const,
-    filled,
-    kernel,
-    load,
-    spread,
-    store,
-)
+from models import llvm
+from models.llvm import cgutils, const
 
 types: Any = _types
 
@@ -51,13 +37,13 @@ Floats: TypeAlias = NDArray[np.float32]
 
 
 # Sums live in registers: three gates of so many rows and coordinates at a time.
-WIDTH = 16 if WIDE else 8
-_ROWS = 8 if WIDE else 4
-_READS_HALVES = bool({"f16c", "neon"} & FEATURES)
+WIDTH = 16 if llvm.WIDE else 8
+_ROWS = 8 if llvm.WIDE else 4
+_READS_HALVES = bool({"f16c", "neon"} & llvm.FEATURES)
 _TOGETHER = 4  # panels that share the rows they meet, where these are few
 
 _HALF = ir.HalfType()
-_VECTOR, _NUMBERS = ir.VectorType(FLOAT, WIDTH), ir.VectorType(LANE, WIDTH)
+_VECTOR, _NUMBERS = ir.VectorType(llvm.FLOAT, WIDTH), ir.VectorType(llvm.LANE, WIDTH)
 
 
 def packed(weight: Floats) -> NDArray[np.float32] | NDArray[np.uint16]:
@@ -88,7 +74,7 @@ def _room(size: int) -> int:
 
 
 def _all(value: float) -> Any:
-    return filled(_VECTOR, value)
+    return llvm.filled(_VECTOR, value)
 
 
 def _expm1(builder: Any, x: Any) -> Any:
@@ -100,18 +86,18 @@ def _expm1(builder: Any, x: Any) -> Any:
         x = builder.select(builder.fcmp_ordered(sign, x, _all(most)), _all(most), x)
     # Numbers of this size are whole: n + 127 comes to lie in their last bits.
     whole = _all(1.5 * 2**23 + 127)
-    shifted = call(builder, "fma", x, _all(1 / math.log(2)), whole)
+    shifted = llvm.call(builder, "fma", x, _all(1 / math.log(2)), whole)
     n = builder.fsub(shifted, whole)
     high = round(math.log(2) * 512) / 512  # so few digits that n times it is exact
-    r = call(builder, "fma", n, _all(-high), x)
-    r = call(builder, "fma", n, _all(high - math.log(2)), r)
+    r = llvm.call(builder, "fma", n, _all(-high), x)
+    r = llvm.call(builder, "fma", n, _all(high - math.log(2)), r)
     series = _all(1 / math.factorial(7))
     for power in range(6, 0, -1):
-        series = call(builder, "fma", series, r, _all(1 / math.factorial(power)))
+        series = llvm.call(builder, "fma", series, r, _all(1 / math.factorial(power)))
     exponent = builder.shl(builder.bitcast(shifted, _NUMBERS), ir.Constant(_NUMBERS, [23] * WIDTH))
     scale = builder.bitcast(exponent, _VECTOR)
     less = builder.fsub(scale, _all(1.0))
-    return call(builder, "fma", scale, builder.fmul(series, r), less)
+    return llvm.call(builder, "fma", scale, builder.fmul(series, r), less)
 
 
 def _sigmoid(builder: Any, x: Any) -> Any:
@@ -143,7 +129,7 @@ def _tile(rows: int, panels: int) -> Any:
         signed: Any,
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            given = arrays(context, builder, signature, args, slice(4, 11))
+            given = llvm.arrays(context, builder, signature, args, slice(4, 11))
             _emit(builder, rows, panels, given, args[:4], args[11:])
             return context.get_dummy_value()
 
@@ -169,7 +155,7 @@ def _emit(
     starts = [builder.mul(builder.add(row, const(i)), size) for i in range(rows)]
     states = [builder.gep(before.data, [start]) for start in starts]
     panel_size = builder.mul(depth, const(3 * WIDTH))
-    half = weights.data.type.pointee != FLOAT
+    half = weights.data.type.pointee != llvm.FLOAT
     packed = builder.bitcast(weights.data, _HALF.as_pointer()) if half else weights.data
     first = builder.gep(packed, [builder.mul(panel, panel_size)])
     kind = ir.VectorType(packed.type.pointee, WIDTH)
@@ -181,20 +167,20 @@ def _emit(
     ]
     for total in (total for of_row in sums for of_panel in of_row for total in of_panel):
         builder.store(zero, total)  # an alloca is made once, this tile many times
-    with cgutils.for_range_slice(builder, const(0), inner, const(1), INT) as (k, _):
+    with cgutils.for_range_slice(builder, const(0), inner, const(1), llvm.INT) as (k, _):
         line = builder.gep(first, [builder.mul(k, const(3 * WIDTH))])
         columns = []
         for p in range(panels):
             start = builder.gep(line, [builder.mul(panel_size, const(p))])
             for gate in range(3):
                 place = builder.gep(start, [const(gate * WIDTH)])
-                stored = load(builder, kind, place)
+                stored = llvm.load(builder, kind, place)
                 columns.append(builder.fpext(stored, _VECTOR) if half else stored)
         for i in range(rows):
-            state = spread(builder, _VECTOR, builder.load(builder.gep(states[i], [k])))
+            state = llvm.spread(builder, _VECTOR, builder.load(builder.gep(states[i], [k])))
             for at, weight in enumerate(columns):
                 total = sums[i][at // 3][at % 3]
-                builder.store(call(builder, "fma", state, weight, builder.load(total)), total)
+                builder.store(llvm.call(builder, "fma", state, weight, builder.load(total)), total)
     join, signed = (builder.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0)) for flag in flags)
     for i in range(rows):
         number = builder.load(builder.gep(words.data, [builder.add(word, const(i))]))
@@ -203,29 +189,29 @@ def _emit(
             at = builder.add(column, const(p * WIDTH))
             place = builder.add(starts[i], at)
             said_r, said_z, said_n = (
-                load(builder, _VECTOR, builder.gep(said, [builder.add(at, gate)]))
+                llvm.load(builder, _VECTOR, builder.gep(said, [builder.add(at, gate)]))
                 for gate in (builder.mul(size, const(g)) for g in range(3))
             )
             sum_r, sum_z, sum_n = (builder.load(total) for total in sums[i][p])
             r = _sigmoid(builder, builder.fadd(said_r, sum_r))
             z = _sigmoid(builder, builder.fadd(said_z, sum_z))
-            inside = builder.fadd(sum_n, load(builder, _VECTOR, builder.gep(bias.data, [at])))
-            n = _tanh(builder, call(builder, "fma", r, inside, said_n))
-            old = load(builder, _VECTOR, builder.gep(before.data, [place]))
-            new = call(builder, "fma", z, builder.fsub(old, n), n)
-            store(builder, new, builder.gep(after.data, [place]))
-            seen = builder.select(signed, new, call(builder, "fabs", new))
+            inside = builder.fadd(sum_n, llvm.load(builder, _VECTOR, builder.gep(bias.data, [at])))
+            n = _tanh(builder, llvm.call(builder, "fma", r, inside, said_n))
+            old = llvm.load(builder, _VECTOR, builder.gep(before.data, [place]))
+            new = llvm.call(builder, "fma", z, builder.fsub(old, n), n)
+            llvm.store(builder, new, builder.gep(after.data, [place]))
+            seen = builder.select(signed, new, llvm.call(builder, "fabs", new))
             kept = builder.gep(out.data, [place])
-            most = load(builder, _VECTOR, kept)
+            most = llvm.load(builder, _VECTOR, kept)
             # What is not a number takes its place among the largest, to be found.
             largest = builder.select(builder.fcmp_unordered(">", seen, most), seen, most)
-            store(builder, builder.select(join, largest, seen), kept)
+            llvm.store(builder, builder.select(join, largest, seen), kept)
 
 
 _whole, _four, _two, _one = _tile(_ROWS, 1), _tile(4, 2), _tile(2, _TOGETHER), _tile(1, _TOGETHER)
 
 
-@kernel
+@llvm.kernel
 def read(
     words: NDArray[np.int64],
     alive: NDArray[np.int64],

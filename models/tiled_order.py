@@ -25,31 +25,18 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.llvm import (
-    FLOAT,
-    INT,
-    WIDE,
-    arrays,
-    call,
-    cgutils,
-    const,
-    filled,
-    kernel,
-    load,
-    shuffled,
-    spread,
-    store,
-)
+from models import llvm
+from models.llvm import cgutils, const
 
 types: Any = _types
 Floats: TypeAlias = NDArray[np.float32]
 
 LANES = 16
-TILE = 4 if WIDE else 2  # rows of either set that meet: their sums fit into the registers
+TILE = 4 if llvm.WIDE else 2  # rows of either set that meet: their sums fit into the registers
 _TOGETHER = 64  # rows of one set that meet all of the other while a core has them in its cache
 _PER_THREAD = 1 << 22  # gaps that are worth a thread of their own: some 200 microseconds of work
-_VECTOR = ir.VectorType(FLOAT, LANES)
-_ZERO = filled(_VECTOR, 0.0)
+_VECTOR = ir.VectorType(llvm.FLOAT, LANES)
+_ZERO = llvm.filled(_VECTOR, 0.0)
 
 
 class TiledViolation(torch.autograd.Function):
@@ -135,8 +122,8 @@ def _row(builder: Any, array: Any, row: Any, offset: int) -> Any:
 def _total(builder: Any, vector: Any) -> Any:
     half = LANES
     while half := half // 2:
-        lower = shuffled(builder, vector, range(half))
-        vector = builder.fadd(lower, shuffled(builder, vector, range(half, 2 * half)))
+        lower = llvm.shuffled(builder, vector, range(half))
+        vector = builder.fadd(lower, llvm.shuffled(builder, vector, range(half, 2 * half)))
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
 
@@ -144,7 +131,7 @@ def _tile_of_violations(_context: Any, x: Any, y: Any, out: Any, row: Any, colum
     """Compare `TILE` rows of x from `row` on with as many of y from `column` on."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        stored_x, stored_y, found = arrays(context, builder, signature, args, slice(3))
+        stored_x, stored_y, found = llvm.arrays(context, builder, signature, args, slice(3))
         xs, ys = (
             [_row(builder, array, start, i) for i in range(TILE)]
             for array, start in ((stored_x, args[3]), (stored_y, args[4]))
@@ -154,14 +141,14 @@ def _tile_of_violations(_context: Any, x: Any, y: Any, out: Any, row: Any, colum
             builder.store(_ZERO, total)  # an alloca is made once, this tile many times
         dimension = builder.sub(builder.extract_value(stored_x.shape, 1), const(LANES))
         edges = (const(0), dimension, const(LANES))
-        with cgutils.for_range_slice(builder, *edges, INT) as (at, _):
-            left = [load(builder, _VECTOR, builder.gep(x, [at])) for x in xs]
-            right = [load(builder, _VECTOR, builder.gep(y, [at])) for y in ys]
+        with cgutils.for_range_slice(builder, *edges, llvm.INT) as (at, _):
+            left = [llvm.load(builder, _VECTOR, builder.gep(x, [at])) for x in xs]
+            right = [llvm.load(builder, _VECTOR, builder.gep(y, [at])) for y in ys]
             for i, x_part in enumerate(left):
                 for j, y_part in enumerate(right):
                     gap = _gap(builder, x_part, y_part)
                     total = sums[i][j]
-                    builder.store(call(builder, "fma", gap, gap, builder.load(total)), total)
+                    builder.store(llvm.call(builder, "fma", gap, gap, builder.load(total)), total)
         for i, of_row in enumerate(sums):
             line = builder.gep(_row(builder, found, args[3], i), [args[4]])
             for j, total in enumerate(of_row):
@@ -187,21 +174,21 @@ def _tile_of_gradients(
     """Add the weighted gaps of a tile to the sums of either set, in the coordinates of a range."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        given = arrays(context, builder, signature, args, slice(5))
+        given = llvm.arrays(context, builder, signature, args, slice(5))
         xs, ys, lines, of_xs, of_ys = (
             [_row(builder, array, args[at], i) for i in range(TILE)]
             for array, at in zip(given, (5, 6, 5, 5, 6), strict=True)
         )
         shares = [
             [
-                spread(builder, _VECTOR, builder.load(builder.gep(line, [place])))
+                llvm.spread(builder, _VECTOR, builder.load(builder.gep(line, [place])))
                 for place in (builder.add(args[6], const(j)) for j in range(TILE))
             ]
             for line in lines
         ]
-        with cgutils.for_range_slice(builder, args[7], args[8], const(LANES), INT) as (at, _):
+        with cgutils.for_range_slice(builder, args[7], args[8], const(LANES), llvm.INT) as (at, _):
             left, right, from_x, to_y = (
-                [load(builder, _VECTOR, builder.gep(pointer, [at])) for pointer in pointers]
+                [llvm.load(builder, _VECTOR, builder.gep(pointer, [at])) for pointer in pointers]
                 for pointers in (xs, ys, of_xs, of_ys)
             )
             for i, x_part in enumerate(left):
@@ -211,7 +198,7 @@ def _tile_of_gradients(
                     to_y[j] = builder.fadd(to_y[j], share)
             for sums, pointers in ((from_x, of_xs), (to_y, of_ys)):
                 for vector, pointer in zip(sums, pointers, strict=True):
-                    store(builder, vector, builder.gep(pointer, [at]))
+                    llvm.store(builder, vector, builder.gep(pointer, [at]))
         return context.get_dummy_value()
 
     return types.void(x, y, weights, x_sums, y_sums, *[types.int64] * 4), generate
@@ -221,7 +208,7 @@ _violations: Any = intrinsic(_tile_of_violations)
 _gradients: Any = intrinsic(_tile_of_gradients)
 
 
-@kernel
+@llvm.kernel
 def _compare(x: Floats, y: Floats, out: Floats, start: int, end: int) -> None:
     """Write the violations of all x (B, N) and of the y (C, N) of a range to `out` (B, C)."""
     for first in range(0, len(x), _TOGETHER):
@@ -231,7 +218,7 @@ def _compare(x: Floats, y: Floats, out: Floats, start: int, end: int) -> None:
                 _violations(x, y, out, row, column)
 
 
-@kernel
+@llvm.kernel
 def _add_up(
     x: Floats, y: Floats, weights: Floats, x_sums: Floats, y_sums: Floats, start: int, end: int
 ) -> None:
