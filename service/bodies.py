@@ -108,7 +108,7 @@ class Bodies:
     async def form(self, request: Request, model: type[Model], repeated: Collection[str]) -> Model:
         """Read a multipart form, the file field `image` and options among its fields, as `model`.
 
-        An empty text is a default; the fields of `repeated` may come more than once.
+        An empty text is a default, see `_says`; the fields of `repeated` may come more than once.
 
         Raises:
             ServiceError: as `json`.
@@ -271,7 +271,7 @@ def _text(part: Part) -> str:
 
 
 def _options(fields: Mapping[str, str]) -> SearchOptions:
-    """Read the options of a search from the texts of a form; an empty text is a default.
+    """Read the options of a search from the texts of a form; an empty text is a default: `_says`.
 
     Raises:
         ServiceError: `invalid`, with the fields at fault.
@@ -280,7 +280,7 @@ def _options(fields: Mapping[str, str]) -> SearchOptions:
     for name, text in fields.items():
         if name not in SearchOptions.model_fields:
             raise invalid(shown(name), "there is no such field")
-        if text != "":
+        if _says(name, text):
             values[name] = _value(name, text)
     return _validated(SearchOptions, values)
 
@@ -288,16 +288,24 @@ def _options(fields: Mapping[str, str]) -> SearchOptions:
 def _values(
     texts: Iterable[tuple[str, str]], repeated: Collection[str], read: Callable[[str, str], Any]
 ) -> dict[str, Any]:
-    """Return what the texts of a form say, by the names of their fields; "" is a default."""
+    """Return what the texts of a form say, by the names of their fields; see `_says`."""
     values: dict[str, Any] = {}
     for name, text in texts:
         if name in repeated:
             values.setdefault(name, []).append(text)
         elif name in values:
             raise given_twice(name)
-        elif text != "":
+        elif _says(name, text):
             values[name] = read(name, text)
     return values
+
+
+def _says(name: str, text: str) -> bool:
+    """Tell whether the text of a field is more than a default.
+
+    Empty ones are values too where they select: images that have no split, and no image at all.
+    """
+    return text != "" or name in ("split", "image_ids")
 
 
 def _validated(model: type[Model], values: Any) -> Model:
@@ -315,7 +323,7 @@ def _value(name: str, text: str) -> int | float | str | list[int]:
     if name in ("k", "candidates", "offset"):
         return _whole_number(name, text)
     if name == "image_ids":
-        return [_whole_number(name, part.strip()) for part in text.split(",")]
+        return [_whole_number(name, part.strip()) for part in text.split(",")] if text else []
     if name == "max_violation":
         if not _NUMBER.fullmatch(text):
             raise invalid(name, "this is not a number of 0 or more")

@@ -80,6 +80,11 @@ def test_a_search_may_be_about_some_images(grown: Client) -> None:
     assert found(grown, image_ids=[1003, 7], split="test") == [1003]
 
 
+def test_an_empty_selection_selects_what_it_says_and_not_all(grown: Client) -> None:
+    assert found(grown, image_ids=[]) == []
+    assert found(grown, split="") == []
+
+
 def test_a_search_may_be_about_what_was_added_when(grown: Client) -> None:
     added = [
         ImageRecord.model_validate_json(grown.get(f"/images/{at}").content).added
