@@ -28,10 +28,11 @@ from index.errors import (
     is_full,
 )
 from index.lookups import (
+    CAPTION_HITS,
     CAPTIONS_BY_ID,
     CAPTIONS_BY_IMAGE,
+    IMAGE_HITS,
     IMAGES_BY_ID,
-    IMAGES_WITH_CAPTIONS,
     Lookup,
 )
 from index.records import Deletion, SegmentRecord, State, file_records
@@ -83,7 +84,8 @@ class Catalog:
         dialect = self._reader.dialect
         self._driver: Any = dialect.loaded_dbapi
         self._images_by_id = Lookup.compiled(IMAGES_BY_ID, dialect)
-        self._images_with_captions = Lookup.compiled(IMAGES_WITH_CAPTIONS, dialect)
+        self._image_hits = Lookup.compiled(IMAGE_HITS, dialect)
+        self._caption_hits = Lookup.compiled(CAPTION_HITS, dialect)
         self._captions_by_id = Lookup.compiled(CAPTIONS_BY_ID, dialect)
         self._captions_by_image = Lookup.compiled(CAPTIONS_BY_IMAGE, dialect)
 
@@ -240,9 +242,24 @@ class Catalog:
         self, ids: Iterable[int]
     ) -> tuple[dict[int, ImageRow], dict[int, list[CaptionRow]]]:
         """Return what `images` and `captions_of` do, of one instant."""
+        images, captions, _ = self.image_hits(ids)
+        return images, captions
+
+    def image_hits(
+        self, ids: Iterable[int]
+    ) -> tuple[dict[int, ImageRow], dict[int, list[CaptionRow]], int]:
+        """Return what `images_with_captions` does, and which generation last removed one of `ids`.
+
+        Of an answer of an older generation, such an id may be another image's by now.
+        """
         wanted = list(ids)
-        images, captions = self._look_up(self._images_with_captions, wanted)
-        return _image_rows(images), _captions_by_image(wanted, captions)
+        images, captions, removal = self._look_up(self._image_hits, wanted)
+        return _image_rows(images), _captions_by_image(wanted, captions), removal
+
+    def caption_hits(self, ids: Iterable[int]) -> tuple[dict[int, CaptionRow], int]:
+        """Return what `captions` does, and which generation last removed one of `ids`."""
+        rows, removal = self._look_up(self._caption_hits, ids)
+        return _caption_rows(rows), removal
 
     def image_of(self, sha256: str) -> ImageRow | None:
         """Return the first image whose picture has these contents, if it was hashed."""
@@ -273,7 +290,7 @@ class Catalog:
     def captions(self, ids: Iterable[int]) -> dict[int, CaptionRow]:
         """Return the captions there are among `ids`, by id."""
         (rows,) = self._look_up(self._captions_by_id, ids)
-        return {row[0]: CaptionRow._make(row) for row in rows}
+        return _caption_rows(rows)
 
     def captions_of(self, image_ids: Iterable[int]) -> dict[int, list[CaptionRow]]:
         """Return the captions of each image, by image id, in order of caption id."""
@@ -289,8 +306,8 @@ class Catalog:
                 "caption": _count(connection, CAPTIONS),
             }
 
-    def _look_up(self, lookup: Lookup, ids: Iterable[int]) -> list[list[list[Any]]]:
-        """Return the lists of rows that a lookup gives of `ids`."""
+    def _look_up(self, lookup: Lookup, ids: Iterable[int]) -> list[Any]:
+        """Return what a lookup gives of `ids`, most of it lists of rows."""
         wanted = json.dumps(list({int(id_) for id_ in ids}))
         with self._answering(), closing(self._reader.raw_connection()) as connection:
             cursor = connection.cursor()
@@ -382,6 +399,10 @@ def _are_ours(connection: Connection, tables: set[str]) -> bool:
 
 def _image_rows(rows: Iterable[Sequence[Any]]) -> dict[int, ImageRow]:
     return {row[0]: ImageRow._make(row) for row in rows}
+
+
+def _caption_rows(rows: Iterable[Sequence[Any]]) -> dict[int, CaptionRow]:
+    return {row[0]: CaptionRow._make(row) for row in rows}
 
 
 def _captions_by_image(

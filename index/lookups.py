@@ -8,9 +8,21 @@ from typing import Any, NamedTuple, Self
 import sqlalchemy as sql
 from sqlalchemy import JSON, BigInteger, Column, Text
 
-from index.schema import CAPTION_FACTS, CAPTIONS, IMAGE_FACTS, IMAGES
+from index.schema import CAPTION_FACTS, CAPTIONS, DELETED, IMAGE_FACTS, IMAGES
+from index.terms import Kind
 
 _NO_ROWS: sql.ColumnElement[str] = sql.literal_column("'[]'")
+
+
+def _listed(column: Column[Any]) -> dict[str, sql.ColumnElement[bool]]:
+    """Return what tells whether `column` is one of `:ids`, for each database."""
+    ids = sql.bindparam("ids", type_=Text)
+    each = sql.func.json_each(ids).table_valued("value").c.value
+    one = sql.func.json_array_elements_text(sql.cast(ids, JSON)).column_valued("value")
+    return {
+        "sqlite": column.in_(sql.select(each)),
+        "postgresql": column.in_(sql.select(sql.cast(one, BigInteger))),
+    }
 
 
 def _rows_by(column: Column[Any], columns: Sequence[Column[Any]]) -> dict[str, sql.Select[Any]]:
@@ -20,31 +32,48 @@ def _rows_by(column: Column[Any], columns: Sequence[Column[Any]]) -> dict[str, s
     SQLite other threads of a busy service would go first, for milliseconds each time, and a
     statement that is made once costs a quarter of one that is made for each list of ids.
     """
-    ids = sql.bindparam("ids", type_=Text)
-    each = sql.func.json_each(ids).table_valued("value").c.value
-    one = sql.func.json_array_elements_text(sql.cast(ids, JSON)).column_valued("value")
-    rows = sql.func.json_agg(sql.func.json_build_array(*columns))
+    listed, rows = _listed(column), sql.func.json_agg(sql.func.json_build_array(*columns))
     return {
         "sqlite": sql.select(sql.func.json_group_array(sql.func.json_array(*columns))).where(
-            column.in_(sql.select(each))
+            listed["sqlite"]
         ),
         "postgresql": sql.select(sql.func.coalesce(sql.cast(rows, Text), _NO_ROWS)).where(
-            column.in_(sql.select(sql.cast(one, BigInteger)))
+            listed["postgresql"]
         ),
+    }
+
+
+def _last_removal(kind: Kind) -> dict[str, sql.Select[Any]]:
+    """Return what gives the generation that last removed one of `:ids`, or 0."""
+    last = sql.func.coalesce(sql.func.max(DELETED.c.generation), sql.literal_column("0"))
+    return {
+        database: sql.select(sql.cast(last, Text)).where(
+            DELETED.c.kind == sql.literal_column(f"'{kind}'"), listed
+        )
+        for database, listed in _listed(DELETED.c.id).items()
+    }
+
+
+def _together(**parts: Mapping[str, sql.Select[Any]]) -> dict[str, sql.Select[Any]]:
+    """Return what gives several things in one statement, for each database.
+
+    Two cost a search twice as much, and would be of two instants.
+    """
+    return {
+        database: sql.select(
+            *(part[database].scalar_subquery().label(name) for name, part in parts.items())
+        )
+        for database in ("sqlite", "postgresql")
     }
 
 
 IMAGES_BY_ID = _rows_by(IMAGES.c.id, IMAGE_FACTS)
 CAPTIONS_BY_ID = _rows_by(CAPTIONS.c.id, CAPTION_FACTS)
 CAPTIONS_BY_IMAGE = _rows_by(CAPTIONS.c.image_id, CAPTION_FACTS)
-# Both in one statement: two cost a search twice as much, and would be of two instants.
-IMAGES_WITH_CAPTIONS: dict[str, sql.Select[Any]] = {
-    database: sql.select(
-        images.scalar_subquery().label("images"),
-        CAPTIONS_BY_IMAGE[database].scalar_subquery().label("captions"),
-    )
-    for database, images in IMAGES_BY_ID.items()
-}
+IMAGE_HITS = _together(
+    images=IMAGES_BY_ID, captions=CAPTIONS_BY_IMAGE, removal=_last_removal("image")
+)
+CAPTION_HITS = _together(captions=CAPTIONS_BY_ID, removal=_last_removal("caption"))
 
 
 class Lookup(NamedTuple):

@@ -284,6 +284,16 @@ class Index:
         """Return the images there are and the captions of each, by image id, of one instant."""
         return self.catalog.images_with_captions(image_ids)
 
+    def image_hits(
+        self, image_ids: Sequence[int]
+    ) -> tuple[dict[int, ImageRow], dict[int, list[CaptionRow]], int]:
+        """Return images with their captions, and which generation last removed one of the ids."""
+        return self.catalog.image_hits(image_ids)
+
+    def caption_hits(self, caption_ids: Sequence[int]) -> tuple[dict[int, CaptionRow], int]:
+        """Return captions, and which generation last removed one of the ids."""
+        return self.catalog.caption_hits(caption_ids)
+
     def caption(self, caption_id: int) -> CaptionRow | None:
         """Return one caption, or None."""
         return self.catalog.captions([caption_id]).get(caption_id)

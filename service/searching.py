@@ -44,7 +44,8 @@ class Lane(NamedTuple):
 class Found:
     """An answer of the index with the catalog's rows of its hits, in the order of the hits.
 
-    The first `offset` hits are not wanted. A hit that was deleted since the search has no row.
+    The first `offset` hits are not wanted. `removal` is the generation that last removed one of the
+    batch's hits: since the search, where it is later, and then a hit has no row, or another's.
     `probabilities` are of all hits, where the model is calibrated and the search has one part.
     """
 
@@ -54,15 +55,18 @@ class Found:
     images: dict[int, ImageRow]
     captions: dict[int, CaptionRow]
     captions_of: dict[int, list[CaptionRow]]
+    removal: int
     prefilter_seconds: float
     rerank_seconds: float
     metadata_seconds: float
 
     @property
     def is_whole(self) -> bool:
-        """Whether every hit has its row."""
+        """Whether every hit has its own row."""
         rows = self.images or self.captions
-        return all(int(hit) in rows for hit in self.answer.ids[self.offset :])
+        return self.removal <= self.answer.generation and all(
+            int(hit) in rows for hit in self.answer.ids[self.offset :]
+        )
 
 
 class Searcher:
@@ -142,7 +146,7 @@ class Searcher:
             if all(one.is_whole for one in found):
                 break
             # A hit was deleted after the search: ask the generation without it, so that an
-            # answer is of one generation and not of two.
+            # answer is of one generation and not of two. Its id may be another's already.
             self._index.refresh()
             found = self._found(lane, blocks)
         each = 1 if lane.joint else lane.together
@@ -157,9 +161,9 @@ class Searcher:
         captions: dict[int, CaptionRow] = {}
         captions_of: dict[int, list[CaptionRow]] = {}
         if lane.kind == "image":
-            images, captions_of = self._index.images_with_captions(ids)
+            images, captions_of, removal = self._index.image_hits(ids)
         else:
-            captions = self._index.captions(ids)
+            captions, removal = self._index.caption_hits(ids)
         described = perf_counter()
         return [
             Found(
@@ -169,6 +173,7 @@ class Searcher:
                 images,
                 captions,
                 captions_of,
+                removal,
                 (searched - start) * _prefilter_share(answer),
                 (searched - start) * (1 - _prefilter_share(answer)),
                 described - searched,

@@ -13,10 +13,11 @@ from index import changes
 from index.catalog import Catalog, damaged_rows
 from index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
 from index.lookups import (
+    CAPTION_HITS,
     CAPTIONS_BY_ID,
     CAPTIONS_BY_IMAGE,
+    IMAGE_HITS,
     IMAGES_BY_ID,
-    IMAGES_WITH_CAPTIONS,
     Lookup,
 )
 from index.records import FileRecord, SegmentRecord
@@ -69,7 +70,13 @@ def test_a_thousand_ids_are_one_query_and_a_hundred_thousand_rows_go_in_by_block
 @pytest.mark.parametrize("database", ["sqlite", "postgresql+psycopg"])
 def test_a_lookup_has_no_parameter_but_its_ids(database: str) -> None:
     dialect = sql.make_url(f"{database}://").get_dialect()()
-    for statements in (IMAGES_BY_ID, IMAGES_WITH_CAPTIONS, CAPTIONS_BY_ID, CAPTIONS_BY_IMAGE):
+    for statements in (
+        IMAGES_BY_ID,
+        CAPTIONS_BY_ID,
+        CAPTIONS_BY_IMAGE,
+        IMAGE_HITS,
+        CAPTION_HITS,
+    ):
         lookup = Lookup.compiled(statements, dialect)
         given = lookup.parameters("[1, 2]")
         if isinstance(given, dict):

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from index.query import Answer
+from index.store import Index
+from index.terms import ImageRow
 from service.app import create_app
 from service.settings import Settings
 from tests.service.client import Client
@@ -37,6 +40,29 @@ def deleting(client: Client, image_ids: list[int], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(index, "search_batch", search_then_delete)
 
 
+def replacing(client: Client, image_ids: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each of the next searches, another process gives an id to another picture."""
+    index = client.app.state.engine.index
+    search = index.search_batch
+
+    def search_then_replace(*given: Any, **options: Any) -> Sequence[Answer]:
+        found: Sequence[Answer] = search(*given, **options)
+        if image_ids:
+            with Index.open(index.folder, threads=1) as other:
+                _replace(other, image_ids.pop())
+        return found
+
+    monkeypatch.setattr(index, "search_batch", search_then_replace)
+
+
+def _replace(index: Index, image_id: int) -> None:
+    """Remove an image and its captions, and add others of the same ids."""
+    captions = [row._replace(text="none") for row in index.captions_of([image_id])[image_id]]
+    points = np.eye(1 + len(captions), index.model.dimension, dtype=np.float32)
+    index.remove([image_id])
+    index.add([ImageRow(image_id, "another.png", "")], points[:1], captions, points[1:])
+
+
 def test_hits_deleted_during_a_search_are_of_no_answer(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,3 +88,29 @@ def test_captions_deleted_during_a_search_are_of_no_answer(
         assert answer["generation"] == 2
         assert len(answer["hits"]) == answer["searched"] == 2 * (IMAGES - 1)
         assert 1003 not in {hit["image_id"] for hit in answer["hits"]}
+
+
+def test_a_hit_whose_id_became_another_picture_is_not_described_as_that(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(create_app(Settings(index=own, device="cpu", refresh_seconds=60))) as client:
+        asked = {"caption": "a dog", "k": 50}
+        before = client.post("/search/images", json=asked).json()
+        replacing(client, [1003], monkeypatch)
+        answer = client.post("/search/images", json=asked).json()
+        after = client.post("/search/images", json=asked).json()
+        assert (before["generation"], answer["generation"]) == (1, 3)
+        assert answer["hits"] == after["hits"] != before["hits"]
+
+
+def test_a_caption_whose_id_became_another_caption_is_not_described_as_that(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(create_app(Settings(index=own, device="cpu", refresh_seconds=60))) as client:
+        asked = {"files": {"image": ("a.png", png(1))}, "data": {"k": "50"}}
+        before = client.post("/search/captions", **asked).json()
+        replacing(client, [1003], monkeypatch)
+        answer = client.post("/search/captions", **asked).json()
+        after = client.post("/search/captions", **asked).json()
+        assert (before["generation"], answer["generation"]) == (1, 3)
+        assert answer["hits"] == after["hits"] != before["hits"]
