@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,13 +13,27 @@ from hypothesis import strategies as st
 from index import compaction
 from index.compaction import everything, tiers
 from index.errors import ChecksumError, IndexLockedError
+from index.query import Query
+from index.scan import Workers
 from index.schema import DELETED
+from index.search import search
+from index.snapshot import Snapshot
 from index.store import Index
 from index.terms import KINDS, MODES, Points
 from index.verify import verify
-from tests.index.samples import captions, embeddings, images, model, small_index
+from tests import oracle
+from tests.index.samples import (
+    captions,
+    embeddings,
+    grid,
+    images,
+    model,
+    small_index,
+    violations,
+)
 
 POINTS = embeddings(np.random.default_rng(0), 300, 16)
+GRID = grid(np.random.default_rng(0), 300, 16)
 
 
 def grown(folder: Path, additions: int) -> Index:
@@ -142,37 +157,56 @@ def test_an_id_removed_and_added_again_keeps_only_its_last_point(tmp_path: Path)
         assert verify(tmp_path / "i").ok
 
 
+def assert_is(found: Snapshot, state: dict[int, int], workers: Workers) -> None:
+    """Every search of a generation finds what numpy does among the images of a state.
+
+    `state` gives, for each image that is there, which of GRID are its point and its caption's.
+    """
+    for kind, first in zip(KINDS, (0, 100), strict=True):
+        ids = np.array(sorted(state), np.int64) + first
+        stored = GRID[[state[id_] + first for id_ in sorted(state)]]
+        wanted = oracle.best(violations(kind, "order", stored, GRID[299]), ids, 10)
+        for mode in MODES:
+            (answer,) = search(found, GRID[[299]], Query(kind, 10, mode), workers)
+            assert answer.searched == len(state)
+            assert answer.ids.tolist() == wanted.tolist()
+
+
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 14), min_size=1, max_size=30), st.randoms(use_true_random=False))
 def test_any_history_gives_what_it_gives_without_merging(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[int], random: object
+    tmp_path_factory: pytest.TempPathFactory,
+    everywhere_bounded: None,
+    workers: Workers,
+    steps: list[int],
+    random: Random,
 ) -> None:
     folder = tmp_path_factory.mktemp("history")
-    alive: dict[int, int] = {}
+    state: dict[int, int] = {}
+    held: list[tuple[Snapshot, dict[int, int]]] = []
     with (
         Index.create(folder / "i", model(), threads=1) as index,
-        Index.create(folder / "reader", model(), threads=1),
-        Index.open(folder / "i", threads=1) as reader,
+        Index.open(folder / "i", threads=1) as other,
     ):
         for at, step in enumerate(steps):
+            writer = random.choice([index, other])
             if step > 11:
-                index.compact(tiers if step == 12 else everything)
-            elif step in alive:
-                index.remove([step])
-                del alive[step]
+                writer.compact(tiers if step == 12 else everything)
+            elif step in state:
+                writer.remove([step])
+                state = {id_: row for id_, row in state.items() if id_ != step}
             else:
-                index.add(images([step]), POINTS[[at]])
-                alive[step] = at
-            if at % 5 == 0:
-                reader.refresh()
-        reader.refresh()
+                own = captions([100 + step], [step])
+                writer.add(images([step]), GRID[[at]], own, GRID[[at + 100]])
+                state = state | {step: at}
+            if random.random() < 0.3:
+                held.append((writer.snapshot, state))
         with Index.open(folder / "i", threads=1) as fresh:
-            for live in (index, reader, fresh):
-                found = live.search("image", np.ones(16), 100)
-                assert set(found.ids.tolist()) == set(alive)
-                stored = live.points("image", list(alive))
-                for id_, at in alive.items():
-                    assert stored[id_].tolist() == POINTS[at].tolist()
+            for live in (index, other, fresh):
+                live.refresh()
+                assert_is(live.snapshot, state, workers)
+            for snapshot, before in held:
+                assert_is(snapshot, before, workers)
         assert verify(folder / "i").ok
 
 
