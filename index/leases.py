@@ -1,7 +1,7 @@
 """Which generations are being read: a segment that was merged away waits for its readers.
 
 A reader locks the byte of INDEX/readers whose place is its generation, shared; whoever removes
-old segments asks whether a byte before the present generation is locked. The kernel lets go of a
+old segments, or forgets deletions, asks for the first byte that is locked. The kernel lets go of a
 reader's lock when the process ends, however it ends, and nothing is ever written.
 """
 
@@ -47,19 +47,24 @@ class Lease:
         self.release()
 
 
-def read_before(folder: Path, generation: int) -> bool:
-    """Tell whether a process, this one included, reads an older generation."""
+def oldest(folder: Path, generation: int) -> int:
+    """Return the oldest generation that a process, this one included, reads; at most this one."""
     descriptor = _opened(folder) if generation else None
     if descriptor is None:
-        return False
+        return generation
     try:
-        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, generation, 0)
-        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
+        # Of several locks any may be found: look before it for an older one.
+        while generation:
+            asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, generation, 0)
+            found = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))
+            if found[0] == fcntl.F_UNLCK:
+                break
+            generation = found[2]
     except OSError:
-        return False
+        pass
     finally:
         os.close(descriptor)
-    return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+    return generation
 
 
 def _opened(folder: Path) -> int | None:

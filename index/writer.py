@@ -116,14 +116,16 @@ class Writer:
         """Show a published segment in place of those it was merged from; return the generation.
 
         It is as old as the generation they were read in, so that what was deleted since is dead
-        in it too. Deletions by which no row is dead any more are forgotten.
+        in it too. Deletions by which no row is dead any more are forgotten, once all readers have
+        followed them: one that has not is told by them that a hit of its is another row by now.
         """
+        seen = leases.oldest(self.folder, merged.generation)
         with self.catalog.writing() as connection:
             generation = changes.raise_generation(connection)
             changes.drop_segments(connection, merged.names)
             if merged.record is not None:
                 changes.insert_segments(connection, [merged.record], merged.generation)
-            changes.forget_deletions(connection, merged.kind, merged.needed, merged.generation)
+            changes.forget_deletions(connection, merged.kind, merged.needed, seen)
         return generation
 
     def sweep(self) -> list[Path]:
@@ -143,7 +145,7 @@ class Writer:
             orphans -= staged_names(self.folder)
         else:
             durable.remove(staging)
-        if leases.read_before(self.folder, generation):
+        if leases.oldest(self.folder, generation) < generation:
             orphans = {name for name in orphans if name.startswith(_PARTIAL)}
         swept = [self.segments / name for name in sorted(orphans)]
         for orphan in swept:

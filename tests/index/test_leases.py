@@ -4,18 +4,31 @@ import subprocess
 import sys
 from pathlib import Path
 
-from index.leases import Lease, read_before
+import pytest
+
+from index.leases import Lease, oldest
 
 
 def test_a_generation_is_read_until_its_last_lease_is_gone(tmp_path: Path) -> None:
     first, second = Lease(tmp_path, 5), Lease(tmp_path, 5)
-    assert read_before(tmp_path, 6)
-    assert not read_before(tmp_path, 5)
+    assert oldest(tmp_path, 6) == 5
+    assert oldest(tmp_path, 4) == 4
     first.release()
-    assert read_before(tmp_path, 6)
+    assert oldest(tmp_path, 6) == 5
     del second
-    assert not read_before(tmp_path, 6)
-    assert not read_before(tmp_path, 0)
+    assert oldest(tmp_path, 6) == 6
+    assert oldest(tmp_path, 0) == 0
+
+
+@pytest.mark.parametrize("order", [(3, 7, 5), (7, 5, 3), (5, 3, 7)])
+def test_the_oldest_of_several_is_found_whichever_came_first(
+    order: tuple[int, ...], tmp_path: Path
+) -> None:
+    held = {generation: Lease(tmp_path, generation) for generation in order}
+    for generation in (3, 5, 7):
+        assert oldest(tmp_path, 9) == generation
+        held[generation].release()
+    assert oldest(tmp_path, 9) == 9
 
 
 def test_another_process_is_seen_reading_and_its_death_as_well(tmp_path: Path) -> None:
@@ -31,12 +44,12 @@ def test_another_process_is_seen_reading_and_its_death_as_well(tmp_path: Path) -
     ) as reader:
         assert reader.stdout is not None
         assert reader.stdout.readline() == b"held\n"
-        assert read_before(tmp_path, 4)
+        assert oldest(tmp_path, 4) == 3
         reader.kill()
-    assert not read_before(tmp_path, 4)
+    assert oldest(tmp_path, 4) == 4
 
 
 def test_a_folder_that_cannot_be_written_is_read_without_a_lease(tmp_path: Path) -> None:
     lease = Lease(tmp_path / "nowhere", 3)
-    assert not read_before(tmp_path / "nowhere", 9)
+    assert oldest(tmp_path / "nowhere", 9) == 9
     lease.release()

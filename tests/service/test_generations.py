@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from index.compaction import everything
 from index.query import Answer
 from index.store import Index
 from index.terms import ImageRow
@@ -56,11 +57,12 @@ def replacing(client: Client, image_ids: list[int], monkeypatch: pytest.MonkeyPa
 
 
 def _replace(index: Index, image_id: int) -> None:
-    """Remove an image and its captions, and add others of the same ids."""
+    """Remove an image and its captions, add others of the same ids, and leave no trace of it."""
     captions = [row._replace(text="none") for row in index.captions_of([image_id])[image_id]]
     points = np.eye(1 + len(captions), index.model.dimension, dtype=np.float32)
     index.remove([image_id])
     index.add([ImageRow(image_id, "another.png", "")], points[:1], captions, points[1:])
+    index.compact(everything)
 
 
 def test_hits_deleted_during_a_search_are_of_no_answer(
@@ -99,7 +101,7 @@ def test_a_hit_whose_id_became_another_picture_is_not_described_as_that(
         replacing(client, [1003], monkeypatch)
         answer = client.post("/search/images", json=asked).json()
         after = client.post("/search/images", json=asked).json()
-        assert (before["generation"], answer["generation"]) == (1, 3)
+        assert before["generation"] < answer["generation"] == after["generation"]
         assert answer["hits"] == after["hits"] != before["hits"]
 
 
@@ -112,5 +114,5 @@ def test_a_caption_whose_id_became_another_caption_is_not_described_as_that(
         replacing(client, [1003], monkeypatch)
         answer = client.post("/search/captions", **asked).json()
         after = client.post("/search/captions", **asked).json()
-        assert (before["generation"], answer["generation"]) == (1, 3)
+        assert before["generation"] < answer["generation"] == after["generation"]
         assert answer["hits"] == after["hits"] != before["hits"]
