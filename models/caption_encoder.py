@@ -17,6 +17,7 @@ from models.vocabulary import PADDING
 Reading = Literal["last", "join"]
 Length = Literal["unit", "learned", "free"]
 WIDEST = 1000  # a word_range beyond which nothing is learned
+MOST_COORDINATES = 65_536  # of a point or a word: the GRU has three times their square of weights
 
 
 def padded(captions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

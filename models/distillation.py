@@ -29,7 +29,7 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate
 from models.backbone import Backbone, build_backbone
 from models.cuts import CutsConfig, varied
 from models.files import write_weights
-from models.pictures import standardised
+from models.pictures import MAX_SIDE, standardised
 from models.schedule import LARGEST, learning_rate, seed_layers
 from models.stored import from_stored, to_stored
 from models.student import HINTS, Student, Teacher, fingerprint
@@ -89,6 +89,8 @@ class DistillationConfig:
         """Refuse what nothing can be learned with (ValueError)."""
         if not 0 < self.learning_rate <= LARGEST:
             raise ValueError(f"learning_rate is above 0 and at most {LARGEST:g}")
+        if max(self.side, self.teacher_side) > MAX_SIDE:
+            raise ValueError(f"side and teacher_side are at most {MAX_SIDE:,}")
         if not 0 <= self.seed < 2**63:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 
@@ -185,9 +187,11 @@ class _Run:
         self.taught = every[every % HELD_OUT != HELD_OUT - 1]
         self.held_out = every[HELD_OUT - 1 :: HELD_OUT]
         if len(self.taught) < config.batch_size or not len(self.held_out):
+            # The fewest of which the others, all but one in HELD_OUT, fill a batch.
+            enough = max(HELD_OUT, HELD_OUT * (config.batch_size - 1) // (HELD_OUT - 1) + 1)
             raise DistillationError(
-                f"there are {len(pixels):,} pictures: a student needs at least "
-                f"{max(HELD_OUT, 2 * config.batch_size)}"
+                f"there are {len(pixels):,} pictures: a batch of {config.batch_size:,} needs "
+                f"{enough:,} or more; give it more pictures, or a smaller batch"
             )
         self.pixels = _resident(pixels, device)
         torch.manual_seed(config.seed)

@@ -15,7 +15,14 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from models.backbone import build_backbone
-from models.caption_encoder import WIDEST, CaptionEncoder, Members, Reading, padded
+from models.caption_encoder import (
+    MOST_COORDINATES,
+    WIDEST,
+    CaptionEncoder,
+    Members,
+    Reading,
+    padded,
+)
 from models.image_encoder import ImageEncoder, Pooling
 from models.pictures import Preprocessing
 from models.reading import Reader
@@ -74,6 +81,8 @@ class ModelConfig:
             raise ValueError("length is learned for the score order only")
         if min(self.dimension, self.word_dimension, self.max_words, self.members) < 1:
             raise ValueError("dimension, word_dimension, max_words and members are at least 1")
+        if max(self.dimension, self.word_dimension) > MOST_COORDINATES:
+            raise ValueError(f"dimension and word_dimension are at most {MOST_COORDINATES:,}")
         if self.dimension % self.members:
             raise ValueError(
                 f"{self.members} members cannot share {self.dimension} coordinates equally"

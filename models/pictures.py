@@ -29,6 +29,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 from torch import Tensor
 
 MAX_PIXELS = 50_000_000
+MAX_SIDE = 16_384  # of what a network looks at
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -233,6 +234,8 @@ class Preprocessing:
         object.__setattr__(self, "std", tuple(self.std))
         if not 1 <= self.crop <= self.resize:
             raise ValueError(f"a crop of {self.crop} does not fit in a side of {self.resize}")
+        if self.resize > MAX_SIDE:
+            raise ValueError(f"resize is at most {MAX_SIDE:,}")
         if self.crops not in {1, 10}:
             raise ValueError(f"crops is 1 or 10, not {self.crops}")
         if self.framing not in get_args(Framing):

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from models.caption_encoder import WIDEST, CaptionEncoder, Length, Reading, padded
+from models.caption_encoder import MOST_COORDINATES, WIDEST, CaptionEncoder, Length, Reading, padded
 from models.entailment.pairs import Pair
 from models.order import violation
 from models.reading import Reader
@@ -51,6 +51,8 @@ class SentenceConfig:
             raise ValueError(f"comparison is order or symmetric, not '{self.comparison}'")
         if min(self.dimension, self.word_dimension, self.max_words) < 1:
             raise ValueError("dimension, word_dimension and max_words are at least 1")
+        if max(self.dimension, self.word_dimension) > MOST_COORDINATES:
+            raise ValueError(f"dimension and word_dimension are at most {MOST_COORDINATES:,}")
         if not 0 < self.word_range <= WIDEST:
             raise ValueError(f"word_range is above 0 and at most {WIDEST}")
         if self.reading not in get_args(Reading) or self.length not in get_args(Length):

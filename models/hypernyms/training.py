@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.caption_encoder import MOST_COORDINATES
 from models.hypernyms.embedding import Comparison, ConceptEmbedding
 from models.hypernyms.table_adam import TableAdam
 from models.hypernyms.task import PairSet, Task, corrupt
@@ -54,6 +55,8 @@ class HypernymTraining:
         """Refuse what cannot be trained with (ValueError)."""
         if min(self.dimension, self.epochs, self.batch_size, self.negatives) < 1:
             raise ValueError("dimension, epochs, batch_size and negatives are at least 1")
+        if self.dimension > MOST_COORDINATES:
+            raise ValueError(f"dimension is at most {MOST_COORDINATES:,}")
         if not (0 < self.margin < math.inf and 0 < self.learning_rate < math.inf):
             raise ValueError("margin and learning_rate are above 0")
         if not 0 <= self.specific <= 1:

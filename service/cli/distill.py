@@ -109,9 +109,11 @@ def distill(
         )
     except ValueError as error:
         raise Mistake(f"these options do not go together: {error}") from None
-    place = pick_device(device)  # before the pictures are read, which takes long
+    # All that can be wrong is told before the pictures are read, which takes long.
+    place = pick_device(device)
     collection = load(dataset).split(split)
     looks = Preprocessing(resize=teacher_side, crop=teacher_side, framing="whole")
+    build_backbone(student).keep_grid().require_side(side)
     network, projection = _teacher(teacher, weights)
     network.require_side(teacher_side)
     begun = None

@@ -22,7 +22,8 @@ from models.distillation import (
     DistillationStopped,
     distil,
 )
-from models.pictures import standardised
+from models.pictures import MAX_SIDE, standardised
+from models.schedule import LARGEST
 from models.stored import from_stored, to_stored
 from models.student import HINTS, Student, Teacher, layers_of
 from models.training_state import read_notes
@@ -245,8 +246,30 @@ def test_a_loss_that_is_not_a_number_and_too_few_pictures_are_said(
     nothing = torch.full((4, 1280), torch.nan)
     with pytest.raises(DistillationError, match="the loss is nan in pass 1, step 1"):
         distil(LEARNS, pixels, build_like(teacher), tmp_path / "nan", projection=nothing)
-    with pytest.raises(DistillationError, match="needs at least"):
-        distil(LEARNS, pixels[:4], build_like(teacher), tmp_path / "few")
+
+
+@pytest.mark.parametrize("batch", [2, 23, 24, 50])
+def test_too_few_pictures_are_said_with_how_many_are_enough(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path, batch: int
+) -> None:
+    config = replace(LEARNS, batch_size=batch)
+    with pytest.raises(DistillationError, match="smaller batch") as refused:
+        distil(config, pixels[:4], build_like(teacher), tmp_path)
+    enough = int(str(refused.value).split("needs ")[1].split()[0])
+    many = np.resize(pixels, (enough, *pixels.shape[1:]))
+    with pytest.raises(DistillationError, match="needs"):
+        distil(config, many[:-1], build_like(teacher), tmp_path)
+    with pytest.raises(DistillationStopped):
+        distil(config, many, build_like(teacher), tmp_path, stop=After(0))
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("learning_rate", LARGEST), ("side", MAX_SIDE), ("teacher_side", MAX_SIDE)]
+)
+def test_what_a_student_learns_with_has_an_upper_bound(name: str, most: Any) -> None:
+    replace(LEARNS, **{name: most})
+    with pytest.raises(ValueError, match=name):
+        replace(LEARNS, **{name: 2 * most})
 
 
 def test_a_network_without_a_grid_cannot_teach() -> None:

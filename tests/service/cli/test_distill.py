@@ -90,9 +90,27 @@ def test_a_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_p
 
 
 def test_options_that_nothing_is_learned_with_are_one_sentence(home: Path, tmp_path: Path) -> None:
-    for option, value in (("--learning-rate", "nan"), ("--learning-rate", -1), ("--seed", -1)):
+    for option, value in (
+        ("--learning-rate", "nan"),
+        ("--learning-rate", -1),
+        ("--learning-rate", "1e30"),
+        ("--seed", -1),
+        ("--side", 10**20),
+        ("--teacher-side", 10**20),
+    ):
         outcome = distill(home, tmp_path / "student", option, value)
         assert "do not go together" in outcome.error
+        assert option[2:].replace("-", "_") in outcome.error
+
+
+@pytest.mark.parametrize("student", ["nosuch", "shufflenet_v2_x0_5"])
+def test_a_student_that_cannot_learn_is_refused_before_the_pictures_are_read(
+    home: Path, tmp_path: Path, student: str
+) -> None:
+    outcome = distill(home, tmp_path / "student", "--student", student)
+    assert outcome.status == 1
+    assert student in outcome.error
+    assert not (tmp_path / "student").exists()
 
 
 def test_a_checkpoint_of_another_network_cannot_be_the_start(home: Path, tmp_path: Path) -> None:

@@ -60,6 +60,9 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     assert "above 0" in hasse("entailment", "train", corpus, *out, "--margin", 0).error
     assert hasse("entailment", "train", corpus, *out, "--seed", -1).status == 2
     assert "seed is a whole" in hasse("entailment", "train", corpus, *out, "--seed", 2**63).error
+    for many in (65_537, 10**20):
+        refused = hasse("entailment", "train", corpus, *out, "--dimension", many)
+        assert "dimension and word_dimension are at most" in refused.error
     for wide in ("nan", "inf", "1e39"):
         refused = hasse("entailment", "train", corpus, *out, "--word-range", wide)
         assert "word_range is above 0 and at most" in refused.error

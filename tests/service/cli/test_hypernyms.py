@@ -81,6 +81,12 @@ def test_bad_files_of_wordnet_are_one_clear_line(tmp_path: Path) -> None:
     assert "no model of hypernyms" in hasse("hypernyms", "evaluate", tmp_path / "model").error
 
 
+def test_more_coordinates_than_any_model_has_are_refused(wordnet: Path, tmp_path: Path) -> None:
+    train = ("hypernyms", "train", wordnet, "--out", tmp_path / "model")
+    for wide in (65_537, 10**20):
+        assert "dimension is at most" in hasse(*train, "--dimension", wide).error
+
+
 def test_a_seed_that_numpy_or_torch_does_not_take_is_refused(wordnet: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "model")
     assert hasse("hypernyms", "train", wordnet, *out, "--seed", -1).status == 2
