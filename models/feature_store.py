@@ -179,7 +179,8 @@ class FeatureStore:
         (B,) ids -> (B, F), or (B, PARTS, F) of parts.
 
         Raises:
-            FeaturesError: an image has none; it is named. Or there are none of parts.
+            FeaturesError: an image has none, or such as are not numbers; it is named. Or there
+                are none of parts.
         """
         features = self.views(parts=parts)[:, 0]
         wanted = np.asarray(image_ids, dtype=np.int64)
@@ -191,7 +192,16 @@ class FeatureStore:
                 f"{len(missing):,} images have no features in {self.folder}, the first has the "
                 f"id {missing[0]}: run 'hasse features' on this dataset again"
             )
-        return features[rows].astype(np.float32)
+        chosen = features[rows].astype(np.float32)
+        # What is not a number is no worse than anything, and would be measured as perfect.
+        spoiled = wanted[~np.isfinite(chosen).reshape(len(chosen), -1).all(1)]
+        if len(spoiled):
+            raise FeaturesError(
+                f"the features of {len(spoiled):,} images in {self.folder} are not finite numbers, "
+                f"the first has the id {spoiled[0]}: restore the folder, or delete it and run "
+                f"'hasse features' again"
+            )
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
