@@ -119,9 +119,11 @@ def available(dataset: Dataset, images: ImageInput) -> Dataset:
     known = set(images.image_ids.tolist())
     kept = tuple(image for image in dataset.images if image.captions and image.id in known)
     if not kept:
+        splits = ", ".join(split for split in dataset.splits() if split)
+        where = f" in the split {splits}" if splits else ""
         raise DatasetError(
-            f"no image of the dataset '{dataset.name}' has a caption and can be learned from: "
-            f"import captions with the pictures, or run 'hasse features' on this dataset"
+            f"no image of the dataset '{dataset.name}'{where} has a caption and can be learned "
+            f"from: import captions with the pictures, or run 'hasse features' on this dataset"
         )
     return replace(dataset, images=kept)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,9 @@ def test_images_without_captions_or_features_are_left_out() -> None:
     for images in (dataset, collection(False)):
         with pytest.raises(DatasetError, match=r"import captions .* or run 'hasse features' on"):
             available(images, features(9))
+    held_out = replace(dataset, images=tuple(replace(i, split="val") for i in dataset.images))
+    with pytest.raises(DatasetError, match=r"'.*' in the split val has a caption"):
+        available(held_out, features(9))
 
 
 def test_images_are_found_in_any_order_and_one_that_is_not_there_is_named() -> None:
