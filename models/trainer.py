@@ -88,7 +88,7 @@ def train(
         training: captioned images, and what to read of them.
         validation: likewise, for early stopping.
         backbone_weights: where the backbone starts, or stays when it does not learn.
-        start: where all weights start, instead: a model of the same shape and words.
+        start: where all weights that learn start, instead: a model of the same shape and words.
         world: where the model learns: a device, or one of several processes that each call this.
         report: told of every step and every epoch.
         stop: asked before every step; when true, the state is written and training stops.
@@ -157,7 +157,9 @@ class _Run:
         )
         self.steps = self.batches.steps
         torch.manual_seed(config.seed)
-        self.model = _initial(config, vocabulary, backbone_weights, start)
+        self.model = _initial(
+            config, vocabulary, backbone_weights, start, learns_backbone=images.learns_backbone
+        )
         if not images.learns_backbone:
             backbone = self.model.images.backbone.freeze()
             backbone.origin = backbone.fingerprint()  # also when a checkpoint has rounded it
@@ -366,19 +368,23 @@ def _initial(
     vocabulary: Vocabulary,
     backbone_weights: dict[str, Tensor] | None,
     start: checkpoint.Checkpoint | None,
+    *,
+    learns_backbone: bool,
 ) -> OrderEmbedding:
     """Return the model that a training starts from, on the CPU; see `train`."""
     model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
-    if backbone_weights is not None:
-        model.images.backbone.load_state_dict(backbone_weights)
     if start is not None:
-        found = (start.model.config, start.model.vocabulary.words)
-        if found != (config.model, vocabulary.words):
+        other = difference(asdict(start.model.config), asdict(config.model))
+        if other or start.model.vocabulary.words != vocabulary.words:
+            what = f"another shape ({other})" if other else "other words"
             raise TrainingError(
-                f"{start.folder} has another shape or other words than this training: start "
-                f"from a model trained on these captions with these options, or from none"
+                f"{start.folder} has {what} than this training: start from a model trained on "
+                f"these captions with these options, or from none"
             )
         model.load_state_dict(start.model.state_dict())
+    # Features are those of one network, also where a checkpoint holds it rounded.
+    if backbone_weights is not None and (start is None or not learns_backbone):
+        model.images.backbone.load_state_dict(backbone_weights)
     return model
 
 

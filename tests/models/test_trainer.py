@@ -420,8 +420,25 @@ def test_a_training_may_start_from_a_model_of_its_shape_and_words(tmp_path: Path
     with pytest.raises(TrainingError, match="another start"):
         run(tmp_path / "then", still)
     other = replace(still, model=replace(CONFIG.model, dimension=8))
-    with pytest.raises(TrainingError, match="another shape or other words"):
+    with pytest.raises(TrainingError, match=r"another shape \(dimension: \d+ there, 8 now\)"):
         train(other, "other", tmp_path / "other", data, data, start=first)
+    with pytest.raises(TrainingError, match="other words"):
+        train(replace(still, min_word_count=11), "o", tmp_path / "other", data, data, start=first)
+
+
+def test_a_training_on_features_keeps_their_network_also_where_its_start_has_it_rounded(
+    tmp_path: Path,
+) -> None:
+    start = dict(build_backbone("shufflenet_v2_x0_5").state_dict())
+    data = (collection(), features(collection()))
+    small = replace(CONFIG, epochs=1, saved_dtype="int8")
+    first = train(small, "first", tmp_path / "first", data, data, backbone_weights=start)
+    exact = replace(small, saved_dtype="float32")
+    then = train(exact, "then", tmp_path / "then", data, data, backbone_weights=start, start=first)
+    networks = (one.model.images.backbone for one in (first, then))
+    assert len({network.fingerprint() for network in networks}) == 1
+    for key, value in then.model.images.backbone.state_dict().items():
+        assert value.equal(start[key]), key
 
 
 def test_features_that_are_not_numbers_stop_the_training_at_their_own_step(tmp_path: Path) -> None:

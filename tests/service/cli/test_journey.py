@@ -105,7 +105,7 @@ def test_what_cannot_be_measured_is_told_before_anything_is_encoded(
 
 def test_a_training_can_start_from_a_built_in_model_by_its_name(home: Path, tmp_path: Path) -> None:
     train = ("train", home / "data", "--out", tmp_path, *TINY_TRAINING, "--start", "scenes")
-    assert "scenes has another shape or other words" in hasse(*train).error
+    assert "scenes has another shape (" in hasse(*train).error
 
 
 def test_what_was_measured_is_shown_also_where_it_cannot_be_written(home: Path) -> None:
