@@ -94,11 +94,16 @@ def new_model(folder: Path) -> Iterator[None]:
         FolderTakenError: another process is in it.
     """
     with alone_in(folder):
-        if (folder / CONFIG).is_file():
-            raise CheckpointError(
-                f"{folder} holds a model already: choose another --out, or delete it to train again"
-            )
+        require_no_model(folder)
         yield
+
+
+def require_no_model(folder: Path) -> None:
+    """Refuse a folder that holds a model, of any kind, which would be lost (CheckpointError)."""
+    if (folder / CONFIG).is_file():
+        raise CheckpointError(
+            f"{folder} holds a model already: choose another --out, or delete it to train again"
+        )
 
 
 @contextmanager

@@ -39,6 +39,7 @@ from models.truth import known_truth
 from models.vocabulary import PADDING, Vocabulary
 
 SECONDS_BETWEEN_STATES = 300.0
+_NO_NUMBER = "look for features that are not numbers, or lower --learning-rate"
 
 
 class TrainingError(Exception):
@@ -250,9 +251,9 @@ class _Run:
     def validate(self, report: Report | None) -> None:
         """Measure the model, keep it if it is the best so far, and close the epoch."""
         epoch, loss = self.notes["epoch"], self.notes["loss"] / self.steps
-        self.notes |= {"epoch": epoch + 1, "step": 0, "loss": 0.0}
         measured = self._measure(loss) if self.world.leads else None
         best = self.world.any(self.notes["best_epoch"] == epoch)
+        self.notes |= {"epoch": epoch + 1, "step": 0, "loss": 0.0}
         if best:
             self.notes["best_epoch"] = epoch
         self.keep()
@@ -264,19 +265,20 @@ class _Run:
         """Validate the model as it would be saved, and save it if it is the best so far."""
         model, (dataset, images) = self._as_saved(), self.held_out
         points = dataset_points(model, dataset, images)
+        epoch = self.notes["epoch"]
         # Rounded to bytes, weights that are not numbers become some.
         sound = all(weight.isfinite().all() for weight in self.model.state_dict().values())
         if not sound or not all(np.isfinite(each).all() for each in points):
-            raise TrainingError(
-                f"after epoch {self.notes['epoch']} points are not numbers: lower --learning-rate"
-            )
+            raise TrainingError(f"after epoch {epoch + 1} points are not numbers: {_NO_NUMBER}")
+        if epoch == 0:
+            self.keep()  # a model without a state is another's, and not to be written over
         measured = evaluate(dataset, *points, self.config.model.score)
-        quality, epoch = _quality(measured), self.notes["epoch"]
+        quality = _quality(measured)
         self.notes["history"].append(
-            {"epoch": epoch, "loss": loss, "validation": measured.to_json()}
+            {"epoch": epoch + 1, "loss": loss, "validation": measured.to_json()}
         )
         if quality > self.notes["best"]:
-            self.notes |= {"best": quality, "best_epoch": epoch - 1}
+            self.notes |= {"best": quality, "best_epoch": epoch}
             self._save(model, calibrations(dataset, *points, self.config.model.score), points[1])
         return measured
 
@@ -338,8 +340,7 @@ class _Run:
         """Return what to report of a batch's loss: the mean over captions and members."""
         if not math.isfinite(loss):
             raise TrainingError(
-                f"the loss is {loss} in epoch {epoch + 1}, step {batch.step + 1}: look for "
-                f"features that are not numbers, or lower --learning-rate"
+                f"the loss is {loss} in epoch {epoch + 1}, step {batch.step + 1}: {_NO_NUMBER}"
             )
         return loss / (batch.captions * self.config.model.members)
 

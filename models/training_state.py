@@ -44,8 +44,8 @@ def read_notes(folder: Path) -> dict[str, Any] | None:
             notes: dict[str, Any] = json.loads(file.metadata()["notes"])
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise StateError(
-            f"{path} is damaged ({error}): restore it; or delete it, and the same command begins "
-            f"again"
+            f"{path} is damaged ({error}): restore it; or choose another folder, or delete this "
+            f"one, to begin again"
         ) from error
     return notes
 

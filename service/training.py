@@ -129,6 +129,11 @@ def from_features(
     note = folder / WEIGHTS_NOTE
     if weights is None and note.is_file():
         weights = Path(note.read_text(encoding="utf-8"))
+        if not weights.is_file():
+            raise FeaturesError(
+                f"the features in {folder} were made with {weights}, which is not there any more: "
+                f"name that file with --weights, since the checkpoint holds what is in it"
+            )
     parts = config.model.pooling == "parts" and store.maker.parts
     pooling: Pooling = "parts" if parts else "average"
     config = replace(

@@ -149,7 +149,9 @@ def train(
     from models import checkpoint, trainer
     from models.datasets import load
     from models.distributed import world
+    from models.model_folder import require_no_model
     from models.presets import PRESETS
+    from models.training_state import read_notes
     from service import training
     from service.device import pick_device
 
@@ -181,6 +183,8 @@ def train(
         keeping(lambda: kept),
         processes.alone_in(out),
     ):
+        if read_notes(out) is None:  # so no training of ours is to go on
+            require_no_model(out)
         silent, together = not processes.leads, processes.size > 1
         if not (whole.has_splits() or silent):
             tell(
@@ -221,14 +225,15 @@ def train(
                 raise Stopped(str(stopped)) from None
     if not silent:
         typer.echo(f"{out}: the model {trained.name}, best of its epochs")
-        typer.echo(f"next: {_advised(dataset, whole, out)}", err=True)
+        typer.echo(f"next: {_advised(dataset, whole, out, features)}", err=True)
 
 
-def _advised(folder: Path, dataset: Dataset, model: Path) -> str:
+def _advised(folder: Path, dataset: Dataset, model: Path, features: Path | None) -> str:
     """Return what to do with a model: measure it, if there are pictures kept for that."""
+    read = f" --features {features}" if features else ""
     if "test" in dataset.splits():
-        return f"hasse evaluate {folder} --model {model}"
-    return f"hasse index build {folder} --model {model} --out ..."
+        return f"hasse evaluate {folder} --model {model}{read}"
+    return f"hasse index build {folder} --model {model}{read} --out ..."
 
 
 def _tell(report: Report, epochs: int, now: Progress) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,21 @@ def test_the_same_training_again_is_finished_and_another_is_refused(home: Path) 
     assert "another config" in refused.error
 
 
+@pytest.mark.parametrize("kind", ["retrieval", "entailment"])
+def test_a_model_that_no_training_here_made_is_not_overwritten(
+    home: Path, tmp_path: Path, kind: str
+) -> None:
+    shutil.copytree(home / "model", tmp_path / "model")
+    (tmp_path / "model" / "training.safetensors").unlink()
+    config = tmp_path / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"kind": kind}))
+    before = {path: path.read_bytes() for path in sorted((tmp_path / "model").glob("*.*"))}
+    command = ("train", home / "data", *TINY_TRAINING, "--epochs", 1)
+    refused = hasse(*command, "--out", tmp_path / "model")
+    assert "holds a model already: choose another --out" in refused.error
+    assert {path: path.read_bytes() for path in sorted((tmp_path / "model").glob("*.*"))} == before
+
+
 def test_the_index_has_all_but_the_damaged_picture(home: Path) -> None:
     found = info(home / "index")
     assert (found["images"], found["captions"]) == (23, 46)
@@ -269,7 +285,13 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
     assert "23 of 24 pictures" in made.out
     options = ("--epochs", 1, "--batch-size", 8, "--dimension", 16, "--set", "word_dimension=8")
     model = tmp_path / "model"
-    done(hasse("train", home / "data", "--features", features, "--out", model, *options))
+    train = ("train", home / "data", "--features", features, "--out", model, *options)
+    weights.rename(tmp_path / "moved")
+    gone = f"made with {weights}, which is not there any more: name that file with --weights"
+    assert gone in hasse(*train).error
+    (tmp_path / "moved").rename(weights)
+    advised = f"build {home / 'data'} --model {model} --features {features}"
+    assert advised in done(hasse(*train)).err
     measured = done(
         hasse("evaluate", home / "data", "--model", model, "--features", features, "--split", "")
     )
