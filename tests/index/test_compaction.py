@@ -14,13 +14,13 @@ from index import compaction
 from index.compaction import everything, tiers
 from index.errors import ChecksumError, IndexLockedError
 from index.query import Query
-from index.scan import Workers
 from index.schema import DELETED
 from index.search import search
 from index.snapshot import Snapshot
 from index.store import Index
 from index.terms import KINDS, MODES, Points
 from index.verify import verify
+from index.workers import Workers
 from tests import oracle
 from tests.index.samples import (
     captions,
