@@ -30,7 +30,8 @@ class AsyncClient:
     """Asks one service from one event loop; close it, or use it in an `async with` block.
 
     Every method raises a `HasseError`: a `ProblemError` with what the service answered,
-    `UnreachableError` without an answer. Requests that may succeed later are repeated first.
+    `UnreachableError` without an answer, `UnreadableError` if something else answered. Requests
+    that may succeed later are repeated first.
     """
 
     def __init__(
@@ -42,7 +43,10 @@ class AsyncClient:
         timeout: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Ask the service at `url`, with a `key` if it wants one, `timeout` seconds at most."""
+        """Ask the service at `url`, with a `key` if it wants one.
+
+        A request is given up, and repeated or not, after `timeout` seconds of silence.
+        """
         self._retries = retries or Retries()
         self._http = httpx.AsyncClient(
             base_url=url, headers=key_header(key), timeout=timeout, transport=transport
@@ -168,7 +172,7 @@ class AsyncClient:
         for attempt in itertools.count(1):
             try:
                 response = await self._http.send(call.sent(self._http))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 await asyncio.sleep(self._retries.after_silence(attempt, error))
                 continue
             if call.is_done(response, attempt):

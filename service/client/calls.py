@@ -12,10 +12,11 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from service.client.errors import UnreadableError
+from service.client.errors import NotFoundError, UnreadableError, error_of
 from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
 from service.schemas import (
     AddedImage,
+    Alive,
     CaptionAnswer,
     CaptionRecord,
     ImageAnswer,
@@ -75,8 +76,9 @@ class Call(Generic[Result]):
 
     def is_done(self, response: httpx.Response, attempt: int) -> bool:
         """Tell whether an answer to the attempt (from 1) is the one that was asked for."""
-        gone = response.status_code == httpx.codes.NOT_FOUND
-        return response.is_success or (self.removes and attempt > 1 and gone)
+        if self.removes and attempt > 1 and response.status_code == httpx.codes.NOT_FOUND:
+            return isinstance(error_of(response), NotFoundError)
+        return response.is_success
 
 
 def key_header(key: str | None) -> dict[str, str]:
@@ -92,7 +94,7 @@ def search_images(caption: str, options: Options) -> Call[ImageAnswer]:
 
 def search_images_together(captions: Iterable[str], options: Options) -> Call[list[ImageAnswer]]:
     """Ask which images each of up to 32 captions is true of."""
-    body = {"captions": list(captions), **_plain(options)}
+    body = {"captions": _several(captions), **_plain(options)}
     read = _reads(ImageAnswers)
     return Call("POST", "/search/images/batch", lambda answer: read(answer).answers, json=body)
 
@@ -109,13 +111,13 @@ def search_captions(picture: Picture, options: Options) -> Call[CaptionAnswer]:
 
 def search_all_of(parts: Iterable[Part], options: Options) -> Call[AllOfAnswer]:
     """Ask which images several things are true of at once."""
-    body = {"all_of": list(parts), **_plain(options)}
+    body = {"all_of": _several(parts), **_plain(options)}
     return Call("POST", "/search/all_of", _reads(AllOfAnswer), json=body)
 
 
 def search_common(parts: Iterable[Part], options: Options) -> Call[CommonAnswer]:
     """Ask which captions are true of several things at once."""
-    body = {"common": list(parts), **_plain(options)}
+    body = {"common": _several(parts), **_plain(options)}
     return Call("POST", "/search/common", _reads(CommonAnswer), json=body)
 
 
@@ -123,7 +125,7 @@ def search_like(
     like: Part, plus: Iterable[Part], minus: Iterable[Part], options: Options
 ) -> Call[ImageAnswer]:
     """Ask which images are like one, with something exchanged."""
-    body = {"like": like, "plus": list(plus), "minus": list(minus), **_plain(options)}
+    body = {"like": like, "plus": _several(plus), "minus": _several(minus), **_plain(options)}
     return Call("POST", "/search/like", _reads(ImageAnswer), json=body)
 
 
@@ -162,19 +164,19 @@ def caption(caption_id: int) -> Call[CaptionRecord]:
 
 def picture(image_id: int) -> Call[bytes]:
     """Ask for the stored picture of an image."""
-    return Call("GET", f"/images/{image_id}/file", _content)
+    return Call("GET", f"/images/{image_id}/file", _picture)
 
 
 def thumbnail(image_id: int) -> Call[bytes]:
     """Ask for a small version of an image: a JPEG."""
-    return Call("GET", f"/images/{image_id}/thumbnail", _content)
+    return Call("GET", f"/images/{image_id}/thumbnail", _picture)
 
 
 def add_image(
     picture: Picture, captions: Iterable[str], image_id: int | None, split: str
 ) -> Call[AddedImage]:
     """Add a picture to the collection."""
-    data: dict[str, Any] = {"caption": list(captions)}
+    data: dict[str, Any] = {"caption": _several(captions)}
     if image_id is not None:
         data["image_id"] = str(image_id)
     if split:
@@ -184,12 +186,12 @@ def add_image(
 
 def remove_image(image_id: int) -> Call[None]:
     """Remove an image and its captions."""
-    return Call("DELETE", f"/images/{image_id}", lambda _: None, removes=True)
+    return Call("DELETE", f"/images/{image_id}", _nothing, removes=True)
 
 
 def live() -> Call[None]:
     """Ask whether the process answers at all."""
-    return Call("GET", "/livez", lambda _: None)
+    return Call("GET", "/livez", _alive)
 
 
 def ready() -> Call[Ready]:
@@ -204,7 +206,7 @@ def version() -> Call[Version]:
 
 def metrics() -> Call[str]:
     """Ask for the measurements, in Prometheus' text format."""
-    return Call("GET", "/metrics", lambda response: response.text)
+    return Call("GET", "/metrics", lambda answer: _of_type("text/plain", answer).text)
 
 
 def _reads(model: type[Model]) -> Callable[[httpx.Response], Model]:
@@ -213,15 +215,40 @@ def _reads(model: type[Model]) -> Callable[[httpx.Response], Model]:
             # A later release may say more than this one knows.
             return model.model_validate_json(response.content, extra="ignore")
         except ValidationError as error:
-            raise UnreadableError(
-                f"{response.url} did not answer as this service does: is this its address?"
-            ) from error
+            raise _unreadable(response) from error
 
     return read
 
 
-def _content(response: httpx.Response) -> bytes:
-    return response.content
+def _alive(response: httpx.Response) -> None:
+    _reads(Alive)(response)
+
+
+def _picture(response: httpx.Response) -> bytes:
+    return _of_type("image/", response).content
+
+
+def _of_type(start: str, response: httpx.Response) -> httpx.Response:
+    if not response.headers.get("Content-Type", "").startswith(start):
+        raise _unreadable(response)
+    return response
+
+
+def _nothing(response: httpx.Response) -> None:
+    if response.status_code not in (httpx.codes.NO_CONTENT, httpx.codes.NOT_FOUND):
+        raise _unreadable(response)
+
+
+def _unreadable(response: httpx.Response) -> UnreadableError:
+    return UnreadableError(
+        f"{response.url} did not answer as this service does: is this its address?"
+    )
+
+
+def _several(parts: Iterable[Result]) -> list[Result]:
+    if isinstance(parts, str):  # whose characters would be captions, each
+        raise TypeError("this takes several: put a single caption into a list")
+    return list(parts)
 
 
 def _plain(options: Options) -> dict[str, Any]:

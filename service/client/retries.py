@@ -28,8 +28,8 @@ class Retries:
     first_wait: float = 0.2
     longest_wait: float = 10.0
 
-    def after_silence(self, attempt: int, error: httpx.TransportError) -> float:
-        """Return the seconds to wait after a request without an answer.
+    def after_silence(self, attempt: int, error: httpx.RequestError) -> float:
+        """Return the seconds to wait after a request without an answer that can be read.
 
         Raises:
             UnreachableError: that was the last attempt.

@@ -30,7 +30,8 @@ class Client:
     """Asks one service. Threads may share it; close it, or use it in a `with` block.
 
     Every method raises a `HasseError`: a `ProblemError` with what the service answered,
-    `UnreachableError` without an answer. Requests that may succeed later are repeated first.
+    `UnreachableError` without an answer, `UnreadableError` if something else answered. Requests
+    that may succeed later are repeated first.
     """
 
     def __init__(
@@ -42,7 +43,10 @@ class Client:
         timeout: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Ask the service at `url`, with a `key` if it wants one, `timeout` seconds at most."""
+        """Ask the service at `url`, with a `key` if it wants one.
+
+        A request is given up, and repeated or not, after `timeout` seconds of silence.
+        """
         self._retries = retries or Retries()
         self._http = httpx.Client(
             base_url=url, headers=key_header(key), timeout=timeout, transport=transport
@@ -162,7 +166,7 @@ class Client:
         for attempt in itertools.count(1):
             try:
                 response = self._http.send(call.sent(self._http))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 time.sleep(self._retries.after_silence(attempt, error))
                 continue
             if call.is_done(response, attempt):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -233,6 +233,7 @@ def test_waits_double_differ_and_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
         ([httpx.Response(200, text="hello")], UnreadableError, 1),
         ([httpx.Response(404, text="nginx")], UnreadableError, 1),
         ([httpx.ReadTimeout("", request=httpx.Request("GET", "/"))] * 4, UnreachableError, 4),
+        ([httpx.DecodingError("", request=httpx.Request("GET", "/"))] * 4, UnreachableError, 4),
     ],
 )
 def test_what_waiting_does_not_help_is_raised(
@@ -248,11 +249,44 @@ def test_what_waiting_does_not_help_is_raised(
     assert len(waits.seconds) == asked - 1
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda hasse: hasse.live(),
+        lambda hasse: hasse.metrics(),
+        lambda hasse: hasse.picture(7),
+        lambda hasse: hasse.thumbnail(7),
+        lambda hasse: hasse.remove_image(7),
+    ],
+)
+def test_the_page_of_a_proxy_is_no_answer(ask: Callable[[Client], object]) -> None:
+    page = httpx.Response(200, html="<h1>Sign in</h1>")
+    hasse = Client(transport=httpx.MockTransport(lambda _: page))
+    with hasse, pytest.raises(UnreadableError, match="is this its address"):
+        ask(hasse)
+
+
+def test_one_caption_is_not_taken_for_its_letters() -> None:
+    with Client() as hasse:
+        for ask in (
+            lambda: hasse.search_images_together("dog"),
+            lambda: hasse.search_all_of("dog"),
+            lambda: hasse.search_common("dog"),
+            lambda: hasse.search_like(7, "dog"),
+            lambda: hasse.search_like(7, [8], "dog"),
+            lambda: hasse.add_image(png(1), "dog"),
+        ):
+            with pytest.raises(TypeError, match="into a list"):
+                ask()
+
+
 def test_a_removal_whose_answer_was_lost_is_a_removal(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = httpx.ReadError("reset", request=httpx.Request("DELETE", "/"))
     Waits(monkeypatch, lost, problem(404)).client().remove_image(7)
     with pytest.raises(NotFoundError):
         Waits(monkeypatch, problem(404)).client().remove_image(7)
+    with pytest.raises(UnreadableError):
+        Waits(monkeypatch, lost, httpx.Response(404, text="nginx")).client().remove_image(7)
 
 
 def test_fields_of_a_later_release_are_passed_over(client: InProcess) -> None:
