@@ -21,7 +21,7 @@ from service.page.adding import router as adding
 from service.page.order import router as order
 from service.page.search import router as page
 from service.page.together import router as together
-from service.readiness import Phase, Readiness
+from service.readiness import Readiness
 from service.reception import Reception
 from service.routes import collection, lattice, operations, reference, search, writing
 from service.routes.context import MAY_READ, MAY_SEARCH, MAY_WRITE
@@ -50,7 +50,7 @@ def create_app(
     readiness = Readiness(settings)
     bodies = Bodies(settings)
     metrics.watch("hasse_body_bytes", lambda: bodies.held)
-    metrics.watch("hasse_ready", lambda: float(readiness.phase is Phase.SERVING))
+    metrics.watch("hasse_ready", lambda: float(readiness.is_ready))
 
     reception = Reception(readiness)
     record = Record(metrics)

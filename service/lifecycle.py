@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -80,5 +81,8 @@ class Lifecycle:
             await engine.keep_fresh()
 
     def _fail(self, sentence: str) -> None:
+        if self._readiness.phase is Phase.STOPPING:  # to end without it is what was asked for
+            event("not started", logging.WARNING, reason=sentence)
+            return
         self._readiness.phase = Phase.FAILED
         self._on_failure(sentence)

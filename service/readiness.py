@@ -53,6 +53,11 @@ class Readiness:
             raise self._not_ready(self.phase.value)
         return self.engine
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether searches are answered, as far as the last probe knows."""
+        return self.phase is Phase.SERVING and self._failure is None
+
     async def probe(self) -> Ready:
         """Encode a caption and a picture and search for both, or repeat what was found just now.
 

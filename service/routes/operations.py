@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from service import introduction
+from service.errors import ServiceError
 from service.metrics import MEDIA_TYPE
 from service.routes.context import MetricsHere, ReadinessHere, problems
 from service.schemas import Alive, Ready, Version
@@ -49,8 +52,10 @@ async def readyz(readiness: ReadinessHere) -> Response:
         **problems(),
     },
 )
-async def metrics(metrics: MetricsHere) -> Response:
-    """Return counters, gauges and histograms for Prometheus."""
+async def metrics(metrics: MetricsHere, readiness: ReadinessHere) -> Response:
+    """Return counters, gauges and histograms for Prometheus, after a probe as of `/readyz`."""
+    with suppress(ServiceError):  # which `hasse_ready` tells
+        await readiness.probe()
     return Response(metrics.text(), headers=_NO_STORE | {"Content-Type": MEDIA_TYPE})
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from index.errors import CatalogUnreachableError
 from index.store import Index
 from index.terms import ImageRow
 from service.app import create_app
@@ -236,6 +237,21 @@ def test_an_engine_that_cannot_open_says_why_in_one_sentence(
             found = problem(client.get("/readyz"), 503, "not_ready")
             assert str(tmp_path) not in found.detail
             problem(client.post("/search/images", json={"caption": "a"}), 503, "not_ready")
+
+
+def test_a_start_that_fails_when_asked_to_stop_is_no_failure(collection: Path) -> None:
+    stopping, failures = threading.Event(), list[str]()
+
+    def unreachable(*_: object) -> Engine:
+        assert stopping.wait(20)
+        raise CatalogUnreachableError("the catalog does not answer")
+
+    app = create_app(Settings(index=collection, device="cpu"), unreachable, failures.append)
+    with Client(app, wait=False) as client:
+        assert client.get("/readyz").status_code == 503
+        app.state.readiness.phase = Phase.STOPPING  # as SIGTERM does
+        stopping.set()
+    assert failures == []
 
 
 def test_an_index_of_another_model_is_refused(collection: Path, tmp_path: Path) -> None:

@@ -91,6 +91,20 @@ def test_readiness_names_what_is_broken(
         assert client.get("/readyz").status_code == 200
 
 
+def test_the_metric_of_readiness_needs_nobody_who_asks_for_readiness(
+    collection: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("broken")
+
+    with Client(create_app(Settings(index=collection, device="cpu", ready_seconds=0))) as client:
+        assert samples(client)["hasse_ready"] == 1
+        monkeypatch.setattr(client.app.state.engine.index, "search_batch", fail)
+        assert samples(client)["hasse_ready"] == 0
+        monkeypatch.undo()
+        assert samples(client)["hasse_ready"] == 1
+
+
 def test_the_version_names_model_and_collection(client: Client) -> None:
     version = Version.model_validate_json(client.get("/version").content)
     assert (version.name, version.model, version.dimension) == ("hasse", "tiny", 16)
@@ -109,12 +123,14 @@ def test_every_metric_of_the_table_is_there_and_no_other(client: Client) -> None
     assert "process_resident_memory_bytes" in families
 
 
-def test_metrics_count_answers_stages_and_refusals(client: Client) -> None:
-    before = samples(client)
-    client.post("/search/images", json={"caption": "a dog"})
-    client.post("/search/images", json={"caption": "a dog", "k": 0})
-    client.post("/search/captions", files={"image": ("a.png", png(1))})
-    after = samples(client)
+def test_metrics_count_answers_stages_and_refusals(collection: Path) -> None:
+    # One probe for all of it: they make batches too.
+    with Client(create_app(Settings(index=collection, device="cpu", ready_seconds=600))) as client:
+        before = samples(client)
+        client.post("/search/images", json={"caption": "a dog"})
+        client.post("/search/images", json={"caption": "a dog", "k": 0})
+        client.post("/search/captions", files={"image": ("a.png", png(1))})
+        after = samples(client)
 
     def grew(name: str) -> float:
         return after[name] - before.get(name, 0)
