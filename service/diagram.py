@@ -105,7 +105,7 @@ async def _drawn(
         kept = np.flatnonzero(_likely(engine, point[None], np.stack(found))[0] >= 0.5)
         found, names = [found[at] for at in kept], [names[at] for at in kept]
     if not found:
-        return Diagram(nodes=[], edges=[], model=engine.checkpoint.name)
+        return Diagram(nodes=[], edges=[], model=engine.checkpoint.name, unknown_words=[])
     relation = await _below(engine, np.stack(found), image_ids, stages)
     if not isinstance(focus, str):
         # The image is the bottom: it precedes all that is true of it.
@@ -168,7 +168,12 @@ def _laid_out(
             )
         )
     edges = [DiagramEdge(lower=int(x), upper=int(y)) for x, y in np.argwhere(covers)]
-    return Diagram(nodes=nodes, edges=edges, model=engine.checkpoint.name)
+    return Diagram(
+        nodes=nodes,
+        edges=edges,
+        model=engine.checkpoint.name,
+        unknown_words=engine.checkpoint.model.vocabulary.unknown(names[0]),
+    )
 
 
 def _around(covers: Relation, start: int) -> list[int]:

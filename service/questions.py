@@ -270,6 +270,7 @@ class Diagram(Answer):
     nodes: list[DiagramNode]
     edges: list[DiagramEdge]
     model: str
+    unknown_words: list[str] = Field(description="Words of the caption the model never learned.")
 
 
 # Read by us and not by FastAPI, which therefore has to be told of them.

@@ -16,7 +16,7 @@ from service.page.drawing import drawn
 from service.page.picture import Picture, brought, stored
 from service.page.problems import problem, require_known
 from service.page.screen import Screen, respond
-from service.page.view import Query
+from service.page.view import Query, count
 from service.questions import Entailment
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.timing import Stages
@@ -42,11 +42,16 @@ async def order(
             require_known(engine, [about.text])
         else:
             raise invalid("q", "say whose diagram to draw: some words, or a picture")
+        captions = sum(len(node.captions) for node in found.nodes)
         return Screen(
             "order.html",
             title=f"{about.text or 'A picture'} in the order · Hasse",
-            spoken=f"{len(found.nodes)} captions in the diagram.",
-            context={"about": about, "drawing": drawn(found, about)},
+            spoken=f"{count(captions, 'caption')} in the diagram.",
+            context={
+                "about": about,
+                "drawing": drawn(found, about),
+                "unknown_words": found.unknown_words,
+            },
             url=about.of_order(about.text, about.image_id),
             timing=stages.header(),
         )

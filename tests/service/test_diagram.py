@@ -71,6 +71,15 @@ def test_a_caption_stands_among_those_that_say_the_same(client: Client) -> None:
     assert "a dog runs" in focus["captions"]
 
 
+def test_words_that_the_model_never_learned_are_named(client: Client) -> None:
+    for path, unknown in (
+        ("/diagram?caption=a+zorp+dog", ["zorp"]),
+        ("/diagram?caption=a+dog", []),
+        ("/images/1003/diagram", []),
+    ):
+        assert client.get(path).json()["unknown_words"] == unknown
+
+
 @pytest.mark.parametrize("known", ["captions too", "images alone"])
 def test_a_picture_that_no_caption_is_true_of_has_an_empty_diagram(
     client: Client, monkeypatch: pytest.MonkeyPatch, known: str

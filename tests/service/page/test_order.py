@@ -26,6 +26,15 @@ def test_every_node_of_a_diagram_leads_to_its_own_and_is_named(client: Client, p
         assert client.get(link.replace("&amp;", "&")).status_code == 200
 
 
+def test_a_diagram_names_words_never_seen_and_counts_its_captions(client: Client) -> None:
+    page = said(client.get("/page/order?q=a+zorp+dog", headers=HTMX))
+    assert "never seen the word “zorp” : the answer rests" in page
+    assert "never seen" not in said(client.get("/page/order?q=a+dog"))
+    shown = client.get("/diagram?caption=a+zorp+dog").json()["nodes"]
+    captions = sum(len(node["captions"]) for node in shown)
+    assert f"{captions} caption{'s' * (captions != 1)} in the diagram." in page
+
+
 def test_a_claim_is_answered_with_a_verdict_and_can_be_asked_again(client: Client) -> None:
     response = client.get("/page/claim?image=1003&hypothesis=a+dog+runs")
     assert response.status_code == 200
