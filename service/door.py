@@ -132,6 +132,7 @@ class Door(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
+        self.url = b""
         self._between = True  # two requests
         self._answering: RequestResponseCycle | None = None  # `cycle` is of the last that came
         self._refused = False  # the request that is being received, until it is whole
@@ -281,7 +282,8 @@ class Door(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except HttpParserError:
-            self._give_up(_MALFORMED)
+            # A target that came whole has an end, but the parser of its parts takes no more either.
+            self._give_up(_TOO_LARGE if len(self.url) >= _ENDLESS_BYTES else _MALFORMED)
             return
         except HttpParserUpgrade as upgrade:
             self._take_in_plain(data[upgrade.args[0] :])

@@ -37,6 +37,7 @@ _RAW_SECURITY = [
 ]
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
+_NO_HOST = ServiceError("malformed", "HTTP/1.1 asks for the header Host, once")
 _TOGETHER = 256  # refusals that wait to be described, at most
 
 
@@ -150,7 +151,11 @@ class Edge:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_on)
+            if _names_its_host(scope):
+                await self._app(scope, receive, send_on)
+            else:
+                scope["hasse.reason"] = _NO_HOST.reason
+                await problem(_NO_HOST, request_id)(scope, receive, send_on)
         except asyncio.CancelledError:
             if status != 0:
                 raise
@@ -175,6 +180,12 @@ class Edge:
                 scope.get("hasse.reason"),
             )
             self._record(kind, request_id, perf_counter() - start, scope.get("hasse.key"))
+
+
+def _names_its_host(scope: Scope) -> bool:
+    """Tell whether a request has one Host, which HTTP/1.0 does not ask for (RFC 9112, 3.2)."""
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    return len(hosts) == 1 or (not hosts and bool(scope["http_version"] == "1.0"))
 
 
 def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:

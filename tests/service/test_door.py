@@ -529,6 +529,18 @@ def test_of_a_head_without_an_end_only_so_much_is_read(begun: str) -> None:
     run(main)
 
 
+def test_a_target_that_is_too_long_is_told_so_also_when_it_comes_whole() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            house.full = False
+            visitor = await visit()
+            visitor.say(f"GET /diagram?caption={'a' * 65_536} HTTP/1.1\nHost: a\n\n")
+            status, headers, _ = await visitor.hear()
+            assert (status, headers["connection"]) == (431, "close")
+
+    run(main)
+
+
 def test_what_is_long_and_has_a_beginning_and_an_end_is_no_head() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):

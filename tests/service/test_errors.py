@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from service.errors import REASONS
@@ -34,6 +35,16 @@ def test_the_methods_that_a_refusal_names_are_those_that_are_taken(
     methods = ("DELETE", "GET", "HEAD", "PATCH", "POST", "OPTIONS")
     taken = [method for method in methods if client.request(method, path).status_code != 405]
     assert named == sorted(taken)
+
+
+@pytest.mark.parametrize("hosts", [[], [("Host", "a"), ("Host", "b")]])
+def test_a_request_that_does_not_name_its_host_once_is_refused(
+    client: Client, hosts: list[tuple[str, str]]
+) -> None:
+    request = client.http.build_request("GET", "/livez")
+    request.headers = httpx.Headers(hosts)
+    found = problem(client.run(client.http.send(request)), 400, "malformed")
+    assert "Host" in found.detail
 
 
 def test_a_path_that_is_no_id_is_a_problem_with_its_field(client: Client) -> None:
