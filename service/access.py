@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 
 from starlette.datastructures import Headers
 
+from service.count import count
 from service.errors import ServiceError
 from service.settings import Settings, keys_of
 
@@ -119,7 +120,7 @@ class Quota:
             who = "this key" if name else "all who come without a key"
             raise ServiceError(
                 "quota",
-                f"{who} may make {self._capacity:,} such requests in a minute, and has",
+                f"{who} may make {count(self._capacity, 'such request')} in a minute, and no more",
                 retry_after=math.ceil((1 - bucket.left) / per_second),
             )
         bucket.left -= 1

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib.metadata import version as installed_version
 from typing import Any
 
+from service.count import count
 from service.engine import Engine
 from service.schemas import Version
 
@@ -25,7 +26,8 @@ def facts(engine: Engine) -> dict[str, Any]:
 def lines(engine: Engine, url: str) -> Iterator[str]:
     """Yield a few lines for a person: what is served, within which limits, and where."""
     info, model, settings = engine.info, engine.checkpoint.model, engine.settings
-    yield f"Collection  {info.images:,} images, {info.captions:,} captions ({info.folder})"
+    images, captions = count(info.images, "image"), count(info.captions, "caption")
+    yield f"Collection  {images}, {captions} ({info.folder})"
     yield (
         f"Model       {engine.checkpoint.name}: {model.config.score}, "
         f"{model.config.dimension} dimensions, on {model.device}"

@@ -11,6 +11,7 @@ import typer
 from service.cli.advice import Commands, advice
 from service.cli.progress import progress
 from service.cli.shell import keeping
+from service.count import count
 
 if TYPE_CHECKING:
     from models.datasets import Dataset
@@ -214,6 +215,7 @@ def _summary(dataset: Dataset, problems: Problems | None, out: Path, as_json: bo
     for line in found.told():
         typer.echo(line, err=True)
     counts = dataset.splits().items()
-    splits = ", ".join(f"{name or 'no split'} {count:,}" for name, count in counts)
-    problem = f"; {found.total:,} problems ({found.summary()})" if found.total else ""
-    typer.echo(f"{out}: {len(dataset):,} pictures ({splits}), {captions:,} captions{problem}")
+    splits = ", ".join(f"{name or 'no split'} {number:,}" for name, number in counts)
+    problem = f"; {count(found.total, 'problem')} ({found.summary()})" if found.total else ""
+    pictures = count(len(dataset), "picture")
+    typer.echo(f"{out}: {pictures} ({splits}), {count(captions, 'caption')}{problem}")

@@ -23,6 +23,7 @@ from service.cli.options import (
 from service.cli.progress import progress, tell
 from service.cli.shell import Mistake, keeping
 from service.cli.table import print_table
+from service.count import count
 
 if TYPE_CHECKING:
     from index.store import Index
@@ -151,8 +152,10 @@ def add(
     if undecoded := sum(len(collection) for collection in collections) - added - there:
         problems.by_reason["cannot be decoded"] = undecoded
     known_ones = f"; {there:,} were there already" if there else ""
-    problem = f"; {problems.total:,} problems ({problems.summary()})" if problems.total else ""
-    typer.echo(f"{added:,} pictures added{known_ones}{problem}; generation {generation}")
+    problem = (
+        f"; {count(problems.total, 'problem')} ({problems.summary()})" if problems.total else ""
+    )
+    typer.echo(f"{count(added, 'picture')} added{known_ones}{problem}; generation {generation}")
 
 
 @index.add
@@ -169,7 +172,7 @@ def remove(
     chosen = set(image_ids)  # one that is named twice is removed once
     with Index.open(folder) as opened:
         generation = opened.remove(sorted(chosen))
-    typer.echo(f"{len(chosen):,} images removed; generation {generation}")
+    typer.echo(f"{count(len(chosen), 'image')} removed; generation {generation}")
 
 
 @index.add
@@ -187,10 +190,12 @@ def compact(*, folder: IndexFolder) -> None:
         with progress("merging rows") as report, keeping(lambda: kept):
             done = opened.compact(everything, report)
     if done.after == done.before and not done.dropped:
-        typer.echo(f"nothing to merge: {done.after:,} segments, generation {done.generation}")
+        left = count(done.after, "segment")
+        typer.echo(f"nothing to merge: {left}, generation {done.generation}")
     else:
         typer.echo(
-            f"{done.before:,} segments are {done.after:,}, {done.dropped:,} removed rows dropped; "
+            f"{count(done.before, 'segment')} became {done.after:,}, "
+            f"{count(done.dropped, 'removed row')} dropped; "
             f"generation {done.generation}"
         )
 
@@ -210,9 +215,9 @@ def verify(*, folder: IndexFolder, as_json: Json = False) -> None:
     else:
         for finding in found.findings:
             typer.echo(finding)
-        verdict = "whole" if found.ok else f"{len(found.findings):,} things are wrong"
+        verdict = "whole" if found.ok else f"{count(len(found.findings), 'thing')} wrong"
         typer.echo(
-            f"{folder}: {verdict}; {found.segments:,} segments, {found.rows:,} rows, "
+            f"{folder}: {verdict}; {count(found.segments, 'segment')}, {count(found.rows, 'row')}, "
             f"{_size(found.bytes)}, generation {found.generation}"
         )
     raise typer.Exit(0 if found.ok else 1)
@@ -346,8 +351,8 @@ def _tidy(opened: Index, kept: str) -> None:
 def _say_size(built: Index, out: Path) -> None:
     found = built.info()
     typer.echo(
-        f"{out}: {found.images:,} images, {found.captions:,} captions, {_size(found.bytes)}, "
-        f"model {found.model.name}"
+        f"{out}: {count(found.images, 'image')}, {count(found.captions, 'caption')}, "
+        f"{_size(found.bytes)}, model {found.model.name}"
     )
 
 

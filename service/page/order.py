@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service import diagram, lattice
+from service.count import count
 from service.departure import until_client_leaves
 from service.engine import Engine
 from service.errors import ServiceError, invalid
@@ -16,7 +17,7 @@ from service.page.drawing import drawn
 from service.page.picture import Picture, brought, stored
 from service.page.problems import problem, require_known
 from service.page.screen import Screen, respond
-from service.page.view import Query, count
+from service.page.view import Query
 from service.questions import Entailment
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.timing import Stages

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service import lattice
+from service.count import count
 from service.departure import until_client_leaves
 from service.engine import Engine
 from service.errors import ServiceError, invalid
@@ -102,7 +103,7 @@ async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
     return Screen(
         "images.html",
         title=f"{query.text} · Hasse",
-        spoken=f"{view.count(len(cards), 'picture')}. {doubt} {verdict.sentence}.",
+        spoken=f"{count(len(cards), 'picture')}. {doubt} {verdict.sentence}.",
         context={
             "cards": cards,
             "verdict": verdict,
@@ -151,7 +152,7 @@ def _captions(
     return Screen(
         "captions.html",
         title=f"True of {shown.name} · Hasse",
-        spoken=f"{view.count(len(lines), 'caption')}. {doubt} {verdict.sentence}.",
+        spoken=f"{count(len(lines), 'caption')}. {doubt} {verdict.sentence}.",
         context={
             "picture": shown,
             "lines": lines,

@@ -8,6 +8,7 @@ from typing import get_args
 from urllib.parse import urlencode
 
 from models.calibration import Calibration
+from service.count import count
 from service.errors import ServiceError
 from service.page.scale import Fit, Scale
 from service.questions import JointCaptionHit, JointImageHit
@@ -213,18 +214,15 @@ def verdict(facts: SearchFacts, shown: int, thing: str, stages: Stages) -> Verdi
     """Say how sure an answer is and how long it took."""
     took = f"in {max(1, round(stages.seconds['total'] * 1000)):,} ms"
     best = f"The best {shown:,} of {count(facts.searched, thing)}"
-    if facts.searched <= shown:
+    if facts.searched == 1:
+        best = f"The only {thing}"
+    elif facts.searched <= shown:
         best = f"All {count(facts.searched, thing)}, the best first"
     if facts.mode == "exact":
         return Verdict("proved", f"{best}, every one compared, {took}")
     if facts.certified:
         return Verdict("proved", f"{best}, proved exact, {took}")
     return Verdict("likely", f"{best}, found {took}, likely but not proved")
-
-
-def count(number: int, thing: str) -> str:
-    """Return a number of things, as in "2,000 pictures"."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def cards(answer: ImageAnswer, query: Query, scale: Scale) -> list[Card]:

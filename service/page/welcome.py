@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from index.terms import Ids
 from models.vocabulary import words
+from service.count import count
 from service.page.scale import Scale, measure
-from service.page.view import Link, Query, Thumbnail, count, links, thumbnail
+from service.page.view import Link, Query, Thumbnail, links, thumbnail
 
 if TYPE_CHECKING:
     from index.store import Index

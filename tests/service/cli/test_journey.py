@@ -196,7 +196,7 @@ def test_pictures_come_and_go_and_the_index_stays_whole(home: Path, tmp_path: Pa
     new.mkdir()
     photo = draw(new, "orange", "square")
     added = done(hasse("index", "add", index, new))
-    assert added.out.startswith("1 pictures added")
+    assert added.out.startswith("1 picture added")
     again = done(hasse("index", "add", index, photo))
     assert again.out.startswith("0 pictures added; 1 were there already")
 
@@ -205,7 +205,7 @@ def test_pictures_come_and_go_and_the_index_stays_whole(home: Path, tmp_path: Pa
     assert hits[photo.name]["captions"] == ["a orange square", "a square"]
     image_id = hits[photo.name]["image_id"]
     removed = done(hasse("index", "remove", index, image_id, image_id))
-    assert removed.out.startswith("1 images removed")
+    assert removed.out.startswith("1 image removed")
     assert info(index)["images"] == 23
 
     checked = done(hasse("index", "verify", index, "--json"))

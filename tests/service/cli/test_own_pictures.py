@@ -116,5 +116,5 @@ def test_a_single_picture_whose_captions_cannot_be_read_costs_itself_only(
     named[0].with_suffix(".txt").touch()
     added = done(hasse("index", "add", tmp_path / "index", *named))
     problem = "captions that cannot be read"
-    assert f"{len(SIZES)} pictures added; 1 problems ({problem}: 1); generation 1" in added.out
+    assert f"{len(SIZES)} pictures added; 1 problem ({problem}: 1); generation 1" in added.out
     assert problem in added.err

@@ -288,3 +288,9 @@ def test_the_page_is_no_part_of_the_api(client: Client) -> None:
 
 def test_the_page_answers_head(client: Client) -> None:
     assert client.request("HEAD", "/").status_code == 200
+
+
+def test_one_of_a_thing_is_said_as_one(client: Client) -> None:
+    page = said(client.get("/", params={"q": "a dog", "k": 1}))
+    assert "1 result 12 results" in page
+    assert not re.search(r"\b1 (?:more )?(?:result|picture|caption)s\b", page)

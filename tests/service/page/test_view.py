@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.errors import ServiceError
 from service.page.scale import Scale
-from service.page.view import DEFAULT_SIZE, Query, count, lines, links, verdict
+from service.page.view import DEFAULT_SIZE, Query, lines, links, verdict
 from service.schemas import CaptionAnswer, CaptionHit, Mode
 from service.settings import Settings
 from service.timing import Stages
@@ -153,11 +153,6 @@ def test_the_verdict_claims_a_proof_only_where_there_is_one(
 
 
 def test_a_small_collection_is_shown_whole() -> None:
-    found = verdict(caption_answer(searched=1), 1, "picture", stages())
-    assert found.sentence == "All 1 picture, the best first, proved exact, in 12 ms"
-
-
-def test_numbers_are_written_for_people() -> None:
-    assert count(1, "picture") == "1 picture"
-    assert count(0, "picture") == "0 pictures"
-    assert count(113287, "picture") == "113,287 pictures"
+    for searched, words in ((1, "The only picture"), (2, "All 2 pictures, the best first")):
+        found = verdict(caption_answer(searched=searched), searched, "picture", stages())
+        assert found.sentence == f"{words}, proved exact, in 12 ms"
