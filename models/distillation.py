@@ -267,7 +267,7 @@ class _Run:
             if stop is not None and stop():
                 self.keep()
                 raise DistillationStopped(
-                    f"stopped in pass {epoch + 1} of {self.config.epochs} over the pictures"
+                    f"in pass {epoch + 1} of {self.config.epochs} over the pictures"
                 )
             seen = self._step(epoch, step, order[step * size : (step + 1) * size])
             # Of the step before: a GPU is not waited for while it works on this one.
@@ -291,7 +291,9 @@ class _Run:
                 f"the loss is {loss} in pass {self.notes['epoch'] + 1}, step "
                 f"{self.notes['step']}: lower learning_rate"
             )
-        self.notes["explained"] += 0.02 * (1 - off - self.notes["explained"])
+        steps = self.notes["epoch"] * self.steps + self.notes["step"]
+        # The mean of the first fifty, and of about as many later on.
+        self.notes["explained"] += max(0.02, 1 / steps) * (1 - off - self.notes["explained"])
 
     def measure(self, report: Callable[[DistillationProgress], None] | None) -> None:
         """Measure the student on pictures it does not learn from, and close the pass."""

@@ -189,17 +189,17 @@ class FeatureStore:
         missing = wanted[self.image_ids[rows] != wanted]
         if len(missing):
             raise FeaturesError(
-                f"{len(missing):,} images have no features in {self.folder}, the first has the "
-                f"id {missing[0]}: run 'hasse features' on this dataset again"
+                f"images without features in {self.folder}: {len(missing):,}, the first has the "
+                f"id {missing[0]}; run 'hasse features' on this dataset again"
             )
         chosen = features[rows].astype(np.float32)
         # What is not a number is no worse than anything, and would be measured as perfect.
         spoiled = wanted[~np.isfinite(chosen).reshape(len(chosen), -1).all(1)]
         if len(spoiled):
             raise FeaturesError(
-                f"the features of {len(spoiled):,} images in {self.folder} are not finite numbers, "
-                f"the first has the id {spoiled[0]}: restore the folder, or delete it and run "
-                f"'hasse features' again"
+                f"images whose features in {self.folder} are not finite numbers: "
+                f"{len(spoiled):,}, the first has the id {spoiled[0]}; restore the folder, or "
+                f"delete it and run 'hasse features' again"
             )
         return chosen
 

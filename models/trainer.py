@@ -144,9 +144,12 @@ class _Run:
         try:
             vocabulary = Vocabulary.build(texts, config.min_word_count)
         except ValueError:
+            least = config.min_word_count
             raise DatasetError(
-                f"no word comes {config.min_word_count} times in the captions of '{dataset.name}': "
-                f"there is nothing to learn to read; look at them, or lower min_word_count"
+                f"the captions of '{dataset.name}' have no word"
+                + (f" that comes {least:,} times" if least > 1 else "")
+                + ": there is nothing to learn to read; look at them"
+                + (", or lower min_word_count" if least > 1 else "")
             ) from None
         self.batches = Batches(
             dataset,
@@ -232,8 +235,8 @@ class _Run:
                 self.keep()
                 self.world.wait()  # who calls again is to find the state, in every process
                 raise TrainingStopped(
-                    f"stopped in epoch {epoch + 1} of {self.config.epochs}; the same command "
-                    f"goes on from there"
+                    f"in epoch {epoch + 1} of {self.config.epochs}; the same command goes on "
+                    f"from there"
                 )
             loss = self._step(epoch, batch)
             # A GPU is at work on the step: meanwhile the processor prepares the one after it.

@@ -82,9 +82,10 @@ class Dataset:
         if not images:
             unnamed = "no split, named ''"
             known = ", ".join(f"{split or unnamed}: {n}" for split, n in self.splits().items())
+            other = f", or import the pictures of '{name}' too" if name else ""
             raise DatasetError(
                 f"the dataset '{self.name}' has no images in the split '{name}' ({known}): "
-                f"name one that it has, or import the pictures of '{name}' too"
+                f"name one that it has{other}"
             )
         return replace(self, images=images)
 

@@ -214,7 +214,7 @@ def _show(result: Mapping[str, Any]) -> None:
     )
     tied = sum(result[key]["tied"] for key, _ in DIRECTIONS)
     if tied:
-        typer.echo(f"{tied:,} queries end in a tie, which counts half", err=True)
+        typer.echo(f"queries that end in a tie, which counts half: {tied:,}", err=True)
 
 
 def _table(result: Mapping[str, Any], title: str, sign: str = "") -> None:

@@ -179,6 +179,16 @@ def test_hints_alone_bring_a_students_layers_near_its_teachers(
         assert float(distillation._unexplained(hint, grid)) < 1e-6, "paired with its own"
 
 
+def test_what_is_explained_lately_is_the_mean_of_the_first_steps_too() -> None:
+    run = distillation._Run.__new__(distillation._Run)
+    run.steps, run.notes = 2, {"epoch": 0, "step": 0, "explained": 0.0}
+    for epoch, step, share in ((0, 1, 0.2), (0, 2, 0.4), (1, 1, 0.9)):
+        run.notes |= {"epoch": epoch, "step": step}
+        run.unread = torch.tensor([1.0, 1 - share])
+        run._read()
+    assert run.notes["explained"] == pytest.approx(0.5)
+
+
 def test_what_is_unexplained_is_a_share_of_the_variance() -> None:
     wanted = torch.randn(500, 7) * 3 + 5
     mean = wanted.mean(0, keepdim=True).expand_as(wanted)

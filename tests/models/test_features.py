@@ -141,14 +141,14 @@ def test_features_are_selected_by_id_in_the_order_asked_for(
     chosen = FeatureStore.open(tmp_path / "f").select(ids)
     assert chosen.dtype == np.float32
     np.testing.assert_array_equal(chosen, store.views()[:, 0][[4, 0, 4]].astype(np.float32))
-    with pytest.raises(FeaturesError, match=r"1 images have no features .* has the id 1000"):
+    with pytest.raises(FeaturesError, match=r"without features .*: 1, the first has the id 1000"):
         store.select([ids[0], 1000])
     spoiled = np.memmap(tmp_path / "f" / "features.f16", dtype=np.float16, mode="r+")
     spoiled[-1] = np.nan
     spoiled.flush()
     assert len(store.select(ids)) == 3
     last = dataset.images[-1].id
-    with pytest.raises(FeaturesError, match=f"not finite numbers, the first has the id {last}:"):
+    with pytest.raises(FeaturesError, match=f"not finite numbers: 1, the first has the id {last};"):
         store.select([ids[0], last])
 
 

@@ -490,8 +490,16 @@ def test_a_damaged_state_is_named(tmp_path: Path, size: int) -> None:
 
 
 def test_captions_without_words_are_said(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="no word comes 1000 times in the captions of 'colours'"):
+    rare = "the captions of 'colours' have no word that comes 1,000 times: .* or lower min_word"
+    with pytest.raises(DatasetError, match=rare):
         run(tmp_path, replace(CONFIG, min_word_count=1000))
+    silent = tuple(
+        replace(image, captions=tuple(replace(one, text="!") for one in image.captions))
+        for image in collection().images
+    )
+    data = (Dataset("silent", silent), features(collection()))
+    with pytest.raises(DatasetError, match=r"'silent' have no word: .* look at them$"):
+        run(tmp_path, data=data)
 
 
 def test_a_last_step_that_spoils_the_weights_stops_the_training(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ def test_splits_are_counted_and_taken(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"in the split 'test' \(no split, named '': 2\)"):
         without.split("test")
     assert without.split("") == without
+    with pytest.raises(DatasetError, match=r"'' .*: name one that it has$"):
+        dataset.split("")
 
 
 def test_an_image_keeps_its_first_captions(tmp_path: Path) -> None:
