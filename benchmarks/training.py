@@ -14,7 +14,10 @@ that depend on the words. Seconds are of the clock and of the processor; with on
 second says what an idle machine would take. The share of the peak is that of the matrix products'
 arithmetic in the fastest square product of their type, measured in the same run.
 
-The second table is the memory that the score, the loss and their gradient need at their peak.
+The second table is of the score, the loss and their gradient: the memory that they need at their
+peak, and their time (of the processor, on one), also for each gap of a coordinate of a pair. A gap
+is a difference and a maximum, in a product and a sum forward, and in a product and two sums
+backward: eight operations, of which a processor does 16 or 32 at a time.
 """
 
 from __future__ import annotations
@@ -303,6 +306,18 @@ def score_and_loss(b: int, c: int, way: str, device: str) -> Callable[[], None]:
     return work
 
 
+def seconds_of(work: Callable[[], None], device: str) -> float:
+    """Return what some work takes, the median of some times: of the processor, on one."""
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    taken = []
+    for _ in range(9):
+        start = clock()
+        work()
+        wait(device)
+        taken.append(clock() - start)
+    return statistics.median(taken[2:])  # the first ones set things up
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -327,7 +342,7 @@ def main() -> None:
         f"{'':<16}{'epoch, s':>10}{'processor, s':>14}{'faster':>8}{'(processor)':>13}"
         f"{'of peak':>9}{'last loss':>11}"
     )
-    slow = [statistics.median(v) for v in (found["plain"].clock, found["plain"].processor)]
+    slowest = [statistics.median(v) for v in (found["plain"].clock, found["plain"].processor)]
     for name in ("plain", *TOLERANCE):
         seen = found[name]
         clock, processor = statistics.median(seen.clock), statistics.median(seen.processor)
@@ -337,14 +352,22 @@ def main() -> None:
         label = "plain PyTorch" if name == "plain" else f"ours, {name}"
         print(
             f"{label:<16}{steps * clock:>10.1f}{steps * processor:>14.1f}"
-            f"{slow[0] / clock:>7.1f}x{slow[1] / processor:>12.1f}x{share:>9.0%}"
+            f"{slowest[0] / clock:>7.1f}x{slowest[1] / processor:>12.1f}x{share:>9.0%}"
             f"{seen.losses[-1]:>11.3f}"
         )
-    print(f"\n{'images x captions':<20}{'plain, MB':>12}{'ours, MB':>12}")
+    print(
+        f"\n{'images x captions':<20}{'plain, MB':>12}{'ours, MB':>12}"
+        f"{'plain, ms':>12}{'ours, ms':>12}{'faster':>9}{'ns a gap':>11}"
+    )
     for b, c in ((64, 64), (128, 128), (128, 512), (256, 256)):
-        used = [memory_of(score_and_loss(b, c, way, device), device) for way in ("ours", "plain")]
+        works = [score_and_loss(b, c, way, device) for way in ("plain", "ours")]
+        used = [memory_of(work, device) for work in works]
         cells = [f"{megabytes:.0f}" if megabytes is not None else "?" for megabytes in used]
-        print(f"{f'{b} x {c}':<20}{cells[1]:>12}{cells[0]:>12}")
+        slow, fast = (seconds_of(work, device) for work in works)
+        print(
+            f"{f'{b} x {c}':<20}{cells[0]:>12}{cells[1]:>12}{1e3 * slow:>12.1f}{1e3 * fast:>12.1f}"
+            f"{slow / fast:>8.1f}x{1e9 * fast / (b * c * 1024):>11.3f}"
+        )
     apart = {
         name: _apart(found[name].losses, found["plain"].losses, options.steps) for name in TOLERANCE
     }
