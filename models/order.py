@@ -71,8 +71,8 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
         with torch.cuda.device(x.device):
             fused: Tensor = FusedViolation.apply(x, y)
         return fused
-    single = x.dtype == y.dtype == torch.float32
-    result: Tensor = (_tiled() if single else _BlockedViolation).apply(x, y)
+    tiles = x.device.type == "cpu" and x.dtype == y.dtype == torch.float32
+    result: Tensor = (_tiled() if tiles else _BlockedViolation).apply(x, y)
     return result
 
 
