@@ -153,6 +153,7 @@ class Searcher:
         return [found[at : at + each] for at in range(0, len(found), each)]
 
     def _found(self, lane: Lane, blocks: list[Points]) -> list[Found]:
+        read = self._index.snapshot  # while it is held, no deletion after it is forgotten
         start = perf_counter()
         answers = self._answers(lane, blocks)
         searched = perf_counter()
@@ -165,6 +166,7 @@ class Searcher:
         else:
             captions, removal = self._index.caption_hits(ids)
         described = perf_counter()
+        del read
         return [
             Found(
                 answer,

@@ -41,8 +41,13 @@ def deleting(client: Client, image_ids: list[int], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(index, "search_batch", search_then_delete)
 
 
-def replacing(client: Client, image_ids: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each of the next searches, another process gives an id to another picture."""
+def replacing(
+    client: Client, image_ids: list[int], monkeypatch: pytest.MonkeyPatch, *, followed: bool
+) -> None:
+    """After each of the next searches, another process gives an id to another picture.
+
+    It leaves no trace of the former one, whether or not the service has `followed` by then.
+    """
     index = client.app.state.engine.index
     search = index.search_batch
 
@@ -51,18 +56,20 @@ def replacing(client: Client, image_ids: list[int], monkeypatch: pytest.MonkeyPa
         if image_ids:
             with Index.open(index.folder, threads=1) as other:
                 _replace(other, image_ids.pop())
+                if followed:
+                    index.refresh()
+                other.compact(everything)
         return found
 
     monkeypatch.setattr(index, "search_batch", search_then_replace)
 
 
 def _replace(index: Index, image_id: int) -> None:
-    """Remove an image and its captions, add others of the same ids, and leave no trace of it."""
+    """Remove an image and its captions, and add others of the same ids."""
     captions = [row._replace(text="none") for row in index.captions_of([image_id])[image_id]]
     points = np.eye(1 + len(captions), index.model.dimension, dtype=np.float32)
     index.remove([image_id])
     index.add([ImageRow(image_id, "another.png", "")], points[:1], captions, points[1:])
-    index.compact(everything)
 
 
 def test_hits_deleted_during_a_search_are_of_no_answer(
@@ -92,26 +99,28 @@ def test_captions_deleted_during_a_search_are_of_no_answer(
         assert 1003 not in {hit["image_id"] for hit in answer["hits"]}
 
 
+@pytest.mark.parametrize("followed", [False, True])
 def test_a_hit_whose_id_became_another_picture_is_not_described_as_that(
-    own: Path, monkeypatch: pytest.MonkeyPatch
+    own: Path, monkeypatch: pytest.MonkeyPatch, *, followed: bool
 ) -> None:
     with Client(create_app(Settings(index=own, device="cpu", refresh_seconds=60))) as client:
         asked = {"caption": "a dog", "k": 50}
         before = client.post("/search/images", json=asked).json()
-        replacing(client, [1003], monkeypatch)
+        replacing(client, [1003], monkeypatch, followed=followed)
         answer = client.post("/search/images", json=asked).json()
         after = client.post("/search/images", json=asked).json()
         assert before["generation"] < answer["generation"] == after["generation"]
         assert answer["hits"] == after["hits"] != before["hits"]
 
 
+@pytest.mark.parametrize("followed", [False, True])
 def test_a_caption_whose_id_became_another_caption_is_not_described_as_that(
-    own: Path, monkeypatch: pytest.MonkeyPatch
+    own: Path, monkeypatch: pytest.MonkeyPatch, *, followed: bool
 ) -> None:
     with Client(create_app(Settings(index=own, device="cpu", refresh_seconds=60))) as client:
         asked = {"files": {"image": ("a.png", png(1))}, "data": {"k": "50"}}
         before = client.post("/search/captions", **asked).json()
-        replacing(client, [1003], monkeypatch)
+        replacing(client, [1003], monkeypatch, followed=followed)
         answer = client.post("/search/captions", **asked).json()
         after = client.post("/search/captions", **asked).json()
         assert before["generation"] < answer["generation"] == after["generation"]
