@@ -1,6 +1,9 @@
 """What kernels are emitted from, where numba has no words: vectors, and LLVM's own functions.
 
 `numba.extending.intrinsic` types an operation; its code is put together from these.
+
+Numba keeps machine code until the file of the kernel itself is changed: after a change here, remove
+`__pycache__`.
 """
 
 from __future__ import annotations

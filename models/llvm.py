@@ -1,7 +1,11 @@
 """What kernels for a CPU are emitted from, where numba has no words: vectors, and LLVM's functions.
 
 `numba.extending.intrinsic` types an operation; its code is put together from these. Of numba, so
-this module is imported by kernels only.
+this module is imported by kernels only. `index/llvm.py` is the like for kernels that search, since
+neither package knows the other.
+
+Numba keeps machine code until the file of the kernel itself is changed: after a change here, remove
+`__pycache__`.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ cgutils: Any = _cgutils
 codegen: Any = _codegen
 config: Any = _config
 
-FLOAT, INT, LANE = ir.FloatType(), ir.IntType(64), ir.IntType(32)
+FLOAT, INT, INT32 = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,13 +79,13 @@ def store(builder: Any, vector: Any, pointer: Any) -> None:
 def spread(builder: Any, kind: Any, number: Any) -> Any:
     """Emit a vector that holds one number everywhere."""
     blank = ir.Constant(kind, ir.Undefined)
-    first = builder.insert_element(blank, number, ir.Constant(LANE, 0))
+    first = builder.insert_element(blank, number, ir.Constant(INT32, 0))
     return shuffled(builder, first, [0] * kind.count)
 
 
 def shuffled(builder: Any, vector: Any, places: Sequence[int]) -> Any:
     """Emit the vector of what another has at some places."""
-    chosen = ir.Constant(ir.VectorType(LANE, len(places)), list(places))
+    chosen = ir.Constant(ir.VectorType(INT32, len(places)), list(places))
     return builder.shuffle_vector(vector, vector, chosen)
 
 

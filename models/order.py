@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Elements of the B x C x N cube that exist at one time on a CPU: 2^18 float32 are 1 MB, which stay
-# in the cache of one core.
+# Elements of the B x C x N cube that exist at one time where a gap does not live in a register:
+# 2^18 of four bytes are 1 MB, which stay in the cache of one core.
 BLOCK_ELEMENTS = 1 << 18
 
 

@@ -43,7 +43,7 @@ _READS_HALVES = bool({"f16c", "neon"} & llvm.FEATURES)
 _TOGETHER = 4  # panels that share the rows they meet, where these are few
 
 _HALF = ir.HalfType()
-_VECTOR, _NUMBERS = ir.VectorType(llvm.FLOAT, WIDTH), ir.VectorType(llvm.LANE, WIDTH)
+_VECTOR, _NUMBERS = ir.VectorType(llvm.FLOAT, WIDTH), ir.VectorType(llvm.INT32, WIDTH)
 
 
 def packed(weight: Floats) -> NDArray[np.float32] | NDArray[np.uint16]:

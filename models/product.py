@@ -11,7 +11,7 @@ from torch import Tensor
 class Product(torch.autograd.Function):
     """x W^T, with all three products of forward and backward in one type.
 
-    (..., K) and (M, K) -> (..., M), in the type of x.
+    (B, ..., K) and (M, K) -> (B, ..., M), in the type of x.
     """
 
     @staticmethod

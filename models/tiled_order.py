@@ -124,7 +124,7 @@ def _total(builder: Any, vector: Any) -> Any:
     while half := half // 2:
         lower = llvm.shuffled(builder, vector, range(half))
         vector = builder.fadd(lower, llvm.shuffled(builder, vector, range(half, 2 * half)))
-    return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+    return builder.extract_element(vector, ir.Constant(llvm.INT32, 0))
 
 
 def _tile_of_violations(_context: Any, x: Any, y: Any, out: Any, row: Any, column: Any) -> Any:
