@@ -175,11 +175,12 @@ def test_a_client_that_goes_away_cancels_its_work(faulty: Client, faults: Faults
 
         scope = {
             "type": "http",
+            "http_version": "1.1",
             "method": "POST",
             "path": "/search/images",
             "raw_path": b"/search/images",
             "query_string": b"",
-            "headers": [(b"content-type", b"application/json")],
+            "headers": [(b"host", b"here"), (b"content-type", b"application/json")],
         }
         leaving = asyncio.create_task(app(scope, messages.get, send))
         await until(lambda: admission.in_flight == 2)
