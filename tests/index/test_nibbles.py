@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import os
 import platform
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,6 +12,7 @@ from index.levels import LEVELS, choose_levels, encode_block, half_block
 from index.tables import GROUP, MOST, tables_of
 from index.terms import Form
 from tests.index.samples import embeddings
+from tests.processors import printed
 
 BOUNDED = [Form.QUERY_ABOVE, Form.STORED_ABOVE]
 
@@ -112,15 +110,5 @@ for place in range(512):
     by_row[256 * block + nibbles.row_of(place % 256, 128)] = sums[0, block, place % 256]
 print(nibbles._WIDTH, by_row.tolist())
 """
-    plain = {**os.environ, "NUMBA_CACHE_DIR": "", "NUMBA_DISABLE_CACHING": "1"}
-    here = _run(code, plain)
-    other = _run(code, {**plain, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features})
+    here, other = printed(code), printed(code, features)
     assert other.split(" ", 1)[1] == here.split(" ", 1)[1]
-
-
-def _run(code: str, environment: dict[str, str]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import os
 import platform
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +10,7 @@ from models import packed_gru
 from models.caption_encoder import CaptionEncoder, Length, Members, Reading
 from models.packed_encoder import PackedEncoder
 from models.reading import Points, Reader
+from tests.processors import printed
 
 WORDS, SIZE = 30, 70  # more than one group of panels, and not a whole number of them
 # Of many lengths; so many that the tail of a batch takes each of the ways there are.
@@ -153,16 +151,6 @@ states = np.zeros((2, *out.shape), np.float32)
 packed_gru.read(words, alive, table, weights, bias, states, out, True, False)
 print(packed_gru.WIDTH, weights.dtype, out[:, :n].view(np.uint32).tolist(), sep="|")
 """
-    plain = {**os.environ, "NUMBA_CACHE_DIR": "", "NUMBA_DISABLE_CACHING": "1"}
-    here = _run(code, plain)
-    other = _run(code, {**plain, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features})
+    here, other = (printed(code, given).split("|") for given in (None, features))
     assert other[:2] == ["8", "uint16" if "f16c" in features else "float32"]
     assert other[2] == here[2]
-
-
-def _run(code: str, environment: dict[str, str]) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split("|")

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import os
 import platform
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
@@ -14,6 +11,7 @@ from torch import Tensor
 from models import tiled_order
 from models.tiled_order import LANES, TILE, TiledViolation
 from tests import oracle
+from tests.processors import printed
 
 SIZES = [(1, 1, 1), (5, 3, 4), (2, 33, 17), (TILE, 2 * TILE, LANES), (67, 70, 150)]
 EMPTY = [(0, 3, 4), (2, 0, 4), (2, 3, 0)]
@@ -124,16 +122,6 @@ out = TiledViolation.apply(x, y)
 slopes = torch.autograd.grad((out * torch.rand(9, 11, generator=draw)).sum(), (x, y))
 print(TILE, *(part.detach().view(torch.int32).tolist() for part in (out, *slopes)), sep="|")
 """
-    plain = {**os.environ, "NUMBA_CACHE_DIR": "", "NUMBA_DISABLE_CACHING": "1"}
-    here = _run(code, plain)
-    other = _run(code, {**plain, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features})
+    here, other = (printed(code, given).split("|") for given in (None, features))
     assert other[0] == "2"
     assert other[1:] == here[1:]
-
-
-def _run(code: str, environment: dict[str, str]) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip().split("|")

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from models import checkpoint
-from service.schemas import CaptionAnswer, ImageAnswer
+from service.cli import search
+from service.questions import PARTS_MAXIMUM
+from service.schemas import CANDIDATES_MAXIMUM, K_MAXIMUM, CaptionAnswer, ImageAnswer
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
 from tests.service.collection import picture
@@ -139,3 +141,8 @@ def test_an_option_beyond_its_bound_names_the_bound(
     assert option in failed.err
     assert str(most) in failed.err
     assert hasse("search", "a dog", "--index", collection, option, most).status == 0
+
+
+def test_the_bounds_are_those_of_the_service() -> None:
+    shell = (search._PARTS_MAXIMUM, search._K_MAXIMUM, search._CANDIDATES_MAXIMUM)
+    assert shell == (PARTS_MAXIMUM, K_MAXIMUM, CANDIDATES_MAXIMUM)
