@@ -138,12 +138,12 @@ class GRU(nn.Module):
         rows = torch.cat([order[:count] * vectors.shape[1] + t for t, count in enumerate(alive)])
         words = vectors.flatten(0, 1).index_select(0, rows)
         # The biases of r and z are added once; that of the new state is inside, where r scales it.
-        inside = 2 * self.recurrent_weight.shape[1]
-        outer = self.input_bias + pad(self.recurrent_bias[:inside], (0, inside // 2))
+        size = self.recurrent_weight.shape[1]
+        outer = self.input_bias + pad(self.recurrent_bias[: 2 * size], (0, size))
         states: Tensor = _Recurrence.apply(
             Product.apply(words, self.input_weight, product) + outer,
             self.recurrent_weight,
-            self.recurrent_bias[inside:],
+            self.recurrent_bias[2 * size :],
             alive,
             product,
         )
@@ -156,7 +156,7 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        gates: Tensor,  # (sum of lengths, 3 N), in order of time, with all biases but the next
+        gates: Tensor,  # (sum of lengths, 3 N), in order of time, with all biases but `bias`
         weight: Tensor,  # (3 N, N)
         bias: Tensor,  # (N,), cn
         alive: list[int],  # how many sequences have a t-th word; never grows
@@ -205,8 +205,8 @@ class _Recurrence(torch.autograd.Function):
             _through_tanh(torch.addcmul(up, up, z, value=-1), n, grad_input=grad_n)
             _through_sigmoid(grad_n * inner[step], r, grad_input=grad_r)
             # The state before this step is kept as it entered the product, rounded or not.
-            gone = previous[step].to(up.dtype) - n
-            _through_sigmoid(gone.mul_(up), z, grad_input=grad_z)
+            change = previous[step].to(up.dtype) - n
+            _through_sigmoid(change.mul_(up), z, grad_input=grad_z)
             low, inside = grad_recurrent[step], grad_n * r
             low[:, : 2 * states] = grad_gates[step, : 2 * states]
             low[:, 2 * states :] = inside
