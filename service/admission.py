@@ -105,12 +105,13 @@ class Admission:
                 deadline, `late` when the deadline passed during the work.
         """
         admitted = False
-        arrived = perf_counter() - stages.waited
+        came = perf_counter()
+        arrived = came - stages.waited
         try:
             async with asyncio.timeout(self._deadline - stages.waited):
-                with stages.measure("queue"):
-                    had_to_wait = await self._acquire(arrived) or stages.waited > 0
+                had_to_wait = await self._acquire(arrived) or stages.waited > 0
                 start = perf_counter()
+                stages.add("queue", start - came)
                 if had_to_wait and start - arrived + self._mean_seconds > self._deadline:
                     # Work that nobody will wait for keeps others from theirs.
                     self._release()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -77,9 +76,7 @@ class Bodies:
         if _media_type(request) != "application/json":
             raise ServiceError("wrong_media_type", "send JSON as 'Content-Type: application/json'")
         received = bytearray()
-        async with aclosing(self._receive(request, self._settings.json_bytes)) as chunks:
-            async for chunk in chunks:
-                received += chunk
+        await self._receive(request, self._settings.json_bytes, received.extend)
         return _validated(model, parse_json(bytes(received)))
 
     async def picture_form(self, request: Request) -> PictureForm:
@@ -184,9 +181,7 @@ class Bodies:
         try:
             form = Form(request.headers["content-type"])
             limit = self._settings.picture_bytes + FORM_ROOM
-            async with aclosing(self._receive(request, limit)) as chunks:
-                async for chunk in chunks:
-                    form.feed(chunk)
+            await self._receive(request, limit, form.feed)
             return form.finish()
         except FormError as error:
             raise invalid("body", str(error)) from None
@@ -200,8 +195,8 @@ class Bodies:
         """Forget the body of a request that was answered."""
         self._held -= scope.pop(_HELD, 0)
 
-    async def _receive(self, request: Request, limit: int) -> AsyncGenerator[bytes, None]:
-        """Yield the chunks of a body; they count as held until the request is released."""
+    async def _receive(self, request: Request, limit: int, take: Callable[[bytes], None]) -> None:
+        """Take in the chunks of a body; they count as held until the request is released."""
         declared = request.headers.get("content-length", "")
         stream = request.stream()
         try:
@@ -219,7 +214,7 @@ class Bodies:
                             "the service holds as many bodies as it can: try again shortly",
                             retry_after=1,
                         )
-                    yield chunk
+                    take(chunk)
         except TimeoutError:
             raise ServiceError(
                 "body_timeout",

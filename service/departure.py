@@ -10,10 +10,15 @@ from fastapi import Request
 
 from service.errors import ServiceError
 
+# Most work is done sooner, and then a watch would cost a task for nothing.
+_SOON_SECONDS = 0.02
+
 
 @asynccontextmanager
 async def until_client_leaves(request: Request) -> AsyncIterator[None]:
     """Give the block up when the client disconnects. The body must have been read before.
+
+    It is looked at from `_SOON_SECONDS` on, and one who left before is seen then.
 
     Raises:
         ServiceError: `client_gone`, which nobody is there to read.
@@ -30,7 +35,10 @@ async def until_client_leaves(request: Request) -> AsyncIterator[None]:
         gone = True
         task.cancel()
 
-    watcher = asyncio.create_task(watch())
+    watchers: list[asyncio.Task[None]] = []
+    beginning = asyncio.get_running_loop().call_later(
+        _SOON_SECONDS, lambda: watchers.append(asyncio.create_task(watch()))
+    )
     try:
         yield
     except asyncio.CancelledError:
@@ -39,4 +47,6 @@ async def until_client_leaves(request: Request) -> AsyncIterator[None]:
             raise ServiceError("client_gone", "the client did not wait for the answer") from None
         raise
     finally:
-        watcher.cancel()
+        beginning.cancel()
+        for watcher in watchers:
+            watcher.cancel()

@@ -257,10 +257,12 @@ class Engine:
         vocabulary = self.checkpoint.model.vocabulary
         if not vocabulary.knows(caption):
             found = replace(found, probabilities=None)
-        return ImageAnswer(
-            hits=image_hits(found),
-            unknown_words=vocabulary.unknown(caption),
-            **facts(found, self.checkpoint.name),
+        return ImageAnswer.model_validate(
+            {
+                "hits": image_hits(found),
+                "unknown_words": vocabulary.unknown(caption),
+                **facts(found, self.checkpoint.name),
+            }
         )
 
     async def _captions(
@@ -271,7 +273,7 @@ class Engine:
         found = await self.searcher.search("caption", point, options, stages)
         hits = caption_hits(found)
         self.finish(stages)
-        return CaptionAnswer(hits=hits, **facts(found, self.checkpoint.name))
+        return CaptionAnswer.model_validate({"hits": hits, **facts(found, self.checkpoint.name)})
 
     def check_options(self, options: SearchOptions) -> None:
         """Refuse options that this service does not take; raises ServiceError `invalid`."""

@@ -23,8 +23,6 @@ from service.questions import (
     CommonAnswer,
     Entailment,
     Entailments,
-    JointCaptionHit,
-    JointImageHit,
     Part,
 )
 from service.schemas import K_MAXIMUM, ImageAnswer, SearchOptions
@@ -50,10 +48,12 @@ async def all_of(
         found,
         [known if isinstance(part, str) and _says(engine, part) else None for part in parts],
     )
-    answer = AllOfAnswer(
-        hits=[JointImageHit(**{**dict(hit), **each[hit.image_id]}) for hit in image_hits(found)],
-        unknown_words=_unknown(engine, parts),
-        **facts(found, engine.checkpoint.name),
+    answer = AllOfAnswer.model_validate(
+        {
+            "hits": [hit | each[hit["image_id"]] for hit in image_hits(found)],
+            "unknown_words": _unknown(engine, parts),
+            **facts(found, engine.checkpoint.name),
+        }
     )
     engine.finish(stages)
     return answer
@@ -71,12 +71,12 @@ async def common(
     each = _each(
         found, [_calibration(engine, part) if _says(engine, part) else None for part in parts]
     )
-    answer = CommonAnswer(
-        hits=[
-            JointCaptionHit(**{**dict(hit), **each[hit.caption_id]}) for hit in caption_hits(found)
-        ],
-        unknown_words=_unknown(engine, parts),
-        **facts(found, engine.checkpoint.name),
+    answer = CommonAnswer.model_validate(
+        {
+            "hits": [hit | each[hit["caption_id"]] for hit in caption_hits(found)],
+            "unknown_words": _unknown(engine, parts),
+            **facts(found, engine.checkpoint.name),
+        }
     )
     engine.finish(stages)
     return answer
@@ -108,15 +108,17 @@ async def like(
         found = await engine.searcher.search(
             "image", point, options.model_copy(update=deeper), stages
         )
-    hits = [hit for hit in image_hits(found) if hit.image_id != start]
+    hits = [hit for hit in image_hits(found) if hit["image_id"] != start]
     wanted = hits[options.offset : options.offset + options.k]
-    answer = ImageAnswer(
-        hits=[
-            hit.model_copy(update={"rank": rank, "probability": None})
-            for rank, hit in enumerate(wanted, options.offset + 1)
-        ],
-        unknown_words=_unknown(engine, [start, *plus, *minus]),
-        **facts(found, engine.checkpoint.name),
+    answer = ImageAnswer.model_validate(
+        {
+            "hits": [
+                hit | {"rank": rank, "probability": None}
+                for rank, hit in enumerate(wanted, options.offset + 1)
+            ],
+            "unknown_words": _unknown(engine, [start, *plus, *minus]),
+            **facts(found, engine.checkpoint.name),
+        }
     )
     engine.finish(stages)
     return answer
