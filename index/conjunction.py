@@ -16,11 +16,11 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
+from index.arrays import read_only
 from index.chosen import Chosen
 from index.hits import Best
 from index.query import Answer, Query, Seconds, Touched, plan_of
@@ -32,6 +32,7 @@ from index.workers import Workers
 
 # Candidates are chosen by the coordinates that are expected to add this share of the violation.
 _HEAVY = 0.45
+_BLOCK = 4096  # rows that meet all parts before others do; their hits bound those of the others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,31 +134,39 @@ class _Task:
         bounds = self._live.segment.bounds
         if self.proved or bounds is None:
             return
-        bounded = bounds.begin(self._parts)
-        limits = np.repeat(best.limits(), len(self._parts))
-        possible, checked = bounds.survivors(bounded, self._live.dead, limits, self._workers)
-        self.checked, self.read = int(checked.sum()), self.read + int(bounded.read.sum())
-        rows = reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), possible)
+        rows, hidden = self._rows, self._live.dead
+        each = [bounds.begin(part[None]) for part in self._parts]
+        # One by one, the most demanding first: what the bounds of one rule out no other checks.
+        for bounded in sorted(each, key=lambda one: -float(one.tables.units[0])):
+            possible, checked = bounds.survivors(bounded, hidden, best.limits(), self._workers)
+            self.checked += int(checked[0])
+            self.read += int(bounded.read[0])
+            rows = possible.rows
+            ruled_out = np.ones(bounds.rows, np.bool_)
+            ruled_out[rows] = False
+            hidden = read_only(ruled_out)
         self.bounded, self.left = self._live.segment.rows, len(rows)
         self.proved = True
         self._offer(np.setdiff1d(rows, self._rows, assume_unique=True), best)
 
     def _offer(self, rows: Ids, best: Best) -> None:
+        """Offer rows (n,) to the best so far; one is left at the first part it fits too badly."""
         self.scored += len(rows)
-        self.read += self._parts.nbytes * len(rows)
-        ids = self._live.segment.ids[rows]
-        best.add(ids, np.array([0, len(rows)]), self._score(rows).max(1))
+        for at in range(0, len(rows), _BLOCK):
+            left = rows[at : at + _BLOCK]
+            worst = np.full(len(left), -np.inf, np.float32)
+            (limit,) = best.limits()
+            for part in self._parts:
+                self.read += part.nbytes * len(left)
+                worst = np.maximum(worst, self._score(left, part))
+                fit = worst <= limit
+                left, worst = left[fit], worst[fit]
+            best.add(self._live.segment.ids[left], np.array([0, len(left)]), worst)
 
-    def _score(self, rows: Ids) -> Points:
-        """Return the violations of rows (n,) with every part: (n, P)."""
+    def _score(self, rows: Ids, part: Points) -> Points:
+        """Return the violations (n,) of rows with a part (N,)."""
         segment, chosen = self._live.segment, Chosen.of([rows])
-        return np.stack(
-            [
-                score_rows(segment.points, chosen, part[None], segment.form, self._workers)
-                for part in self._parts  # one by one: in `exact` mode rows are all there are
-            ],
-            axis=1,
-        )
+        return score_rows(segment.points, chosen, part[None], segment.form, self._workers)
 
     def each(self, ids: Ids) -> tuple[NDArray[np.intp], Points]:
         """Return the places of those of `ids` (k,) that live here (n,), and their scores (n, P)."""
@@ -168,7 +177,8 @@ class _Task:
         _, places, found = np.intersect1d(
             ids, segment.ids[rows], assume_unique=True, return_indices=True
         )
-        return places, self._score(rows[found])
+        scores = [self._score(rows[found], part) for part in self._parts]
+        return places, np.stack(scores, axis=1)
 
 
 def _each(tasks: list[_Task], ids: Ids, count: int) -> Points:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,21 @@ from numpy.typing import NDArray
 from index.conjunction import search_jointly
 from index.errors import BadQueryError
 from index.query import Query
-from index.terms import KINDS, MODES, SCORES, Kind, Mode, Points, Score
+from index.selection import Selection
+from index.store import Index
+from index.terms import (
+    KINDS,
+    MODES,
+    SCORES,
+    CaptionRow,
+    ImageRow,
+    Kind,
+    Mode,
+    Points,
+    Score,
+)
 from index.workers import Workers
-from tests.index.samples import embeddings, grid, small_index, snapshot, violations
+from tests.index.samples import embeddings, grid, model, small_index, snapshot, violations
 from tests.oracle import best
 
 pytestmark = pytest.mark.usefixtures("everywhere_bounded")
@@ -73,6 +86,58 @@ def test_certified_equals_exact_bit_for_bit_and_scores_fewer(
         assert certified.violations.tolist() == exact.violations.tolist()
         rescored += certified.rescored
     assert rescored < 10 * 4000
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_selection_of_several_segments_is_searched_as_numpy_does(
+    kind: Kind, score: Score, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(5)
+    points = grid(rng, 300, 16)
+    if score == "cosine":
+        points *= rng.choice([-1, 1], points.shape)
+    parts = points[rng.integers(0, 300, 4)]
+    with Index.create(tmp_path / "i", model(16, score), threads=1) as index:
+        for part in np.split(rng.permutation(300), [3, 50, 160]):
+            rows = [ImageRow(int(at), "", "", split="ab"[at % 2]) for at in part]
+            own = [CaptionRow(int(at), int(at), "words") for at in part]
+            index.add(rows, points[part], own, points[part])
+        index.remove(range(0, 300, 7))
+        alive = np.array([at for at in range(1, 300, 2) if at % 7])
+        stored = points[alive]
+        expected = worst(kind, score, stored, parts)
+        for k, limit in itertools.product((1, 10, 1000), (np.inf, *np.unique(expected)[[0, 2]])):
+            wanted = best(expected, alive, k, max(0.0, limit))
+            for mode in ("certified", "exact"):
+                found = index.search_jointly(
+                    kind,
+                    parts,
+                    k,
+                    mode,
+                    candidates=5,
+                    max_violation=max(0.0, limit),
+                    selection=Selection(split="b"),
+                )
+                assert found.ids.tolist() == wanted.tolist()
+                assert found.certified
+                assert found.searched == len(alive)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_meets_no_part_after_those_that_rule_it_out(
+    kind: Kind, tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(6)
+    ids, points = np.arange(10_000), grid(rng, 10_000, 16)
+    now = snapshot(tmp_path, kind, "order", [(ids, points)])
+    parts = points[rng.integers(0, 10_000, 8)]
+    expected = worst(kind, "order", points, parts)
+    for mode in ("certified", "exact"):
+        found = search_jointly(now, parts, Query(kind, 10, mode), workers)
+        assert found.ids.tolist() == best(expected, ids, 10).tolist()
+        assert found.touched.checked < 2 * len(ids)
+        assert found.touched.bytes < 5 * points.nbytes
 
 
 @pytest.mark.parametrize("mode", MODES)
