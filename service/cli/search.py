@@ -188,6 +188,7 @@ _FIT = ("rank", "violation", "likely")
 
 
 def _show(answer: ImageAnswer | CaptionAnswer) -> None:
+    from service.questions import CommonAnswer
     from service.schemas import ImageAnswer
 
     if isinstance(answer, ImageAnswer):
@@ -195,14 +196,14 @@ def _show(answer: ImageAnswer | CaptionAnswer) -> None:
             (*_FIT, "file name", "caption"),
             [(*_fit(hit), hit.file_name, "".join(hit.captions[:1])) for hit in answer.hits],
         )
-        if answer.unknown_words:
-            unknown = ", ".join(answer.unknown_words)
-            typer.echo(f"the model {answer.model} never learned: {unknown}", err=True)
     else:
         print_table(
             (*_FIT, "caption", "of image"),
             [(*_fit(hit), hit.caption, str(hit.image_id)) for hit in answer.hits],
         )
+    if isinstance(answer, ImageAnswer | CommonAnswer) and answer.unknown_words:
+        unknown = ", ".join(answer.unknown_words)
+        typer.echo(f"the model {answer.model} never learned: {unknown}", err=True)
     typer.echo(_standing(answer), err=True)
 
 

@@ -54,6 +54,14 @@ def test_what_cannot_be_asked_is_one_sentence(
     assert words in failed.error
 
 
+@pytest.mark.parametrize("question", ["--all-of", "--common"])
+def test_words_of_a_part_that_the_model_never_learned_are_named(
+    collection: Path, question: str
+) -> None:
+    parts = (question, "a zeppelin", question, "a dog")
+    assert "zeppelin" in hasse("search", *parts, "--index", collection).err
+
+
 def test_entails_says_what_the_service_says(collection: Path, client: Client) -> None:
     found = hasse("entails", "1004", "a dog runs", "--index", collection, "--json")
     assert found.status == 0, found.err
