@@ -92,6 +92,7 @@ class _Task:
         self._count = proposed(query, segment.rows) if chooses else 0
         self._whole = not chooses or is_few(live, self._count)
         self._rows: Ids = np.empty(0, np.int64)
+        self._fitting = self._rows  # those offered that no part ruled out
         self.scored = self.proposed = self.bounded = self.checked = self.left = self.read = 0
         self.proved = False
 
@@ -162,6 +163,7 @@ class _Task:
                 fit = worst <= limit
                 left, worst = left[fit], worst[fit]
             best.add(self._live.segment.ids[left], np.array([0, len(left)]), worst)
+            self._fitting = np.append(self._fitting, left)
 
     def _score(self, rows: Ids, part: Points) -> Points:
         """Return the violations (n,) of rows with a part (N,)."""
@@ -170,14 +172,9 @@ class _Task:
 
     def each(self, ids: Ids) -> tuple[NDArray[np.intp], Points]:
         """Return the places of those of `ids` (k,) that live here (n,), and their scores (n, P)."""
-        segment, dead = self._live.segment, self._live.dead
-        rows = np.flatnonzero(np.isin(segment.ids, ids))
-        if len(dead):  # an id that was removed and added again has dead rows too
-            rows = rows[~dead[rows]]
-        _, places, found = np.intersect1d(
-            ids, segment.ids[rows], assume_unique=True, return_indices=True
-        )
-        scores = [self._score(rows[found], part) for part in self._parts]
+        theirs = self._live.segment.ids[self._fitting]
+        _, places, found = np.intersect1d(ids, theirs, assume_unique=True, return_indices=True)
+        scores = [self._score(self._fitting[found], part) for part in self._parts]
         return places, np.stack(scores, axis=1)
 
 
