@@ -124,27 +124,39 @@ async def like(
     return answer
 
 
-async def entails(engine: Engine, pairs: Sequence[tuple[Part, str]], stages: Stages) -> Entailments:
+async def entails(engine: Engine, premise: Part, hypothesis: str, stages: Stages) -> Entailment:
+    """Tell whether a hypothesis follows from a premise."""
+    (answer,) = await _entailments(engine, {"": (premise, hypothesis)}, stages)
+    return answer
+
+
+async def each_entails(
+    engine: Engine, pairs: Sequence[tuple[Part, str]], stages: Stages
+) -> Entailments:
     """Tell of each pair whether its hypothesis follows from its premise."""
-    parts: list[Part] = [part for pair in pairs for part in pair]
-    for at, (premise, hypothesis) in enumerate(pairs):
-        place = f"pairs.{at}." if len(pairs) > 1 else ""
+    places = {f"pairs.{at}.": pair for at, pair in enumerate(pairs)}
+    return Entailments(answers=await _entailments(engine, places, stages))
+
+
+async def _entailments(
+    engine: Engine, pairs: Mapping[str, tuple[Part, str]], stages: Stages
+) -> list[Entailment]:
+    """Answer pairs by the place that they have in the request, which errors name."""
+    for place, (premise, hypothesis) in pairs.items():
         _check(engine, f"{place}premise", [premise])
         check_caption(hypothesis, engine.settings, f"{place}hypothesis")
     async with engine.admission.enter(stages):
-        points = await _points(engine, parts, stages)
+        points = await _points(engine, [part for pair in pairs.values() for part in pair], stages)
     engine.finish(stages)
     score = engine.checkpoint.model.config.score
-    return Entailments(
-        answers=[
-            _entailment(
-                engine,
-                pair,
-                float(penalties_between(score, points[[2 * at]], points[[2 * at + 1]])[0, 0]),
-            )
-            for at, pair in enumerate(pairs)
-        ]
-    )
+    return [
+        _entailment(
+            engine,
+            pair,
+            float(penalties_between(score, points[[2 * at]], points[[2 * at + 1]])[0, 0]),
+        )
+        for at, pair in enumerate(pairs.values())
+    ]
 
 
 def _entailment(engine: Engine, pair: tuple[Part, str], violation: float) -> Entailment:

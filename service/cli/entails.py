@@ -9,7 +9,7 @@ import typer
 
 from service.cli.configuration import configure
 from service.cli.options import Json, ServiceDevice, ServiceIndex, ServiceModel
-from service.cli.search import part
+from service.cli.search import part, sayable
 
 if TYPE_CHECKING:
     from service.questions import Entailment, Part
@@ -39,7 +39,7 @@ def entails(
       hasse entails "a poodle on a beach" "an animal outdoors"
     """
     settings = configure(index=index, model=model, device=device)
-    answer = asyncio.run(_ask(settings, part(premise), hypothesis))
+    answer = asyncio.run(_ask(settings, part(premise), sayable(hypothesis)))
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return
@@ -56,8 +56,7 @@ async def _ask(settings: Settings, premise: Part, hypothesis: str) -> Entailment
 
     engine = Engine.open(settings)
     try:
-        (answer,) = (await lattice.entails(engine, [(premise, hypothesis)], Stages())).answers
-        return answer
+        return await lattice.entails(engine, premise, hypothesis, Stages())
     finally:
         engine.close()
 

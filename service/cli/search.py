@@ -165,11 +165,17 @@ def _picture(query: str) -> bytes | None:
         return None
     if path.suffix.lower() in PICTURE_SUFFIXES:
         raise Mistake(f"there is no picture {query}: check the path")
+    sayable(query)
+    return None
+
+
+def sayable(text: str) -> str:
+    """Return words of the command line, or say that they are none."""
     try:
-        query.encode()
+        text.encode()
     except UnicodeEncodeError:  # bytes of another encoding, which Python carries as surrogates
         raise Mistake("the query is not text in UTF-8: check the shell's locale") from None
-    return None
+    return text
 
 
 async def _ask(

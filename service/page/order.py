@@ -78,7 +78,7 @@ async def claim(
         if about.image_id is None or not said:
             raise invalid("hypothesis", _NOTHING_SAID)
         shown = stored(await engine.image(about.image_id), about)
-        (answer,) = (await lattice.entails(engine, [(about.image_id, said)], stages)).answers
+        answer = await lattice.entails(engine, about.image_id, said, stages)
         require_known(engine, [said])
         screen = _claimed(about, shown, said, answer, stages)
         return replace(screen, url=about.of_claim(said))
@@ -103,7 +103,7 @@ async def claim_of_picture(
         if not said:
             raise invalid("hypothesis", _NOTHING_SAID)
         stages = Stages()
-        (answer,) = (await lattice.entails(engine, [(content, said)], stages)).answers
+        answer = await lattice.entails(engine, content, said, stages)
         require_known(engine, [said])
         shown = brought(await engine.pictures.preview(content))
         screen = _claimed(query, shown, said, answer, stages)

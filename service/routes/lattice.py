@@ -109,7 +109,7 @@ async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> R
     stages = watch(request)
     asked = await bodies.json_or_form(request, Pair, PictureClaim, [])
     async with until_client_leaves(request):
-        (answer,) = (await lattice.entails(engine, [asked.pair()], stages)).answers
+        answer = await lattice.entails(engine, *asked.pair(), stages)
     return answered(answer, stages)
 
 
@@ -125,7 +125,7 @@ async def entails_batch(request: Request, engine: EngineHere, bodies: BodiesHere
     stages = watch(request)
     query = await bodies.json(request, PairsQuery)
     async with until_client_leaves(request):
-        answer = await lattice.entails(engine, [pair.pair() for pair in query.pairs], stages)
+        answer = await lattice.each_entails(engine, [pair.pair() for pair in query.pairs], stages)
     return answered(answer, stages)
 
 

@@ -225,6 +225,17 @@ def test_what_cannot_be_asked_is_one_clear_sentence(
     assert words in detail(client, path, body)
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_of_several_pairs_the_one_at_fault_is_named_also_where_it_is_the_only_one(
+    client: Client, before: int
+) -> None:
+    pairs = [{"premise": "a dog", "hypothesis": "a dog"}] * before
+    pairs.append({"premise": "a dog", "hypothesis": "dog " * 101})
+    found = detail(client, "/entails/batch", {"pairs": pairs})
+    assert found == f"pairs.{before}.hypothesis: more than 100 words"
+    assert detail(client, "/entails", pairs[-1]) == "hypothesis: more than 100 words"
+
+
 def test_an_image_that_is_not_here_is_named(client: Client) -> None:
     for path, body in (
         ("/search/all_of", {"all_of": ["a dog", 7]}),

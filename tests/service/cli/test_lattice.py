@@ -72,3 +72,9 @@ def test_entails_says_what_the_service_says(collection: Path, client: Client) ->
     assert "violation 0.0000" in said
     said = hasse("entails", "1004", "zorp", "--index", collection).out
     assert "without a word that the model knows" in said
+
+
+def test_a_hypothesis_that_is_no_text_is_refused(collection: Path) -> None:
+    failed = hasse("entails", "1004", "a d\udce9g", "--index", collection)
+    assert failed.status == 1
+    assert "not text in UTF-8" in failed.error
