@@ -89,8 +89,9 @@ def save(
     calibration: Calibrations | None = None,
     dtype: StoredDtype = "float32",
 ) -> None:
-    """Write a checkpoint, each file whole or not at all, the weights last.
+    """Write a checkpoint, each file whole or not at all.
 
+    What needs most room is first, and last config.json, without which there is no model.
     `dtype` is how matrices are stored; see `models.stored`.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,12 +102,12 @@ def save(
         "preprocessing": asdict(model.preprocessing),
         "network": model.images.backbone.origin,
     }
-    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
     calibration = calibration or Calibrations()
+    write_weights(folder / WEIGHTS, to_stored(model.state_dict(), dtype))
+    write_whole(folder / VOCABULARY, model.vocabulary.to_bytes())
     write_whole(folder / CALIBRATION, json.dumps(calibration.to_json()).encode())
     write_whole(folder / METRICS, json.dumps(metrics, indent=2).encode())
-    write_whole(folder / VOCABULARY, model.vocabulary.to_bytes())
-    write_weights(folder / WEIGHTS, to_stored(model.state_dict(), dtype))
+    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
 
 
 def fingerprint(folder: Path) -> str:

@@ -40,7 +40,10 @@ class EntailmentCheckpoint:
 
 
 def save(checkpoint: EntailmentCheckpoint) -> None:
-    """Write a checkpoint to its folder, each file whole or not at all, the weights last."""
+    """Write a checkpoint to its folder, each file whole or not at all.
+
+    What needs most room is first, and last config.json, without which there is no model.
+    """
     folder, model = checkpoint.folder, checkpoint.model
     folder.mkdir(parents=True, exist_ok=True)
     config = {
@@ -50,9 +53,9 @@ def save(checkpoint: EntailmentCheckpoint) -> None:
         "training": asdict(checkpoint.training),
         "metrics": dict(checkpoint.metrics),
     }
-    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
-    write_whole(folder / VOCABULARY, model.vocabulary.to_bytes())
     write_weights(folder / WEIGHTS, model.state_dict())
+    write_whole(folder / VOCABULARY, model.vocabulary.to_bytes())
+    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
 
 
 def load(folder: Path) -> EntailmentCheckpoint:

@@ -68,7 +68,10 @@ class HypernymCheckpoint:
 
 
 def save(checkpoint: HypernymCheckpoint) -> None:
-    """Write a checkpoint to its folder, each file whole or not at all, the weights last."""
+    """Write a checkpoint to its folder, each file whole or not at all.
+
+    What needs most room is first, and last config.json, without which there is no model.
+    """
     folder, model, taxonomy = checkpoint.folder, checkpoint.model, checkpoint.taxonomy
     folder.mkdir(parents=True, exist_ok=True)
     config = {
@@ -83,9 +86,9 @@ def save(checkpoint: HypernymCheckpoint) -> None:
     tensors = {"points": model.points, "edges": torch.from_numpy(taxonomy.edges).int()}
     if model.relation is not None:
         tensors["relation"] = model.relation
-    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
-    write_whole(folder / CONCEPTS, json.dumps(concepts, ensure_ascii=False).encode())
     write_weights(folder / WEIGHTS, tensors)
+    write_whole(folder / CONCEPTS, json.dumps(concepts, ensure_ascii=False).encode())
+    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
 
 
 def load(folder: Path) -> HypernymCheckpoint:

@@ -15,6 +15,7 @@ from models.datasets import Dataset
 from models.datasets import Image as Pictured
 from models.model_folder import CONFIG, WEIGHTS, CheckpointError
 from models.stored import StoredDtype
+from tests.models.test_files import files_of_at_most
 from tests.tiny import tiny_checkpoint, tiny_model
 
 
@@ -78,6 +79,16 @@ def test_the_fingerprint_follows_what_decides_the_encoding(tmp_path: Path) -> No
     assert checkpoint.fingerprint(tiny_checkpoint(tmp_path / "c", seed=1)) != first
     (tmp_path / "b" / checkpoint.METRICS).write_text('{"note": 1}')
     assert checkpoint.fingerprint(tmp_path / "b") == first
+
+
+def test_a_model_without_room_leaves_the_one_before_it_as_it_was(tmp_path: Path) -> None:
+    calibration = Calibrations(image=Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4))
+    checkpoint.save(tmp_path, tiny_model(), "tiny", {"epoch": 1}, calibration)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    room = len(before[WEIGHTS]) - 1  # enough for each of the other files
+    with files_of_at_most(room), pytest.raises(OSError, match="large"):
+        checkpoint.save(tmp_path, tiny_model(seed=1), "tiny", {"epoch": 2})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, CONFIG, checkpoint.VOCABULARY])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from models import files
 from models.files import FolderTakenError, alone_in, write_weights
 
 
@@ -23,6 +25,22 @@ def files_of_at_most(number: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def room_for(number: int) -> Iterator[None]:
+    """Let so many files be written whole, and no more: the disk is full."""
+    names = iter(range(number))
+
+    def put(partial: Path, path: Path) -> None:
+        if next(names, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        put_in_place(partial, path)
+
+    put_in_place = files.put_in_place
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "put_in_place", put)
+        yield
 
 
 def test_weights_without_room_are_the_systems_error_and_leave_what_was_there(

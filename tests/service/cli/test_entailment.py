@@ -11,6 +11,7 @@ from models import checkpoint
 from models.files import alone_in
 from models.model_folder import CheckpointError
 from tests.models.entailment.corpora import sick, snli
+from tests.models.test_files import room_for
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
 
@@ -77,6 +78,19 @@ def test_a_model_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     assert "holds a model already: choose another --out" in hasse(*command, "--seed", 1).error
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+@pytest.mark.parametrize("written", range(3))
+def test_a_model_that_was_not_written_whole_is_trained_by_the_same_command(
+    tmp_path: Path, written: int
+) -> None:
+    corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
+    command = ("entailment", "train", corpus, "--out", out, *SMALL, "--epochs", 1)
+    with room_for(written):
+        assert "free some space and run the same command again" in hasse(*command).error
+    assert len([path for path in out.iterdir() if path.suffix != ".partial"]) == written
+    again = hasse(*command)
+    assert again.status == 0, again.err
 
 
 def test_two_trainings_do_not_mix(tmp_path: Path) -> None:

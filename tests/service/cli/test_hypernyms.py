@@ -13,6 +13,7 @@ from models.files import alone_in
 from models.model_folder import CheckpointError
 from service.cli import hypernyms as commands
 from tests.models.hypernyms.dictionary import SMALL, tree, write
+from tests.models.test_files import room_for
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
 
@@ -120,6 +121,19 @@ def test_a_model_that_is_there_is_not_overwritten(wordnet: Path, model: Path) ->
     command = ("hypernyms", "train", wordnet, "--out", model, "--held-out", 60, "--epochs", 1)
     assert "holds a model already: choose another --out" in hasse(*command).error
     assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+
+
+@pytest.mark.parametrize("written", range(3))
+def test_a_model_that_was_not_written_whole_is_trained_by_the_same_command(
+    wordnet: Path, tmp_path: Path, written: int
+) -> None:
+    command = ("hypernyms", "train", wordnet, "-o", tmp_path, "--held-out", 60, "--epochs", 1)
+    with room_for(written):
+        assert "free some space and run the same command again" in hasse(*command).error
+    assert len([path for path in tmp_path.iterdir() if path.suffix != ".partial"]) == written
+    assert "no model of hypernyms" in hasse("hypernyms", "evaluate", tmp_path).error
+    again = hasse(*command)
+    assert again.status == 0, again.err
 
 
 def test_two_trainings_do_not_mix(wordnet: Path, tmp_path: Path) -> None:
