@@ -32,10 +32,13 @@ def layers_of(network: Backbone, side: int) -> nn.Module:
     """
     inner = network.keep_grid().network
     last: dict[int, str] = {}
+
+    def note(name: str, out: Tensor) -> None:
+        if out.ndim == 4:  # GoogLeNet has a layer after its grid was flattened
+            last[out.shape[-1]] = name
+
     hooks = [
-        layer.register_forward_hook(
-            lambda _layer, _given, out, name=name: last.update({out.shape[-1]: name})
-        )
+        layer.register_forward_hook(lambda _layer, _given, out, name=name: note(name, out))
         for name, layer in _blocks(inner)
     ]
     training = network.training

@@ -93,6 +93,7 @@ class After:
         ("mobilenet_v2", [16, 24, 32, 96, 1280]),
         ("mnasnet1_0", [16, 24, 40, 96, 1280]),
         ("resnet18", [64, 64, 128, 256, 512]),
+        ("googlenet", [64, 192, 480, 832, 1024]),
     ],
 )
 def test_layers_give_the_last_of_each_grid_and_see_what_the_network_sees(
