@@ -98,8 +98,8 @@ class Backbone(nn.Module):
         if not self.has_grid():
             raise BackboneError(
                 f"the network '{self.name}' does not end in the average of a grid, so it sees no "
-                f"parts of a picture: take a ResNet, RegNet or EfficientNet, or pooling=average "
-                f"(features with --no-parts)"
+                f"parts of a picture: take one that does, such as a ResNet, RegNet, EfficientNet "
+                f"or MobileNetV2"
             )
         if self._averages_in_passing():
             self.network = nn.Sequential(

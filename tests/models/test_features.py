@@ -127,7 +127,7 @@ def test_a_network_without_a_grid_has_no_features_of_parts(
     backbone: Backbone, tmp_path: Path
 ) -> None:
     dataset = pictures(tmp_path / "p", 1)
-    with pytest.raises(BackboneError, match="features with --no-parts"):
+    with pytest.raises(BackboneError, match="sees no parts of a picture"):
         extract(dataset, backbone, SMALL, tmp_path / "f", parts=True)
     assert not (tmp_path / "f").exists()
 

@@ -130,6 +130,7 @@ def test_a_teacher_without_a_grid_is_refused(home: Path, tmp_path: Path) -> None
     )
     assert outcome.status == 1
     assert "average of a grid" in outcome.error
+    assert "--no-parts" not in outcome.error, "that is another command's option"
 
 
 def test_two_distillations_do_not_mix(home: Path, tmp_path: Path) -> None:
