@@ -196,7 +196,7 @@ def query(
     concepts = loaded.taxonomy.concepts
     senses = _senses(loaded.taxonomy, word)
     if sense > len(senses):
-        raise Mistake(f"'{word}' has {len(senses)} meanings here: choose --sense from 1 on")
+        raise Mistake(f"'{word}' has no meaning {sense} here: the last --sense is {len(senses)}")
     concept = senses[sense - 1]
     found = ancestors(loaded, concept, k)
     if as_json:

@@ -59,7 +59,8 @@ def test_a_word_is_answered_with_what_is_above_it(model: Path) -> None:
 def test_a_word_that_wordnet_does_not_have_is_a_mistake(model: Path) -> None:
     wrong = hasse("hypernyms", "query", "unicorn", "--model", model)
     assert "no 'unicorn'" in wrong.error
-    assert "1 meanings" in hasse("hypernyms", "query", "w", "--sense", 2, "-m", model).error
+    beyond = hasse("hypernyms", "query", "w", "--sense", 2, "-m", model)
+    assert "'w' has no meaning 2 here: the last --sense is 1" in beyond.error
 
 
 def test_a_plot_is_a_picture_of_every_word(tmp_path: Path) -> None:
