@@ -9,6 +9,9 @@ Some of the false pairs are therefore true, and nobody can reach 100 %.
 
 `clean`: edges are distinct, so training, validation and test are disjoint; false pairs are
 checked to be false.
+
+By either, most of what is withheld follows from the training edges by transitivity, and what
+follows from these is learned with them.
 """
 
 from __future__ import annotations

@@ -105,7 +105,11 @@ def preset(
 def train(
     config: HypernymTraining, task: Task, report: Report | None = None
 ) -> tuple[ConceptEmbedding, Threshold]:
-    """Learn a table from the edges of a task; return the best epoch's, with its threshold."""
+    """Learn a table from the edges of a task, and from what follows from them.
+
+    Returns:
+        The best epoch's, with its threshold.
+    """
     model = ConceptEmbedding.random(config.comparison, task.concepts, config.dimension, config.seed)
     draw = np.random.default_rng([config.seed, 1])
     optimizer = TableAdam(model.points)

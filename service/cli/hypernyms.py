@@ -48,8 +48,9 @@ def train(
     protocol: Annotated[
         Literal["clean", "paper"],
         typer.Option(
-            help="clean: what is withheld is in no way trained on, false pairs are false. paper: "
-            "as in the paper, where neither holds."
+            help="clean: no pair is both given to learn from and withheld, though most of the "
+            "withheld follow from the given; false pairs are false. paper: as in the paper, where "
+            "neither holds."
         ),
     ] = "clean",
     comparison: Annotated[
