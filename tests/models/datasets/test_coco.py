@@ -62,6 +62,16 @@ def test_several_files_each_have_their_split_and_folder(draw: Draw) -> None:
     assert coco.read(paths[:1], root / "train2017")[0].splits() == {"train": 1}
 
 
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [("latest", ""), ("retrieval_2020", ""), ("validation", "val"), ("my_test_captions", "test")],
+)
+def test_a_split_is_not_read_from_the_middle_of_a_word(name: str, split: str, draw: Draw) -> None:
+    root = draw("000000000001.jpg")
+    path = annotation_file(root / f"{name}.json", [image(1)], [caption(1, 1)])
+    assert coco.read([path], root)[0].splits() == {split: 1}
+
+
 def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
     root = draw("000000000001.jpg", "000000000002.jpg", "000000000003.jpg")
     (root / "000000000005.jpg").write_text("text")
