@@ -190,8 +190,8 @@ class _Run:
             # The fewest of which the others, all but one in HELD_OUT, fill a batch.
             enough = max(HELD_OUT, HELD_OUT * (config.batch_size - 1) // (HELD_OUT - 1) + 1)
             raise DistillationError(
-                f"there are {len(pixels):,} pictures: a batch of {config.batch_size:,} needs "
-                f"{enough:,} or more; give it more pictures, or a smaller batch"
+                f"a batch of {config.batch_size:,} needs {enough:,} pictures or more, and there "
+                f"are fewer ({len(pixels):,}): give it more pictures, or a smaller batch"
             )
         self.pixels = _resident(pixels, device)
         torch.manual_seed(config.seed)

@@ -21,6 +21,7 @@ from models.pictures import Preprocessing
 from models.pixels import cache_pixels
 from models.trainer import TrainingError
 from models.training_config import TrainingConfig
+from service.count import count
 
 Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
 WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the file of the network's weights
@@ -54,7 +55,7 @@ def split_for_training(dataset: Dataset, train: str, val: str) -> Collections:
         held_out = dataset.images[HELD_OUT - 1 :: HELD_OUT]
         if not held_out:
             raise DatasetError(
-                f"the dataset '{dataset.name}' has {len(dataset)} images and no splits: "
+                f"the dataset '{dataset.name}' has {count(len(dataset), 'image')} and no splits: "
                 f"training needs at least {HELD_OUT}"
             )
         kept = {image.id for image in held_out}

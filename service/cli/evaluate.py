@@ -13,6 +13,7 @@ from service.cli.options import BatchSize, DatasetFolder, Device, Features, Json
 from service.cli.progress import progress, tell
 from service.cli.shell import Mistake
 from service.cli.table import print_table
+from service.count import count
 
 if TYPE_CHECKING:
     from models.checkpoint import Checkpoint
@@ -168,7 +169,9 @@ def _measure(loaded: Checkpoint, collection: Dataset, source: ImageSource, folds
 
 def _require_blocks(folds: int, dataset: Dataset) -> None:
     if folds > len(dataset):
-        raise Mistake(f"{len(dataset)} images do not make {folds} blocks: use fewer --folds")
+        raise Mistake(
+            f"{folds} blocks cannot be made of {count(len(dataset), 'image')}: use fewer --folds"
+        )
 
 
 def _write(path: Path, text: str) -> None:
@@ -192,8 +195,8 @@ def _show(result: Mapping[str, Any]) -> None:
         typer.echo(f"{name}rsum {one['rsum']:.1f} ({low:.1f} to {high:.1f})")
         if study := one["length_study"]:
             typer.echo(
-                f"{name}{study['pairs']} pairs of captions of one image that differ by "
-                f"{study['least_gap']} words or more: mean rank of the image "
+                f"{name}captions of one image that differ by {count(study['least_gap'], 'word')} "
+                f"or more, {count(study['pairs'], 'pair')}: mean rank of the image "
                 f"{study['image_rank']:.1f}, of the longer caption asked for by the shorter "
                 f"{study['caption_rank']:.1f}"
             )
@@ -208,8 +211,8 @@ def _show(result: Mapping[str, Any]) -> None:
     most = result["captions_per_image"]
     first = f" (first {most} of each, {result['captions_left_out']:,} left out)" if most else ""
     typer.echo(
-        f"{result['images']:,} images, {result['captions']:,} captions{first}{folds}; true by "
-        f"{result['truth']}; 95 % intervals over images"
+        f"{count(result['images'], 'image')}, {count(result['captions'], 'caption')}{first}"
+        f"{folds}; true by {result['truth']}; 95 % intervals over images"
         + ("" if other else f"; model {result['model']}")
     )
     tied = sum(result[key]["tied"] for key, _ in DIRECTIONS)

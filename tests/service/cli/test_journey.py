@@ -85,6 +85,16 @@ def test_a_block_without_captions_is_a_mistake(home: Path, tmp_path: Path) -> No
     assert "one of 2 blocks has no caption" in hasse(*measure, "--folds", 2).error
 
 
+def test_one_image_is_named_as_one(home: Path, tmp_path: Path) -> None:
+    document = json.loads((home / "data" / "dataset.json").read_text())
+    one = {"images": document["images"][:1], "annotations": document["annotations"][:1]}
+    (tmp_path / "dataset.json").write_text(json.dumps(document | one))
+    measure = ("evaluate", tmp_path, "--model", home / "model", "--split", "")
+    assert "\n1 image, 1 caption; true by" in done(hasse(*measure)).out
+    assert "2 blocks cannot be made of 1 image: use" in hasse(*measure, "--folds", 2).error
+    assert "has 1 image and no splits" in hasse("train", tmp_path, "--out", tmp_path / "m").error
+
+
 def test_the_table_of_an_evaluation_has_both_directions(home: Path) -> None:
     shown = done(hasse("evaluate", home / "data", "--model", home / "model", "--split", ""))
     assert "captions by image" in shown.out
@@ -101,7 +111,7 @@ def test_what_cannot_be_measured_is_told_before_anything_is_encoded(
     refused = hasse(*measure, "--folds", 100, "--against", home / "none")
     assert "none holds no model" in refused.error
     by_name = hasse(*measure, "--folds", 100, "--against", "scenes")
-    assert "do not make 100 blocks" in by_name.error
+    assert "100 blocks cannot be made of" in by_name.error
 
 
 def test_a_training_can_start_from_a_built_in_model_by_its_name(home: Path, tmp_path: Path) -> None:
