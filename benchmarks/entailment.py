@@ -6,8 +6,7 @@
 Trains the order and its symmetric control from scratch on a labelled corpus, and measures them
 beside the majority class; every threshold is that of the validation part. With --start, a model
 that learned from captions of pictures alone is measured too, once as it is (only its threshold
-is learned) and once as a starting point. Intervals are 95 % bootstrap intervals over pairs; the
-gap to the first row of the order is that of the same pairs.
+is learned) and once as a starting point. Intervals are 95 % bootstrap intervals over pairs.
 
     python -m benchmarks.entailment scenes data/scenes [--model MODEL]
 
