@@ -112,13 +112,19 @@ def note_weights(folder: Path, weights: Path) -> None:
 
 
 def from_features(
-    config: TrainingConfig, folder: Path, weights: Path | None, collections: Collections
+    config: TrainingConfig,
+    folder: Path,
+    weights: Path | None,
+    collections: Collections,
+    *,
+    skipped: Callable[[str], None] | None = None,
 ) -> Material:
     """Prepare a training on cached features; the backbone and its weights are theirs.
 
     Parts of pictures are read where the configuration wants them and the features have them.
 
-    Without `weights`, the file that `note_weights` remembers is read again.
+    Without `weights`, the file that `note_weights` remembers is read again. `skipped` is told in
+    one line of captioned pictures that have no features.
 
     Raises:
         FeaturesError: they are not there, of other images, or were made with other weights.
@@ -127,6 +133,8 @@ def from_features(
     store = FeatureStore.open(folder)
     for collection in collections:
         store.require_names(collection.images)
+    if skipped is not None:
+        _tell_missing(store, collections, skipped)
     note = folder / WEIGHTS_NOTE
     if weights is None and note.is_file():
         weights = Path(note.read_text(encoding="utf-8"))
@@ -152,6 +160,20 @@ def from_features(
     views = store.views(parts=parts)
     rows = FeatureInput(store.image_ids, views[:, 0], views if config.views else None)
     return Material(config, (rows, rows), dict(backbone.state_dict()))
+
+
+def _tell_missing(
+    store: FeatureStore, collections: Collections, skipped: Callable[[str], None]
+) -> None:
+    known = set(store.image_ids.tolist())
+    captioned = [image for one in collections for image in one.images if image.captions]
+    missing = [image for image in captioned if image.id not in known]
+    if missing:
+        first = f"image {missing[0].id} ({missing[0].file_name})"
+        skipped(
+            f"pictures without features, left out: {len(missing):,} of {len(captioned):,}, the "
+            f"first is {first}; 'hasse features' on this dataset makes those of new ones"
+        )
 
 
 def from_pictures(

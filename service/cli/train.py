@@ -192,7 +192,9 @@ def train(
                 f"the best epoch is chosen by them"
             )
         if features:
-            material = training.from_features(config, features, weights, collections)
+            material = training.from_features(
+                config, features, weights, collections, skipped=None if silent else tell
+            )
         else:
             with processes.in_turn(), progress("reading pictures", silent=silent) as report:
                 material = training.from_pictures(

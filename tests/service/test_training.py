@@ -11,7 +11,7 @@ from PIL import Image as Pillow
 from safetensors.torch import save_file
 
 from models.backbone import build_backbone
-from models.datasets import Dataset, Image
+from models.datasets import Caption, Dataset, Image
 from models.features import extract
 from models.inputs import FeatureInput
 from models.model import ModelConfig
@@ -67,6 +67,25 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
             assert isinstance(images, FeatureInput)
             assert images.features.shape == (1, 1024)
             assert (None if images.views is None else images.views.shape) == views
+
+
+def test_pictures_that_came_after_their_features_are_told_and_left_out(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    weights = tmp_path / "network.safetensors"
+    network = build_backbone("shufflenet_v2_x0_5")
+    save_file(dict(network.network.state_dict()), weights)
+    Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
+    first, second, silent = (
+        Image(at, f"{at}.png", tmp_path / "a.png", captions=(Caption(at, at, "a dog"),) * told)
+        for at, told in ((1, 1), (2, 1), (3, 0))
+    )
+    before, after = Dataset("one", (first,)), Dataset("more", (first, second, silent))
+    extract(before, network, Preprocessing(resize=36, crop=32), tmp_path / "f")
+    lines: list[str] = []
+    for collections in ((before, before), (after, before)):
+        from_features(TrainingConfig(), tmp_path / "f", weights, collections, skipped=lines.append)
+    (line,) = lines
+    assert line.startswith("pictures without features, left out: 1 of 3, the first is image 2 (2.")
 
 
 @pytest.mark.parametrize("there", [True, False])
