@@ -147,15 +147,15 @@ def train(
     keep: Keep | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> tuple[SentenceEmbedding, Threshold]:
-    """Train a model, and return it as it was in the epoch of the best validation.
+    """Train a model, and return it as it was best in validation, at the start or after an epoch.
 
     Args:
         config: how.
         model: where to start, see `initial`; it is changed.
         corpus: what to learn from, and what to choose the threshold and the epoch by.
         report: told of every step and every epoch.
-        keep: given the model and its threshold whenever an epoch is the best so far.
-        stop: asked before every step; when true, the best epoch so far is returned.
+        keep: given the model and its threshold as it begins, and whenever an epoch is better.
+        stop: asked before every step; when true, the best so far is returned.
     """
     held = labels(corpus.validation)
 

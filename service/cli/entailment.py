@@ -13,7 +13,7 @@ from service.cli.advice import Commands
 from service.cli.interrupt import stop_request
 from service.cli.options import Json
 from service.cli.progress import Report, progress, tell
-from service.cli.shell import Mistake, Stopped
+from service.cli.shell import Mistake, Stopped, keeping
 from service.cli.table import print_table
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def train(
     """Learn an order of sentences from pairs that are labelled as following or not.
 
     Neutral and contradicting pairs are alike: they do not follow. The threshold is chosen on
-    the validation part. Stopped, it leaves the best epoch so far; it does not go on from there.
+    the validation part. Stopped, it leaves the best epoch so far, or the model as it began where
+    none was better; it does not go on from there.
 
     \b
     [bold]Examples[/bold]
@@ -124,6 +125,7 @@ def train(
         config = learning.start_from(begun, config)
     model = learning.initial(config, pairs, begun)
     began = time.monotonic()
+    kept: list[Threshold] = []  # of the model as it began, and of each epoch that was better
 
     def keep(best: SentenceEmbedding, threshold: Threshold) -> None:
         metrics = {
@@ -136,8 +138,20 @@ def train(
         checkpoint.save(
             checkpoint.EntailmentCheckpoint(best, threshold.value, config, metrics, out)
         )
+        kept.append(threshold)
 
-    with new_model(out), progress("training") as report, stop_request() as stop:
+    def left() -> str:
+        if not kept:
+            return "nothing is kept"
+        holds = "the best epoch so far" if len(kept) > 1 else "the model as it began"
+        return f"{out} holds {holds}; delete it to start again"
+
+    with (
+        new_model(out),
+        keeping(left),
+        progress("training") as report,
+        stop_request() as stop,
+    ):
         _, threshold = learning.train(
             config,
             model,
@@ -147,8 +161,9 @@ def train(
             stop=stop,
         )
         if stop():
-            raise Stopped(f"{out} holds the best epoch so far; delete it to start again")
-    typer.echo(f"{out}: {100 * threshold.accuracy:.2f} % right in validation")
+            raise Stopped(left())
+    unchanged = ", as it began: no epoch was better" if epochs and len(kept) == 1 else ""
+    typer.echo(f"{out}: {100 * threshold.accuracy:.2f} % right in validation{unchanged}")
     typer.echo(f"next: hasse entailment evaluate {corpus} --model {out}", err=True)
 
 

@@ -10,9 +10,11 @@ import pytest
 from models import checkpoint
 from models.files import alone_in
 from models.model_folder import CheckpointError
+from service.cli import entailment as commands
 from tests.models.entailment.corpora import sick, snli
 from tests.models.test_files import room_for
 from tests.service.cli.shell import hasse
+from tests.service.cli.test_interruption import ctrl_c_at
 from tests.tiny import tiny_checkpoint
 
 SMALL = ("--dimension", 24, "--word-dimension", 12, "--word-range", 1, "--batch-size", 8)
@@ -32,6 +34,38 @@ def test_one_command_trains_and_one_measures(kind: str, tmp_path: Path) -> None:
     assert found["model"]["pairs"] == found["majority"]["pairs"]
     shown = hasse("entailment", "evaluate", corpus, "-m", out)
     assert "majority class" in shown.out
+
+
+def test_a_training_that_no_epoch_made_better_says_so(tmp_path: Path) -> None:
+    corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
+    train = ("entailment", "train", corpus, *SMALL, "--epochs", 1)
+    trained = hasse(*train, "--out", out, "--learning-rate", 1e-30)
+    assert "% right in validation, as it began: no epoch was better" in trained.out
+    as_it_is = hasse(*train, "--out", tmp_path / "start", "--epochs", 0)
+    assert "as it began" not in as_it_is.out
+
+
+def test_a_training_stopped_before_its_first_epoch_is_through_says_what_it_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
+    ctrl_c_at(1, commands.train, monkeypatch)
+    stopped = hasse("entailment", "train", corpus, *SMALL, "--out", out)
+    assert stopped.status == 130
+    assert f"{out} holds the model as it began" in stopped.err
+
+
+def test_a_second_ctrl_c_says_what_is_left_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
+    monkeypatch.setattr(commands, "_tell", interrupted)
+    stopped = hasse("entailment", "train", corpus, *SMALL, "--out", out)
+    assert stopped.status == 130
+    assert f"{out} holds the model as it began" in stopped.err
 
 
 def test_a_retrieval_checkpoint_can_start_it(tmp_path: Path) -> None:
