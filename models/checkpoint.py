@@ -126,25 +126,28 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
     saved again or teach.
 
     Raises:
-        CheckpointError: a file is missing, damaged, or of another kind or format; it is named.
+        CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
+            training wrote the model anew meanwhile.
     """
-    with KIND.described(folder) as config:
-        model = OrderEmbedding(
-            ModelConfig(**config["model"]),
-            Vocabulary.load(folder / VOCABULARY),
-            Preprocessing(**config["preprocessing"]),
-        )
-        model.images.backbone.origin = config.get("network")
-        name = str(config["name"])
-        known = _read(folder / CALIBRATION)
-        calibration = Calibrations.from_json(known) if known else Calibrations()
-        metrics = _read(folder / METRICS)
-    with weights(folder) as found:
-        model.load_state_dict(found)
+    with KIND.unchanged(folder):
+        with KIND.described(folder) as config:
+            model = OrderEmbedding(
+                ModelConfig(**config["model"]),
+                Vocabulary.load(folder / VOCABULARY),
+                Preprocessing(**config["preprocessing"]),
+            )
+            model.images.backbone.origin = config.get("network")
+            name = str(config["name"])
+            known = _read(folder / CALIBRATION)
+            calibration = Calibrations.from_json(known) if known else Calibrations()
+            metrics = _read(folder / METRICS)
+        with weights(folder) as found:
+            model.load_state_dict(found)
+        identity = fingerprint(folder)
     model = model.to(device).eval()
     if not to_learn:
         model.for_inference()
-    return Checkpoint(model, name, fingerprint(folder), calibration, metrics, folder)
+    return Checkpoint(model, name, identity, calibration, metrics, folder)
 
 
 def _read(path: Path) -> dict[str, Any]:

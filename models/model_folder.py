@@ -77,6 +77,27 @@ class ModelKind:
                 f"train the model again"
             ) from error
 
+    @contextmanager
+    def unchanged(self, folder: Path) -> Iterator[None]:
+        """Read a model that a training may write anew at any time.
+
+        Raises:
+            CheckpointError: it was written meanwhile, so its files may be of two models.
+        """
+        before = self._written(folder)
+        yield
+        if self._written(folder) != before:
+            raise CheckpointError(
+                f"{folder} was written while it was read: do the same again, for a training that "
+                f"goes on writes each best epoch there"
+            )
+
+    def _written(self, folder: Path) -> list[tuple[int, int]]:
+        """Return what tells the files that are there from others of their names."""
+        paths = (folder / name for name in (CONFIG, WEIGHTS, *self.needs, *self.may_have))
+        found = (path.stat() for path in paths if path.is_file())
+        return [(file.st_mtime_ns, file.st_size) for file in found]
+
     def _require(self, folder: Path, name: str) -> None:
         if not (folder / name).is_file():
             raise CheckpointError(

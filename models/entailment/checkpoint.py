@@ -62,13 +62,16 @@ def load(folder: Path) -> EntailmentCheckpoint:
     """Read a checkpoint.
 
     Raises:
-        CheckpointError: a file is missing, damaged, or of another kind or format; it is named.
+        CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
+            training wrote the model anew meanwhile.
     """
-    with KIND.described(folder) as config:
-        described = dict(config["training"])
-        training = EntailmentTraining(**described | {"model": SentenceConfig(**described["model"])})
-        threshold, metrics = float(config["threshold"]), dict(config["metrics"])
-        model = SentenceEmbedding(training.model, Vocabulary.load(folder / VOCABULARY))
-    with weights(folder) as found:
-        model.load_state_dict(found)
+    with KIND.unchanged(folder):
+        with KIND.described(folder) as config:
+            described = dict(config["training"])
+            shape = SentenceConfig(**described["model"])
+            training = EntailmentTraining(**described | {"model": shape})
+            threshold, metrics = float(config["threshold"]), dict(config["metrics"])
+            model = SentenceEmbedding(training.model, Vocabulary.load(folder / VOCABULARY))
+        with weights(folder) as found:
+            model.load_state_dict(found)
     return EntailmentCheckpoint(model.eval(), threshold, training, metrics, folder)

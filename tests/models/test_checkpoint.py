@@ -91,6 +91,23 @@ def test_a_model_without_room_leaves_the_one_before_it_as_it_was(tmp_path: Path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_model_that_is_written_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_checkpoint(tmp_path)
+    fingerprint = checkpoint.fingerprint
+
+    def late(folder: Path) -> str:
+        tiny_checkpoint(folder, seed=1)
+        return fingerprint(folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "fingerprint", late)
+        with pytest.raises(CheckpointError, match="was written while it was read: do the same"):
+            checkpoint.load(tmp_path)
+    assert checkpoint.load(tmp_path).fingerprint == fingerprint(tmp_path)
+
+
 @pytest.mark.parametrize("name", [WEIGHTS, CONFIG, checkpoint.VOCABULARY])
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     tiny_checkpoint(tmp_path)
