@@ -271,7 +271,7 @@ class Engine:
         pixels = await self.pictures.pixels(source, stages)
         point = await self.encoder.picture(pixels, stages)
         found = await self.searcher.search("caption", point, options, stages)
-        hits = caption_hits(found)
+        hits = caption_hits(found, self.checkpoint.model.vocabulary.knows)
         self.finish(stages)
         return CaptionAnswer.model_validate({"hits": hits, **facts(found, self.checkpoint.name)})
 

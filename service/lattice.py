@@ -29,6 +29,8 @@ from service.schemas import K_MAXIMUM, ImageAnswer, SearchOptions
 from service.searching import Found
 from service.timing import Stages
 
+_UNKNOWN = {"probability": None}
+
 
 async def all_of(
     engine: Engine, parts: Sequence[Part], options: SearchOptions, stages: Stages
@@ -71,9 +73,13 @@ async def common(
     each = _each(
         found, [_calibration(engine, part) if _says(engine, part) else None for part in parts]
     )
+    knows = engine.checkpoint.model.vocabulary.knows
     answer = CommonAnswer.model_validate(
         {
-            "hits": [hit | each[hit["caption_id"]] for hit in caption_hits(found)],
+            "hits": [
+                hit | each[hit["caption_id"]] | ({} if knows(hit["caption"]) else _UNKNOWN)
+                for hit in caption_hits(found, knows)
+            ],
             "unknown_words": _unknown(engine, parts),
             **facts(found, engine.checkpoint.name),
         }
@@ -113,7 +119,7 @@ async def like(
     answer = ImageAnswer.model_validate(
         {
             "hits": [
-                hit | {"rank": rank, "probability": None}
+                hit | {"rank": rank} | _UNKNOWN
                 for rank, hit in enumerate(wanted, options.offset + 1)
             ],
             "unknown_words": _unknown(engine, [start, *plus, *minus]),

@@ -190,7 +190,7 @@ Probability = Annotated[
         description=(
             "How often a pair of this violation is true, measured when the model was trained on "
             "pairs that it had not learned from; null for a model without calibration, and where "
-            "it knows no word of a caption that was asked for."
+            "it knows no word of a caption, asked for or found."
         ),
     ),
 ]

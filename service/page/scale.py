@@ -32,10 +32,11 @@ _FITS = 75  # the least length of a bar that says so
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A violation and the length of its bar, 0 to 100."""
+    """A violation and the length of its bar, 0 to 100; none where the caption says nothing."""
 
     violation: float
     percent: int
+    is_told: bool = True
 
     @property
     def level(self) -> str:
@@ -54,6 +55,8 @@ class Fit:
 
     @property
     def _reading(self) -> tuple[str, str]:
+        if not self.is_told:
+            return "hardly", "unknown words"
         return next((level, word) for least, level, word in _READINGS if self.percent >= least)
 
 

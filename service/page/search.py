@@ -145,7 +145,7 @@ def _captions(
     scale: Scale,
     stages: Stages,
 ) -> Screen:
-    lines = view.lines(answer, query, scale)
+    lines = view.lines(answer, query, scale, engine.checkpoint.model.vocabulary.knows)
     verdict = view.verdict(answer, len(lines), "caption", stages)
     known = engine.checkpoint.calibration.image
     doubt = view.doubt(answer, [known], "No caption here is likely to be true of it")

@@ -244,7 +244,7 @@ async def _found(
         thing = "caption"
         options = folding(query, engine.settings)
         answer = await lattice.common(engine, [*pictures, *question.words], options, stages)
-        lines = view.lines(answer, query, scale)
+        lines = view.lines(answer, query, scale, engine.checkpoint.model.vocabulary.knows)
         each = [*[known.image] * len(pictures), *[known.caption] * len(question.words)]
         doubt = view.doubt(answer, each, "No caption here is likely to be true of it all")
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 from urllib.parse import urlencode
@@ -239,8 +239,13 @@ def cards(answer: ImageAnswer, query: Query, scale: Scale) -> list[Card]:
     ]
 
 
-def lines(answer: CaptionAnswer, query: Query, scale: Scale) -> list[Line]:
-    """Return the captions of an answer, the best first, those that say the same only once."""
+def lines(
+    answer: CaptionAnswer, query: Query, scale: Scale, knows: Callable[[str], bool]
+) -> list[Line]:
+    """Return the captions of an answer, the best first, those that say the same only once.
+
+    Nothing is said of how one fits of which the model `knows` no word.
+    """
     folded: dict[str, list[int]] = {}
     for at, hit in enumerate(answer.hits):
         folded.setdefault(_gist(hit.caption), []).append(at)
@@ -252,7 +257,9 @@ def lines(answer: CaptionAnswer, query: Query, scale: Scale) -> list[Line]:
             Line(
                 text=best.caption,
                 url=query.of_text(best.caption),
-                fit=scale.fit(best.violation),
+                fit=scale.fit(best.violation)
+                if knows(best.caption)
+                else Fit(best.violation, 0, is_told=False),
                 images=tuple(
                     thumbnail(image_id, best.caption, query)
                     for image_id in image_ids[:SHOWN_PER_CAPTION]

@@ -513,3 +513,21 @@ def test_more_writes_than_may_be_in_flight_are_told_to_come_back(folder: Path) -
             if one.status_code == 429:
                 problem(one, 429, "busy")
                 assert int(one.headers["retry-after"]) >= 1
+
+
+def test_how_likely_a_stored_caption_is_of_which_the_model_knows_no_word_is_not_said(
+    writable: Client,
+) -> None:
+    zorp, dog = added(add(writable, png(70), caption=["zorp glim", "a dog"])).captions
+    asked = {"files": {"image": png(70)}, "data": {"k": "100"}}
+    common = {"common": [1001, "a dog"], "k": 100}
+    for response in (
+        writable.post("/search/captions", **asked),
+        writable.post("/search/common", json=common),
+    ):
+        said = {hit["caption_id"]: hit["probability"] for hit in response.json()["hits"]}
+        assert said.pop(zorp.caption_id) is None
+        assert None not in said.values()
+        assert dog.caption_id in said
+    page = writable.get("/?image=1001&k=100").text
+    assert page.count("unknown words") == 1

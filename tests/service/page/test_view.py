@@ -112,7 +112,7 @@ def test_captions_that_say_the_same_are_one_line_with_their_pictures() -> None:
         (4, "a dog", 0.3),
         (5, "a dog", 0.3),
     )
-    dog, cat = lines(answer, Query(), Scale.even())
+    dog, cat = lines(answer, Query(), Scale.even(), lambda _: True)
     assert (dog.text, dog.count, dog.more) == ("a dog", 4, 1)
     assert [image.thumbnail_url for image in dog.images] == [
         f"/images/{n}/thumbnail" for n in (1, 2, 4)
@@ -121,9 +121,16 @@ def test_captions_that_say_the_same_are_one_line_with_their_pictures() -> None:
     assert (cat.text, cat.count, cat.more) == ("a cat", 1, 0)
 
 
+def test_nothing_is_said_of_how_a_caption_fits_of_which_the_model_knows_no_word() -> None:
+    answer = caption_answer((1, "zorp glim", 0.0), (2, "a dog", 0.0))
+    nonsense, dog = lines(answer, Query(), Scale.even(), lambda text: text == "a dog")
+    assert (nonsense.fit.percent, nonsense.fit.word) == (0, "unknown words")
+    assert (dog.fit.percent, dog.fit.word) == (100, "fits")
+
+
 def test_no_more_lines_are_shown_than_were_asked_for() -> None:
     answer = caption_answer(*((n, f"thing {n}", 0.1) for n in range(30)))
-    assert len(lines(answer, Query(k=12), Scale.even())) == 12
+    assert len(lines(answer, Query(k=12), Scale.even(), lambda _: True)) == 12
 
 
 def test_a_picture_that_says_a_thing_twice_is_quoted_once_in_its_own_order() -> None:
