@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,6 +60,12 @@ def test_it_needs_httpx_and_pydantic_and_nothing_of_the_service() -> None:
     assert {"httpx", "pydantic"} <= loaded
     heavy = {"torch", "torchvision", "numpy", "faiss", "numba", "PIL", "sqlalchemy", "fastapi"}
     assert not loaded & (heavy | {"starlette", "pydantic_settings", "models", "index"})
+
+
+def test_programs_that_import_it_are_told_its_types() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "py.typed" in settings["tool"]["setuptools"]["package-data"]["service"]
+    assert (ROOT / "service" / "py.typed").is_file()
 
 
 def test_both_clients_have_the_same_methods() -> None:
