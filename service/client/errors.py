@@ -29,9 +29,13 @@ class ProblemError(HasseError):
     """
 
     def __init__(self, problem: Problem, retry_after: float | None) -> None:
-        super().__init__(f"{problem.detail} ({problem.reason}, request {problem.request_id})")
+        super().__init__(problem, retry_after)
         self.problem = problem
         self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        said = self.problem
+        return f"{said.detail} ({said.reason}, request {said.request_id})"
 
 
 class InvalidError(ProblemError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import subprocess
 import sys
 import tomllib
@@ -271,6 +272,16 @@ def test_the_page_of_a_proxy_is_no_answer(ask: Callable[[Client], object]) -> No
     hasse = Client(transport=httpx.MockTransport(lambda _: page))
     with hasse, pytest.raises(UnreadableError, match="is this its address"):
         ask(hasse)
+
+
+def test_an_error_passes_from_one_process_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = problem(429, **{"Retry-After": "11"})
+    with pytest.raises(BusyError) as raised:
+        Waits(monkeypatch, answer).client().ready()
+    other = pickle.loads(pickle.dumps(raised.value))  # noqa: S301
+    assert type(other) is BusyError
+    assert str(other) == "no (x, request 7)"
+    assert (other.problem, other.retry_after) == (raised.value.problem, 11)
 
 
 def test_one_caption_is_not_taken_for_its_letters() -> None:
