@@ -23,6 +23,7 @@ from service.client.errors import (
     UnavailableError,
     UnreachableError,
     UnreadableError,
+    UnsendableError,
 )
 from service.client.retries import Retries
 from service.client.synchronous import Client
@@ -42,4 +43,5 @@ __all__ = [
     "UnavailableError",
     "UnreachableError",
     "UnreadableError",
+    "UnsendableError",
 ]

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from service.client.errors import NotFoundError, UnreadableError, error_of
+from service.client.errors import NotFoundError, UnreadableError, UnsendableError, error_of
 from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
 from service.schemas import (
     AddedImage,
@@ -64,15 +64,22 @@ class Call(Generic[Result]):
     removes: bool = False
 
     def sent(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        """Return the request to send."""
-        return http.build_request(
-            self.method,
-            self.path,
-            params=self.query or None,
-            json=self.json,
-            data=self.data or None,
-            files=self.files or None,
-        )
+        """Return the request to send.
+
+        Raises:
+            UnsendableError: HTTP has no words for what is asked.
+        """
+        try:
+            return http.build_request(
+                self.method,
+                self.path,
+                params=self.query or None,
+                json=self.json,
+                data=self.data or None,
+                files=self.files or None,
+            )
+        except (ValueError, httpx.InvalidURL) as error:
+            raise UnsendableError(f"{self.path} cannot be asked this: {error}") from error
 
     def is_done(self, response: httpx.Response, attempt: int) -> bool:
         """Tell whether an answer to the attempt (from 1) is the one that was asked for."""
@@ -82,8 +89,16 @@ class Call(Generic[Result]):
 
 
 def key_header(key: str | None) -> dict[str, str]:
-    """Return the header that shows a key."""
-    return {} if key is None else {"Authorization": f"Bearer {key}"}
+    """Return the header that shows a key.
+
+    Raises:
+        ValueError: no header can hold the key.
+    """
+    if key is None:
+        return {}
+    if not (key and key.isascii() and key.isprintable()):
+        raise ValueError("this is no key: it is empty, or holds a line end or letters not of ASCII")
+    return {"Authorization": f"Bearer {key}"}
 
 
 def search_images(caption: str, options: Options) -> Call[ImageAnswer]:

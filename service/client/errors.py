@@ -20,6 +20,10 @@ class UnreadableError(HasseError):
     """Something answered that is not this service."""
 
 
+class UnsendableError(HasseError):
+    """The request cannot be written down: half a character, a NaN, more than an address holds."""
+
+
 class ProblemError(HasseError):
     """The service answered with a problem; its sentence is the message.
 

@@ -30,8 +30,9 @@ class Client:
     """Asks one service. Threads may share it; close it, or use it in a `with` block.
 
     Every method raises a `HasseError`: a `ProblemError` with what the service answered,
-    `UnreachableError` without an answer, `UnreadableError` if something else answered. Requests
-    that may succeed later are repeated first.
+    `UnreachableError` without an answer, `UnreadableError` if something else answered,
+    `UnsendableError` if there was no way to ask. Requests that may succeed later are repeated
+    first.
     """
 
     def __init__(

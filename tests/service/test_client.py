@@ -31,6 +31,7 @@ from service.client import (
     UnavailableError,
     UnreachableError,
     UnreadableError,
+    UnsendableError,
 )
 from service.settings import Settings
 from tests.service.client import Client as InProcess
@@ -274,6 +275,23 @@ def test_the_page_of_a_proxy_is_no_answer(ask: Callable[[Client], object]) -> No
         ask(hasse)
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda hasse: hasse.diagram("a dog " * 12_000),
+        lambda hasse: hasse.diagram("a \ud800"),
+        lambda hasse: hasse.search_images("a \ud800"),
+        lambda hasse: hasse.search_images("a dog", max_violation=float("nan")),
+        lambda hasse: hasse.add_image(b"", ["a \ud800"]),
+        lambda hasse: hasse.add_image(b"", split="\ud800"),
+    ],
+)
+def test_what_cannot_be_written_down_is_an_error_of_ours(ask: Callable[[Client], object]) -> None:
+    hasse = Client(transport=httpx.MockTransport(lambda _: LIVE))
+    with hasse, pytest.raises(UnsendableError, match="cannot be asked this"):
+        ask(hasse)
+
+
 def test_an_error_passes_from_one_process_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = problem(429, **{"Retry-After": "11"})
     with pytest.raises(BusyError) as raised:
@@ -330,3 +348,10 @@ def test_a_key_goes_in_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
         with Client(key=key, transport=httpx.MockTransport(respond)) as hasse:
             hasse.live()
     assert sent == [None, "Bearer k"]
+
+
+@pytest.mark.parametrize("key", ["", "hasse_secret\n", "hasse_secret\u00fc"])
+def test_what_no_header_holds_is_no_key_and_is_not_told(key: str) -> None:
+    with pytest.raises(ValueError, match="no key") as raised:
+        Client(key=key)
+    assert "secret" not in str(raised.value)
