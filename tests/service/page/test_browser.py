@@ -456,6 +456,12 @@ def test_a_phone_never_scrolls_sideways(page: Page, url: str, view: str) -> None
     assert panel["x"] + panel["width"] <= 360
 
 
+def test_a_phone_never_scrolls_the_reference_sideways(page: Page, url: str) -> None:
+    page.set_viewport_size({"width": 320, "height": 740})
+    page.goto(f"{url}/docs")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
 def test_a_phone_draws_no_caption_of_a_small_diagram_larger_than_a_desk(
     page: Page, url: str
 ) -> None:
