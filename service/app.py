@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 from fastapi import FastAPI
-from starlette.staticfiles import StaticFiles
 
 from service import errors, openapi
 from service.access import Access
@@ -18,6 +16,7 @@ from service.lifecycle import Lifecycle, Open
 from service.logs import LOGGER
 from service.metrics import Metrics
 from service.page.adding import router as adding
+from service.page.files import Files
 from service.page.order import router as order
 from service.page.search import router as page
 from service.page.together import router as together
@@ -27,7 +26,6 @@ from service.routes import collection, lattice, operations, reference, search, w
 from service.routes.context import MAY_READ, MAY_SEARCH, MAY_WRITE
 from service.settings import Settings
 
-STATIC = Path(__file__).parent / "page" / "static"
 DESCRIPTION = (
     "Search images by what is true of them: which images is this caption true of, and which "
     "captions are true of this image? A hit's violation is 0 when the caption holds."
@@ -81,7 +79,7 @@ def create_app(
     app.include_router(reference.router)
     for pages in (page, order, together, adding):
         app.include_router(pages, include_in_schema=False, dependencies=[MAY_SEARCH])
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/static", Files(), name="static")
     app.add_middleware(
         Edge,
         record=record,

@@ -16,6 +16,17 @@ def test_an_unknown_address_is_a_problem(client: Client) -> None:
     problem(client.get("/search/images/"), 404, "not_found")
 
 
+@pytest.mark.parametrize(
+    "part", ["bytes=9999999-", "bytes=x", "bytes=5-2", "lines=1-2", "bytes=0-9"]
+)
+def test_a_file_of_the_page_comes_whole_whatever_part_is_asked_for(
+    client: Client, part: str
+) -> None:
+    whole = client.get("/static/hasse.css")
+    answer = client.get("/static/hasse.css", headers={"Range": part})
+    assert (answer.status_code, answer.content) == (200, whole.content)
+
+
 def test_a_wrong_method_is_a_problem_that_names_the_right_ones(client: Client) -> None:
     response = client.get("/search/images")
     problem(response, 405, "method_not_allowed")
