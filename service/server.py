@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -76,7 +77,7 @@ def listen(host: str, port: int) -> socket.socket:
     """Take a port.
 
     Raises:
-        ServeError: it is taken, or not ours to take.
+        ServeError: it is taken, or not ours to take, or no host of this machine is named so.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -91,11 +92,13 @@ def listen(host: str, port: int) -> socket.socket:
         except BaseException:
             listener.close()
             raise
-    except OSError as error:
-        raise ServeError(
-            f"cannot listen on {host}:{port} ({error.strerror or error}): "
-            "stop what uses that port, or choose another with --port"
-        ) from error
+    except (OSError, UnicodeError) as error:
+        why, remedy = str(error), "name an address of this machine with --host"
+        if isinstance(error, OSError):
+            why = error.strerror or why
+            if not isinstance(error, socket.gaierror) and error.errno != errno.EADDRNOTAVAIL:
+                remedy = "stop what uses that port, or choose another with --port"
+        raise ServeError(f"cannot listen on {host}:{port} ({why}): {remedy}") from error
     return listener
 
 

@@ -232,5 +232,9 @@ def test_a_port_in_use_is_one_sentence_with_the_remedy() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ServeError, match=f"cannot listen on 127.0.0.1:{port} .*--port"):
             listen("127.0.0.1", port)
-    with pytest.raises(ServeError, match=r"cannot listen on nowhere\.invalid"):
-        listen("nowhere.invalid", 80)
+
+
+@pytest.mark.parametrize("host", ["", "a b", "nowhere.invalid", "192.0.2.1", "n" * 80])
+def test_a_host_that_is_not_ours_is_one_sentence_with_the_remedy(host: str) -> None:
+    with pytest.raises(ServeError, match=f"cannot listen on {host}:80 .*--host"):
+        listen(host, 80)
