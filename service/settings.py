@@ -16,6 +16,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,32}:[0-9a-f]{64}")
 
 
+_DAY = 86_400.0  # the longest of times: a thread cannot wait for ever
+
+
 class Settings(BaseSettings):
     """What `hasse serve` is told. Sizes are in bytes, times in seconds."""
 
@@ -55,7 +58,10 @@ class Settings(BaseSettings):
         description="Most pixels a picture may have, checked before it is decoded; beyond, 413.",
     )
     body_seconds: float = Field(
-        default=15.0, gt=0, description="Time a client has to send a whole body; beyond it, 408."
+        default=15.0,
+        gt=0,
+        le=_DAY,
+        description="Time a client has to send a whole body; beyond it, 408.",
     )
     buffered_bytes: int = Field(
         default=256_000_000,
@@ -109,6 +115,7 @@ class Settings(BaseSettings):
     write_seconds: float = Field(
         default=30.0,
         gt=0,
+        le=_DAY,
         description="Time from a write's arrival within which it is answered or given up.",
     )
 
@@ -119,6 +126,7 @@ class Settings(BaseSettings):
     deadline_seconds: float = Field(
         default=5.0,
         gt=0,
+        le=_DAY,
         description="Time from a search's arrival within which it is answered or given up.",
     )
     refusals_per_second: float = Field(
@@ -161,28 +169,38 @@ class Settings(BaseSettings):
     refresh_seconds: float = Field(
         default=1.0,
         gt=0,
+        le=_DAY,
         description="Time between looks for a generation that another process made.",
     )
     compact_seconds: float = Field(
         default=5.0,
         ge=0,
+        le=_DAY,
         description="Time between looks for small segments worth merging; 0 never merges.",
     )
     ready_seconds: float = Field(
-        default=2.0, ge=0, description="Time for which the answer of a readiness probe is kept."
+        default=2.0,
+        ge=0,
+        le=_DAY,
+        description="Time for which the answer of a readiness probe is kept.",
     )
     stall_seconds: float = Field(
         default=30.0,
         gt=0,
+        le=_DAY,
         description="Time after which a batch still being worked on makes the service not ready.",
     )
     drain_seconds: float = Field(
         default=0.3,
         ge=0,
+        le=_DAY,
         description="Time between failing readiness and closing the port when asked to stop.",
     )
     shutdown_seconds: float = Field(
-        default=10.0, gt=0, description="Time that work in flight has to finish when stopping."
+        default=10.0,
+        gt=0,
+        le=_DAY,
+        description="Time that work in flight has to finish when stopping.",
     )
     log_format: Literal["text", "json"] = Field(
         default="text", description="Shape of log lines: text for people, json for collectors."

@@ -32,6 +32,19 @@ def test_the_environment_sets_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings(in_flight=5).in_flight == 5
 
 
+TIMES = [name for name in Settings.model_fields if name.endswith("_seconds")]
+
+
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize("value", ["inf", "1e300", "nan", "-1"])
+def test_a_time_is_one_that_can_be_waited_for(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"HASSE_{name.upper()}", value)
+    with pytest.raises(ValidationError, match=name):
+        Settings()
+
+
 OPTIONAL = [
     name
     for name, field in Settings.model_fields.items()
