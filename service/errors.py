@@ -140,6 +140,13 @@ def reason_of(row: Mapping[str, Any]) -> str:
         return "there is no such field"
     if row["type"] == "model_type":
         return "this is not a JSON object"
+    if row["type"] == "string_pattern_mismatch":
+        return "this holds a character that may not stand here"
+    if row["type"] == "too_short":
+        return f"there must be at least {row['ctx']['min_length']:,} of these"
+    if row["type"] == "too_long":
+        most, found = row["ctx"]["max_length"], row["ctx"]["actual_length"]
+        return f"there may be at most {most:,} of these, not {found:,}"
     message = str(row["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:200]
 

@@ -53,6 +53,8 @@ async def add(
     except ServiceError as error:
         request.scope["hasse.reason"] = error.reason
         found = trouble(error, query, settings)
+        if error.reason == "invalid":
+            found = replace(found, title="That cannot be added")
         screen = _screen(f"{found.title}. {found.detail}", typed, found)
         screen = replace(screen, status=error.kind.status, retry_after=error.retry_after)
         return respond(request, query, screen)

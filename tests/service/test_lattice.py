@@ -121,7 +121,7 @@ def test_a_picture_of_ones_own_is_a_part_as_a_stored_one_is(client: Client) -> N
 @pytest.mark.parametrize(
     ("path", "fields", "words"),
     [
-        ("all_of", {"all_of": ["a"] * 16}, "all_of: list should have at most 15 items"),
+        ("all_of", {"all_of": ["a"] * 16}, "all_of: there may be at most 15 of these, not 16"),
         ("common", {"common": ["  "]}, "blank"),
         ("like", {"minus": ["a dog"]}, "plus: field required"),
         ("like", {"like": "7", "plus": ["a dog"]}, "like: there is no such field"),
@@ -206,16 +206,16 @@ def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
 @pytest.mark.parametrize(
     ("path", "body", "words"),
     [
-        ("/search/all_of", {"all_of": []}, "all_of: list should have at least 1 item"),
-        ("/search/all_of", {"all_of": ["a"] * 200}, "all_of: list should have at most"),
+        ("/search/all_of", {"all_of": []}, "all_of: there must be at least 1 of these"),
+        ("/search/all_of", {"all_of": ["a"] * 200}, "all_of: there may be at most"),
         ("/search/all_of", {"all_of": ["a dog", "  "]}, "blank"),
         ("/search/all_of", {}, "all_of: field required"),
         ("/search/all_of", {"all_of": ["dog " * 200]}, "all_of: more than"),
-        ("/search/common", {"common": []}, "common: list should have at least 1 item"),
+        ("/search/common", {"common": []}, "common: there must be at least 1 of these"),
         ("/search/like", {"like": 1004}, "plus: field required"),
         ("/search/like", {"like": 1004, "minus": ["a dog"]}, "minus needs plus"),
-        ("/search/like", {"like": 1004, "plus": []}, "plus: list should have at least 1 item"),
-        ("/entails/batch", {"pairs": []}, "pairs: list should have at least 1 item"),
+        ("/search/like", {"like": 1004, "plus": []}, "plus: there must be at least 1 of these"),
+        ("/entails/batch", {"pairs": []}, "pairs: there must be at least 1 of these"),
         ("/entails", {"premise": "a dog"}, "hypothesis: field required"),
     ],
 )

@@ -73,6 +73,13 @@ def test_what_was_typed_stays_when_it_cannot_be_added(
     assert not key or key not in response.text
 
 
+def test_too_many_captions_are_counted_in_words_for_visitors(keyed: Client) -> None:
+    data = {"key": KEY, "captions": "a dog\n" * 40}
+    response = keyed.post("/page/add", data=data, files={"image": ("a.png", png(73))})
+    assert response.status_code == 422
+    assert "<b>That cannot be added.</b> There may be at most 32 of these, not 40." in response.text
+
+
 def test_a_service_open_to_all_asks_for_no_key(tmp_path: Path) -> None:
     settings = Settings(index=make_collection(tmp_path), device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
