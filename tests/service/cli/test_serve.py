@@ -88,6 +88,18 @@ def test_a_setting_that_cannot_be_is_named(
     assert said in refused.error
 
 
+@pytest.mark.parametrize("name", ["read_keys", "write_keys"])
+def test_a_key_in_the_place_of_its_fingerprint_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    given = hasse("serve", "--set", f"{name}=me:hasse_secret")
+    monkeypatch.setenv(f"HASSE_{name.upper()}", "me:hasse_secret")
+    for refused in (given, hasse("serve")):
+        assert refused.status == 1
+        assert "this is not name:SHA-256" in refused.error
+        assert "secret" not in refused.out + refused.err
+
+
 @pytest.fixture
 def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand a tiny model in for the built-in one, to be quick."""
