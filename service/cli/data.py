@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.advice import Commands, advice
+from service.cli.problems import counted, tell_each
 from service.cli.progress import progress
 from service.cli.shell import keeping
 from service.count import count
@@ -212,10 +213,8 @@ def _summary(dataset: Dataset, problems: Problems | None, out: Path, as_json: bo
         }
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    for line in found.told():
-        typer.echo(line, err=True)
+    tell_each(found)
     counts = dataset.splits().items()
     splits = ", ".join(f"{name or 'no split'} {number:,}" for name, number in counts)
-    problem = f"; {count(found.total, 'problem')} ({found.summary()})" if found.total else ""
     pictures = count(len(dataset), "picture")
-    typer.echo(f"{out}: {pictures} ({splits}), {count(captions, 'caption')}{problem}")
+    typer.echo(f"{out}: {pictures} ({splits}), {count(captions, 'caption')}{counted(found)}")

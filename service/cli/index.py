@@ -20,6 +20,7 @@ from service.cli.options import (
     Model,
     Workers,
 )
+from service.cli.problems import counted, tell_each
 from service.cli.progress import progress, tell
 from service.cli.shell import Mistake, keeping
 from service.cli.table import print_table
@@ -152,10 +153,8 @@ def add(
     if undecoded := sum(len(collection) for collection in collections) - added - there:
         problems.by_reason["cannot be decoded"] = undecoded
     known_ones = f"; {there:,} were there already" if there else ""
-    problem = (
-        f"; {count(problems.total, 'problem')} ({problems.summary()})" if problems.total else ""
-    )
-    typer.echo(f"{count(added, 'picture')} added{known_ones}{problem}; generation {generation}")
+    wrong = counted(problems)
+    typer.echo(f"{count(added, 'picture')} added{known_ones}{wrong}; generation {generation}")
 
 
 @index.add
@@ -330,8 +329,7 @@ def _collections(
     if single := [path for path in paths if not path.is_dir()]:
         read.append(reader.read_pictures(single, known))
     problems = Problems.joined(found for _, found in read)
-    for line in problems.told():
-        tell(line)
+    tell_each(problems)
     return [collection for collection, _ in read], problems
 
 
