@@ -462,6 +462,13 @@ def test_a_phone_never_scrolls_the_reference_sideways(page: Page, url: str) -> N
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+def test_a_picture_whose_file_is_gone_is_no_wider_than_a_phone(page: Page, url: str) -> None:
+    page.route("**/thumbnail", lambda route: route.fulfill(status=404))
+    page.set_viewport_size({"width": 320, "height": 740})
+    page.goto(f"{url}/page/claim?image=1003&hypothesis=a+dog")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
 def test_a_phone_draws_no_caption_of_a_small_diagram_larger_than_a_desk(
     page: Page, url: str
 ) -> None:
