@@ -168,13 +168,19 @@ def problem_body(error: ServiceError, request_id: str) -> bytes:
 
 def problem(error: ServiceError, request_id: str) -> Response:
     """Return the response of an error."""
-    headers = {"Cache-Control": "no-store"}
+    headers = {"Cache-Control": "no-store", **headers_of(error)}
+    return Response(problem_body(error, request_id), error.kind.status, headers, MEDIA_TYPE)
+
+
+def headers_of(error: ServiceError) -> dict[str, str]:
+    """Return the headers that tell what to do about an error."""
+    headers = {}
     if error.kind.status == HTTPStatus.UNAUTHORIZED:
         # A browser asks its user for a password, which is the key; programs send it as a token.
         headers["WWW-Authenticate"] = 'Bearer, Basic realm="Hasse", charset="UTF-8"'
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
-    return Response(problem_body(error, request_id), error.kind.status, headers, MEDIA_TYPE)
+    return headers
 
 
 def _respond(request: Request, error: ServiceError) -> Response:

@@ -10,13 +10,13 @@ from starlette.responses import Response
 from service.access import Access
 from service.departure import until_client_leaves
 from service.errors import ServiceError
-from service.page.problems import Trouble, problem, trouble
+from service.page.problems import Trouble, Visit, problem, trouble
 from service.page.screen import Screen, respond
 from service.page.view import Query
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.schemas import AddedImage
 
-router = APIRouter()
+router = APIRouter(route_class=Visit)
 
 _ADDRESS = "/page/add"
 _CLOSED = ServiceError("forbidden", "whoever runs this service lets nobody add pictures")

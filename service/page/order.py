@@ -15,14 +15,14 @@ from service.engine import Engine
 from service.errors import ServiceError, invalid
 from service.page.drawing import drawn
 from service.page.picture import Picture, brought, stored
-from service.page.problems import problem, require_known
+from service.page.problems import Visit, problem, require_known
 from service.page.screen import Screen, respond
 from service.page.view import Query
 from service.questions import Entailment
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.timing import Stages
 
-router = APIRouter()
+router = APIRouter(route_class=Visit)
 
 _NOTHING_SAID = "say what may be true of the picture"
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fastapi import Request
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from models.vocabulary import words
 from service.engine import Engine
-from service.errors import ServiceError, invalid
+from service.errors import ServiceError, headers_of, invalid
 from service.page.screen import Screen, respond
 from service.page.view import Query
 from service.readiness import Phase, Readiness
@@ -115,8 +117,23 @@ def problem(request: Request, query: Query, error: ServiceError) -> Response:
     else:
         found = trouble(error, query, request.app.state.settings)
         screen = Screen("problem.html", context={"problem": found})
-    return respond(
-        request,
-        query,
-        replace(screen, status=error.kind.status, retry_after=error.retry_after),
-    )
+    response = respond(request, query, replace(screen, status=error.kind.status))
+    response.headers.update(headers_of(error))
+    return response
+
+
+class Visit(APIRoute):
+    """A route of the page, whose visitors hear in its words too that they may not come in."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        answer = super().get_route_handler()
+
+        async def receive(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except ServiceError as error:
+                settings: Settings = request.app.state.settings
+                return problem(request, Query.read(request.query_params, settings), error)
+
+        return receive

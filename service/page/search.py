@@ -14,7 +14,7 @@ from service.engine import Engine
 from service.errors import ServiceError, invalid
 from service.page import view, welcome
 from service.page.picture import Picture, brought
-from service.page.problems import problem, require_known
+from service.page.problems import Visit, problem, require_known
 from service.page.scale import Scale
 from service.page.screen import STAY, Screen, respond
 from service.page.view import Query, folding
@@ -24,7 +24,7 @@ from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
 from service.timing import Stages
 
-router = APIRouter()
+router = APIRouter(route_class=Visit)
 
 WIDEST_SHOWN_WHOLE = 1600  # pixels; of wider pictures the page shows the thumbnail
 

@@ -17,7 +17,7 @@ from service.engine import Engine
 from service.errors import ServiceError, invalid
 from service.page import view
 from service.page.picture import Picture, brought, stored
-from service.page.problems import require_known, trouble
+from service.page.problems import Visit, require_known, trouble
 from service.page.scale import Scale
 from service.page.screen import STAY, Screen, respond
 from service.page.view import Query, folding
@@ -29,7 +29,7 @@ from service.schemas import ImageAnswer, SearchOptions
 from service.settings import Settings
 from service.timing import Stages
 
-router = APIRouter()
+router = APIRouter(route_class=Visit)
 
 Sent: TypeAlias = tuple[Sequence[Brought], list[tuple[str, str]]]
 

@@ -24,7 +24,7 @@ KEYS: dict[str, Any] = {
     "write_keys": f"eve:{fingerprint(new_key())}, alice:{fingerprint(WRITER)}",
 }
 OPEN = ("/livez", "/readyz", "/version", "/metrics", "/docs", "/openapi.json", "/static/hasse.js")
-LOCKED = ("/", "/images/1000", "/images/1000/file", "/images/1000/thumbnail", "/captions/10000")
+LOCKED = ("/images/1000", "/images/1000/file", "/images/1000/thumbnail", "/captions/10000")
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -75,6 +75,8 @@ def test_with_read_keys_nothing_of_the_collection_is_shown_without_one(locked: C
             problem(response, 401, "unauthorized")
             assert response.headers["www-authenticate"].startswith("Bearer, Basic")
         problem(ask(locked, headers), 401, "unauthorized")
+        page = locked.get("/?image=1000", headers=headers)  # which says it to people
+        assert (page.status_code, " runs" in page.text) == (401, False)
     for path in OPEN:
         assert locked.get(path).status_code == 200
 

@@ -17,6 +17,7 @@ from index.store import Index
 from index.terms import CaptionRow, ImageRow
 from models import checkpoint
 from models.calibration import Calibration, Calibrations
+from service.access import fingerprint, new_key
 from service.app import create_app
 from service.engine import Engine
 from service.page.screen import HERE
@@ -294,3 +295,26 @@ def test_one_of_a_thing_is_said_as_one(client: Client) -> None:
     page = said(client.get("/", params={"q": "a dog", "k": 1}))
     assert "1 result 12 results" in page
     assert not re.search(r"\b1 (?:more )?(?:result|picture|caption)s\b", page)
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_who_may_not_come_in_or_not_now_hears_it_in_the_words_of_the_page(
+    collection: Path, headers: dict[str, str]
+) -> None:
+    key = new_key()
+    settings = Settings(
+        index=collection, device="cpu", read_keys=f"eve:{fingerprint(key)}", searches_per_minute=1
+    )
+    with Client(create_app(settings)) as client:
+        locked = client.get("/?q=a+dog", headers=headers)
+        headers = {**headers, "Authorization": f"Bearer {key}"}
+        assert client.get("/?q=a+dog", headers=headers).status_code == 200
+        spent = client.get("/?q=a+dog", headers=headers)
+    assert (locked.status_code, spent.status_code) == (401, 429)
+    assert locked.headers["WWW-Authenticate"].startswith("Bearer, Basic")
+    assert int(spent.headers["Retry-After"]) >= 1
+    for response in (locked, spent):
+        assert response.headers["Content-Type"].startswith("text/html")
+        assert "Try again" in response.text
+        assert "/?q=a+dog" in response.text
+    assert "1 such request in a minute" in said(spent)
