@@ -145,7 +145,7 @@ class Settings(BaseSettings):
     )
     search_batch: int = Field(default=64, ge=1, description="Most points searched for together.")
     search_workers: int = Field(
-        default=1, ge=1, description="Threads that search; each searches with all cores."
+        default=1, ge=1, le=256, description="Threads that search; each searches with all cores."
     )
     batch_seconds: float = Field(
         default=0.0,
@@ -157,7 +157,7 @@ class Settings(BaseSettings):
         ),
     )
     decode_workers: int = Field(
-        default=2, ge=1, description="Threads that decode pictures and make thumbnails."
+        default=2, ge=1, le=256, description="Threads that decode pictures and make thumbnails."
     )
     thumbnail_size: int = Field(
         default=320, ge=16, le=2048, description="Longest side of a thumbnail, in pixels."

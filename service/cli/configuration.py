@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from service.cli.progress import tell
 from service.cli.shell import Mistake
 from service.cli.table import print_table
 
 if TYPE_CHECKING:
     from service.settings import Settings
+
+_OF_OTHERS = {"HASSE_DEMO", "HASSE_SITE"}  # of the container's entry point, and of the proxy
 
 
 def configure(more: Sequence[str] = (), **given: Any) -> Settings:
@@ -41,6 +45,16 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
         # Who writes down a key and not its SHA-256 does not want it in a log too.
         value = "" if name.endswith("_keys") else f" (it is {first['input']!r})"
         raise Mistake(f"{source}: {reason_of(first)}{value}") from None
+
+
+def tell_misspelt() -> None:
+    """Name the variables that look like settings and are none: a key misspelt keeps nobody out."""
+    from service.settings import Settings
+
+    known = {f"HASSE_{name.upper()}" for name in Settings.model_fields} | _OF_OTHERS
+    for name in sorted(os.environ):
+        if name.upper().startswith("HASSE_") and name.upper() not in known:
+            tell(f"warning: {name} is no setting: 'hasse serve --settings' lists them")
 
 
 def pairs(given: Sequence[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.configuration import configure, describe
+from service.cli.configuration import configure, describe, tell_misspelt
 from service.cli.options import ServiceDevice, ServiceIndex, ServiceModel
 
 Host = Annotated[
@@ -55,6 +55,7 @@ def serve(
       hasse serve --settings
     """
     chosen = configure(more or (), index=index, model=model, host=host, port=port, device=device)
+    tell_misspelt()
     if settings:
         describe(chosen)
         return

@@ -88,6 +88,16 @@ def test_a_setting_that_cannot_be_is_named(
     assert said in refused.error
 
 
+def test_a_variable_that_is_no_setting_is_named_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("HASSE_READ_KEY", "HASSE_PORT", "HASSE_DEMO", "HASSEL"):
+        monkeypatch.setenv(name, "1")
+    told = [line for line in hasse("serve", "--settings").err.splitlines() if "READ_KEY" in line]
+    assert told == ["warning: HASSE_READ_KEY is no setting: 'hasse serve --settings' lists them"]
+    assert not any(name in hasse("serve", "--settings").err for name in ("PORT", "DEMO", "HASSEL"))
+
+
 @pytest.mark.parametrize("name", ["read_keys", "write_keys"])
 def test_a_key_in_the_place_of_its_fingerprint_is_not_shown(
     monkeypatch: pytest.MonkeyPatch, name: str
