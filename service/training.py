@@ -99,6 +99,20 @@ def with_choices(config: TrainingConfig, choices: Mapping[str, Any]) -> Training
         raise TrainingError(f"these options do not go together: {error}") from None
 
 
+def require_chosen(config: TrainingConfig, choices: Mapping[str, Any]) -> None:
+    """Refuse choices that a configuration does not keep, because features decide them.
+
+    Raises:
+        TrainingError: one is of the pictures or the network that the features were made with.
+    """
+    for name, value in choices.items():
+        if with_choices(config, {name: value}) != config:
+            raise TrainingError(
+                f"{name} cannot be '{value}': the features decide it; leave it out, or make others "
+                f"with 'hasse features'"
+            )
+
+
 def _simple_fields(owner: type[Any]) -> dict[str, Any]:
     """Return the fields that one value can set, with their types."""
     hints = get_type_hints(owner)

@@ -70,7 +70,7 @@ def train(
         str | None,
         typer.Option(
             rich_help_panel=MODEL,
-            help="A torchvision network, such as resnet50. With --features it is theirs.",
+            help="A torchvision network, such as resnet50; features have theirs.",
         ),
     ] = None,
     weights: Annotated[
@@ -195,6 +195,7 @@ def train(
             material = training.from_features(
                 config, features, weights, collections, skipped=None if silent else tell
             )
+            training.require_chosen(material.config, choices)
         else:
             with processes.in_turn(), progress("reading pictures", silent=silent) as report:
                 material = training.from_pictures(

@@ -19,7 +19,7 @@ from models.parts import PARTS
 from models.pictures import Preprocessing
 from models.trainer import TrainingError
 from models.training_config import TrainingConfig
-from service.training import from_features, with_choices
+from service.training import from_features, require_chosen, with_choices
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,21 @@ from service.training import from_features, with_choices
 def test_a_value_that_nothing_is_learned_with_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(TrainingError, match=f"do not go together: .*{name}"):
         with_choices(TrainingConfig(), {name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("backbone", "resnet50"), ("crop", "224"), ("pooling", "parts")]
+)
+def test_a_choice_that_features_have_made_is_refused_and_any_other_kept(
+    name: str, value: str
+) -> None:
+    theirs = with_choices(TrainingConfig(), {"backbone": "vgg19", "crop": 256, "resize": 256})
+    assert theirs.model.pooling == "average"
+    choices = {"seed": "7", "crop": 256, "pooling": "average", "score": "cosine"}
+    kept = with_choices(theirs, choices)
+    require_chosen(kept, choices)
+    with pytest.raises(TrainingError, match=f"{name} cannot be '{value}': the features decide it"):
+        require_chosen(kept, choices | {name: value})
 
 
 def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> None:
