@@ -76,15 +76,13 @@ def drop_segments(connection: Connection, names: Sequence[str]) -> None:
 
 def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation: int) -> None:
     """Forget deletions up to a generation, except those that `needed` (R,) rows are dead by."""
+    # An id that was deleted again since then is needed for a younger segment.
     old = sql.select(DELETED.c.id).where(DELETED.c.kind == kind, DELETED.c.generation <= generation)
     ids = np.fromiter(connection.execute(old).scalars(), np.int64)
     gone: list[int] = np.setdiff1d(ids, needed).tolist()
     for at in range(0, len(gone), LOOKUP):
         part = DELETED.c.id.in_(gone[at : at + LOOKUP])
-        # An id that was deleted again since then is needed for a younger segment.
-        connection.execute(
-            DELETED.delete().where(DELETED.c.kind == kind, part, DELETED.c.generation <= generation)
-        )
+        connection.execute(DELETED.delete().where(DELETED.c.kind == kind, part))
 
 
 def delete_images(connection: Connection, ids: Sequence[int], generation: int) -> list[int]:
