@@ -80,7 +80,7 @@ def _offer(
 def _limit(violations: Points, counts: Ids, limit: float, limits: NDArray[np.float64]) -> None:
     for b in range(limits.shape[0]):
         limits[b] = limit
-        if counts[b] == violations.shape[1] and violations[b, 0] < limit:
+        if counts[b] == violations.shape[1]:
             limits[b] = violations[b, 0]
 
 
