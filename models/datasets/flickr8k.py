@@ -37,7 +37,7 @@ def read(
     for number, line in enumerate(source.read_text(tokens).split("\n"), start=1):
         if not line.strip():
             continue
-        match = _LINE.fullmatch(line.rstrip("\r"))
+        match = _LINE.fullmatch(line)
         if match is None:
             gathering.problems.add(f"{tokens.name}, line {number}", "line that is no caption")
             continue

@@ -59,6 +59,14 @@ def test_the_picture_that_flickr8k_misnames_is_found(draw: Draw) -> None:
     assert dataset.images[0].file_name == "2258277193_586949ec62.jpg"
 
 
+def test_a_caption_may_hold_what_unicode_calls_the_end_of_a_line(draw: Draw) -> None:
+    root = draw("a.jpg")
+    tokens = write(root / "t.txt", "a.jpg#0\tA dog\u2028runs .", "a.jpg#1\tIt runs .")
+    dataset, problems = flickr8k.read(tokens, root, {})
+    assert [(c.id, c.text) for c in dataset.captions] == [(1, "A dog runs ."), (2, "It runs .")]
+    assert problems.total == 0
+
+
 def test_broken_lines_and_stray_names_cost_themselves(draw: Draw) -> None:
     root = draw("a.jpg")
     tokens = write(root / "t.txt", "a.jpg#0\tA dog .\r", "a.jpg A dog .", "a.jpg#1\t ", "", "#0\tx")
