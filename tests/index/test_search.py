@@ -111,16 +111,19 @@ def test_splits_and_permutations_change_nothing(
         assert all(same(left, right) for left, right in zip(whole, parts, strict=True))
 
 
-def test_fast_says_certified_only_when_it_is_proved(tmp_path: Path, workers: Workers) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_fast_says_certified_only_when_it_is_proved(
+    kind: Kind, tmp_path: Path, workers: Workers
+) -> None:
     rng = np.random.default_rng(7)
     said = {True: 0, False: 0}
     for rows, dimension in ((40, 16), (50, 64), (500, 16), (500, 64)):
         points = embeddings(rng, rows, dimension)
-        now = snapshot(tmp_path, "image", "order", [(np.arange(rows), points)])
+        now = snapshot(tmp_path, kind, "order", [(np.arange(rows), points)])
         queries = embeddings(rng, 40, dimension)
-        exact = search(now, queries, Query("image", 3, "exact"), workers)
+        exact = search(now, queries, Query(kind, 3, "exact"), workers)
         for candidates in (3, 20, None):
-            fast = search(now, queries, Query("image", 3, "fast", candidates), workers)
+            fast = search(now, queries, Query(kind, 3, "fast", candidates), workers)
             for want, got in zip(exact, fast, strict=True):
                 said[got.certified] += 1
                 assert same(got, want) or not got.certified

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from index.compaction import everything
 from index.errors import BadQueryError
 from index.selection import Masks, Selection
 from index.snapshot import Snapshot
@@ -63,7 +64,7 @@ def selected(selection: Selection) -> list[int]:
     ]
 
 
-times = st.none() | st.integers(0, 5000)
+times = st.none() | st.sampled_from([1000, 2000, 3000]) | st.integers(0, 5000)
 selections = st.builds(
     Selection,
     split=st.none() | st.sampled_from([*SPLITS, "none such"]),
@@ -122,6 +123,25 @@ def test_what_is_added_and_removed_later_is_selected_rightly(tmp_path: Path) -> 
         two.add([images([3])[0]._replace(split="train")], np.ones((1, 16)) / 4)
         assert found(train) == [{3}] * 2
         assert found(val) == [set(range(1, 13)) - {3}] * 2
+
+
+def test_a_selection_is_of_the_rows_there_are_and_not_of_those_before(tmp_path: Path) -> None:
+    chosen = Selection(image_ids=(1, 4))
+    with Index.create(tmp_path / "i", model(), threads=1) as index:
+
+        def found_with(*ids: int) -> list[int]:
+            for id_ in ids:
+                index.add(images([id_]), np.ones((1, 16)))
+            answer = index.search("image", np.ones(16), 5, selection=chosen)
+            found: list[int] = answer.ids.tolist()
+            assert answer.searched == len(found)
+            return found
+
+        assert found_with(1, 2) == [1]
+        assert found_with(5) == [1]
+        index.remove([1, 2, 5])
+        index.compact(everything)
+        assert found_with(3, 4) == [4]
 
 
 def test_an_answer_over_a_selection_is_of_one_generation_whoever_sees_the_next_one_first(
