@@ -42,6 +42,23 @@ def test_additions_that_wait_together_are_one_generation_and_each_is_judged_alon
         assert set(index.captions(range(50))) == set(range(1, 11))
 
 
+def test_a_caption_finds_its_image_among_what_is_written_with_it(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "i", model(), threads=1) as index, ThreadPoolExecutor(3) as pool:
+        with index.writing():
+            jobs = [pool.submit(index.add, images([0]), POINTS[[0]])]
+            while not index._additions._turn.locked():
+                threading.Event().wait(0.001)
+            for waiting, rows in ((1, (images([1]), POINTS[[1]])), (2, ([], POINTS[:0]))):
+                mine = (captions([1], [1]), POINTS[[1]]) if waiting == 2 else ()
+                jobs.append(pool.submit(index.add, *rows, *mine))
+                while len(index._additions._waiting) < waiting:
+                    threading.Event().wait(0.001)
+        for job in jobs:
+            job.result()
+        assert index.generation == 2
+        assert set(index.captions([1])) == {1}
+
+
 def test_a_full_disk_is_said_to_everyone_who_waited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,7 +69,16 @@ def test_a_full_disk_is_said_to_everyone_who_waited(
         index.add(images([0]), POINTS[:1])
         monkeypatch.setattr("index.durable.write", full)
         with ThreadPoolExecutor(4) as pool:
-            jobs = [pool.submit(index.add, images([id_]), POINTS[[id_]]) for id_ in range(1, 5)]
+            jobs = []
+            with index.writing():
+                for id_ in (1, 2, 3, 0):  # the first writes alone, the second for all others
+                    jobs.append(pool.submit(index.add, images([id_]), POINTS[[id_]]))
+                    while not index._additions._turn.locked():
+                        threading.Event().wait(0.001)
+                while len(index._additions._waiting) < 3:
+                    threading.Event().wait(0.001)
+        with pytest.raises(BadRowsError, match="is in the index already"):
+            jobs.pop().result()  # whatever became of the others
         for job in jobs:
             with pytest.raises(DiskFullError, match="nothing was changed"):
                 job.result()

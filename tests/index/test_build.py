@@ -193,3 +193,12 @@ def test_a_point_that_cannot_be_stored_is_named_and_what_came_before_is_kept(
     told: list[tuple[int, int]] = []
     check(run(tmp_path / "i", told=told))
     assert told[0] == (8, 80)
+
+
+def test_images_may_come_in_any_order_of_their_ids(tmp_path: Path) -> None:
+    def backwards(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
+        yield images(range(len(IMAGES))[::-1][done:]), IMAGES[::-1][done:]
+
+    build(tmp_path / "i", model(), backwards, caption_blocks(), source="s", total=80)
+    with Index.open(tmp_path / "i") as index:
+        assert index.info().images == len(IMAGES)

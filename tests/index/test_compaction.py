@@ -275,6 +275,13 @@ def test_damage_is_not_sealed_into_a_merged_segment(tmp_path: Path) -> None:
         assert not (tmp_path / "i" / "compaction").exists()
 
 
+def test_what_another_process_added_is_merged_too(tmp_path: Path) -> None:
+    with grown(tmp_path / "i", 2) as index, Index.open(tmp_path / "i", threads=1) as other:
+        other.add(images([80]), POINTS[[80]])
+        index.compact(everything)
+        assert len(index.info().segments) == 2
+
+
 def test_what_is_added_meanwhile_is_no_work_of_a_compaction(tmp_path: Path) -> None:
     with grown(tmp_path / "i", 3) as index:
         there = len(index.info().segments)

@@ -28,8 +28,9 @@ from index.errors import (
     NotAnIndexError,
     ReadOnlyIndexError,
 )
+from index.records import SegmentRecord
 from index.schema import FORMAT
-from index.segment import write_segment
+from index.segment import Segment, Verify, write_segment
 from index.store import Index
 from index.terms import KINDS, MODES, CaptionRow, Mode
 from index.verify import verify
@@ -280,6 +281,9 @@ def test_rows_that_cannot_be_added_are_named_and_nothing_changes(
         half = images([60])[0]._replace(file_name="\ud800.jpg")
         with pytest.raises(BadRowsError, match="the text of image 60 is not Unicode"):
             index.add([half], np.zeros((1, 16)))
+        lost = images([60])[0]._replace(path="a\0b.jpg")
+        with pytest.raises(BadRowsError, match="the text of image 60 holds a NUL character"):
+            index.add([lost], np.zeros((1, 16)))
         cut = captions([61], [1])[0]._replace(text="a dog\0 runs")
         with pytest.raises(BadRowsError, match="the text of caption 61 holds a NUL character"):
             index.add([], np.zeros((0, 16)), [cut], np.zeros((1, 16)))
@@ -295,6 +299,24 @@ def test_captions_can_be_added_to_an_image_that_is_there(tmp_path: Path) -> None
         index.add([], np.empty((0, 16)), captions([900], [4]), np.zeros((1, 16)))
         assert index.search("caption", np.zeros(16), 1).ids[0] == 900
         assert [row.id for row in index.captions_of([4])[4]] == [104, 116, 900]
+
+
+def test_what_is_gone_before_it_is_opened_is_looked_for_in_the_next_generation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, waiting = Segment.open, [80]
+    with small_index(tmp_path / "i") as writer:
+
+        def gone_at_first(place: Path, record: SegmentRecord, verify: Verify = "sizes") -> Segment:
+            if waiting:
+                writer.add(images([waiting.pop()]), np.zeros((1, 16)))
+                raise DamagedIndexError("it was merged away")
+            return opened(place, record, verify)
+
+        monkeypatch.setattr(Segment, "open", gone_at_first)
+        with Index.open(tmp_path / "i", threads=1) as reader:
+            assert reader.generation == 2
+            assert 80 in reader.points("image", [80])
 
 
 def test_a_second_writer_is_told_of_the_first(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from index.compaction import Compacted
-from index.errors import HasseIndexError
+from index.errors import HasseIndexError, IndexLockedError
 from index.store import Index
 from index.upkeep import Upkeep
 from tests.index.samples import embeddings, images, model
@@ -37,6 +37,24 @@ def test_small_segments_are_merged_while_nobody_asks(tmp_path: Path) -> None:
         upkeep.close()
         assert (merged[0].before, merged[0].after) == (20, 1)
         assert set(index.search("image", np.zeros(16), 50).ids.tolist()) == set(range(20))
+
+
+def test_that_removed_rows_are_gone_from_the_disk_is_told(tmp_path: Path) -> None:
+    merged: list[Compacted] = []
+    seen = threading.Event()
+
+    def note(done: Compacted) -> None:
+        merged.append(done)
+        seen.set()
+
+    with Index.create(tmp_path / "i", model(), threads=1) as index:
+        index.add(images(range(20)), POINTS[:20])
+        index.remove(range(10))
+        upkeep = Upkeep(index, 0.01, on_compaction=note)
+        upkeep.start()
+        assert seen.wait(60)
+        upkeep.close()
+    assert [(done.before, done.after, done.dropped) for done in merged] == [(1, 1, 10)]
 
 
 def test_at_zero_seconds_nothing_is_merged(tmp_path: Path) -> None:
@@ -95,6 +113,38 @@ def test_what_goes_wrong_is_tried_again_and_said_once_until_it_has_gone_well(
         assert done.wait(60)
         upkeep.close()
     assert [str(error) for error in said] == ["no room", "no room"]
+
+
+def test_that_another_process_is_merging_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Semaphore(0)
+    said: list[Exception] = []
+
+    def busy(*_: object, **__: object) -> Compacted:
+        tried.release()
+        raise IndexLockedError("another process is compacting the index")
+
+    with filled(tmp_path / "i") as index:
+        monkeypatch.setattr(Index, "compact", busy)
+        upkeep = Upkeep(index, 0.01, on_error=said.append)
+        upkeep.start()
+        assert tried.acquire(timeout=60)
+        assert tried.acquire(timeout=60), "it is tried again"
+        upkeep.close()
+    assert said == []
+
+
+def test_memory_is_returned_while_nobody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned = threading.Event()
+    monkeypatch.setattr(Index, "let_go", lambda _: returned.set())
+    with filled(tmp_path / "i") as index:
+        upkeep = Upkeep(index, 0.01)
+        upkeep.start()
+        assert returned.wait(60)
+        upkeep.close()
 
 
 def test_memory_of_points_is_returned_and_answers_stay_the_same(

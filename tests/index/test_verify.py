@@ -4,16 +4,18 @@ import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from index.catalog import Catalog
 from index.errors import HasseIndexError
+from index.records import State
 from index.schema import CAPTIONS, IMAGES
 from index.store import Index
 from index.verify import verify
-from tests.index.samples import embeddings, images, model, small_index
+from tests.index.samples import captions, embeddings, images, model, small_index
 
 
 def rows_of(folder: Path) -> list[object]:
@@ -38,6 +40,31 @@ def test_a_whole_index_has_no_findings_and_is_read_to_the_end(tmp_path: Path) ->
         assert (report.generation, report.segments, report.rows) == (3, 3, 37)
         assert report.bytes == index.info().bytes
     assert told[-1] == (report.bytes, report.bytes)
+
+
+def test_a_removed_image_hides_no_caption_of_its_number(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "i", model(), threads=1) as index:
+        index.add(images([1, 2]), np.zeros((2, 16)), captions([1], [2]), np.zeros((1, 16)))
+        index.remove([1])
+    assert verify(tmp_path / "i").ok
+
+
+def test_what_is_added_while_the_catalog_is_read_is_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, waiting = Catalog.state, [40]
+    with small_index(tmp_path / "i") as index:
+
+        def state_before_an_addition(catalog: Catalog, *known: Any) -> State:
+            found = state(catalog, *known)
+            while waiting:
+                index.add(images([waiting.pop()]), np.zeros((1, 16)))
+            return found
+
+        monkeypatch.setattr(Catalog, "state", state_before_an_addition)
+        report = verify(index.folder)
+    assert report.findings == ()
+    assert report.generation == 2
 
 
 @pytest.mark.usefixtures("everywhere_bounded")

@@ -27,6 +27,18 @@ def test_a_failure_of_any_item_reaches_who_asked(wrong: int, workers: Workers) -
     assert workers.map(str, range(3)) == ["0", "1", "2"], "and nothing is left of it"
 
 
+def test_a_failure_of_a_helper_is_told_as_it_was(workers: Workers) -> None:
+    together, asking = threading.Barrier(2, timeout=10), threading.get_ident()
+
+    def work(_: int) -> None:
+        together.wait()
+        if threading.get_ident() != asking:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        workers.map(work, range(2))
+
+
 def test_helpers_that_are_busy_elsewhere_are_not_waited_for() -> None:
     workers, release = Workers(2), threading.Event()
     busy = threading.Barrier(5, timeout=10)  # two who ask, their helpers, and this test
