@@ -475,6 +475,17 @@ def test_a_device_without_memory_and_a_size_that_does_not_fit_are_sentences(
     assert "lower --batch-size" in refusal(dataset, backbone, SMALL, tmp_path / "f")
 
 
+def test_what_was_made_durable_is_not_written_again(backbone: Backbone, tmp_path: Path) -> None:
+    dataset, folder = pictures(tmp_path / "p", 3), tmp_path / "f"
+    extract(dataset, backbone, SMALL, folder)
+    features = FeatureStore.open(folder)
+    with appending(folder, features.maker) as writer:
+        writer.add(dataset.images[:1], [1], features.rows[:1])
+        writer.commit()
+        writer.commit()
+        assert writer.rows == 4
+
+
 def test_two_writers_do_not_mix(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 2)
     maker = extract(dataset, backbone, SMALL, tmp_path / "f").maker

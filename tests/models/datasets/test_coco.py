@@ -83,6 +83,8 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
         image(1),
         {"file_name": "x.jpg"},
         image(True),
+        image(-1),
+        image(2**63),
         {"id": 8},
         image(9, file_name="../../etc/passwd"),
         image(10, file_name="/etc/passwd"),
@@ -109,7 +111,7 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
     assert [c.text for c in dataset.captions] == ["fine", "fine too"]
     assert problems.by_reason == {
         "id of an earlier image": 1,
-        "no whole number as id": 3,
+        "no whole number as id": 5,
         "no file name": 1,
         "file name that leaves its folder": 2,
         "file name with broken characters": 1,
@@ -220,6 +222,7 @@ def test_broken_json_is_refused_with_file_and_place(tmp_path: Path) -> None:
         (b'{"images": [], "annotations": [{"bbox": []}]}', "but no captions"),
         (b'{"images": []}', "no image of"),
         (b"[" * 100_000, "is not JSON"),
+        (b'{"images": ' + b"9" * 5000 + b"}", "is not JSON"),
     ],
 )
 def test_a_file_of_another_kind_is_refused_in_one_sentence(

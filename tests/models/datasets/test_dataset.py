@@ -38,6 +38,14 @@ def test_its_folder_can_be_moved(tmp_path: Path) -> None:
     assert load(tmp_path / "there") == example(tmp_path / "there")
 
 
+def test_pictures_are_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(example(tmp_path), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert load(Path()) == example(tmp_path)
+
+
 def test_splits_are_counted_and_taken(tmp_path: Path) -> None:
     dataset = example(tmp_path)
     assert dataset.splits() == {"train": 1, "val": 1}

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from models.datasets import DatasetError, folder
 from tests.models.datasets.conftest import Draw
@@ -52,13 +51,13 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
+@pytest.mark.parametrize("kind", ["csv", "TSV", "tsv", "JSONL", "jsonl"])
 def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
     root = draw("x/dog.jpg", "cat.jpg", "sun.jpg")
     path = root / f"captions.{kind}"
-    if kind == "jsonl":
+    if kind.lower() == "jsonl":
         path.write_text("\n".join(json.dumps(row) for row in ROWS))
-    elif kind == "tsv":
+    elif kind.lower() == "tsv":
         path.write_text(
             "\n".join("\t".join(r) for r in [list(ROWS[0]), *(list(r.values()) for r in ROWS)])
         )
@@ -66,7 +65,7 @@ def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
         path.write_text(
             "\ufefffile_name,caption,split\n"
             'x/dog.jpg,"A dog, running.",train\n'
-            './cat.jpg,"A ""cat"".",dev\n'
+            './cat.jpg,"A ""cat"".", dev\n'
             "x\\dog.jpg,An animal.,train\n"
         )
     dataset, problems = folder.read(root, path)
@@ -103,9 +102,9 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
 
 def test_formats_that_are_not_read_are_told(draw: Draw) -> None:
     root = draw("dog.jpg")
-    Image.new("RGB", (4, 4)).save(root / "old.bmp")
+    (root / "IMG_0001.HEIC").write_bytes(b"of a phone")
     _, problems = folder.read(root)
-    assert problems.lines == ["old.bmp: format that is not read, convert it to JPEG: skipped"]
+    assert problems.lines == ["IMG_0001.HEIC: format that is not read, convert it to JPEG: skipped"]
 
 
 def test_a_link_to_a_folder_above_is_not_followed_for_ever(draw: Draw) -> None:
