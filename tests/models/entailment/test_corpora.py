@@ -83,6 +83,28 @@ def test_what_is_neither_is_refused_with_what_is_expected(tmp_path: Path) -> Non
             read(path)
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    folder = snli(tmp_path / "snli")
+    plain = read(folder)
+    for path in folder.iterdir():
+        path.write_text(path.read_text(), encoding="utf-8-sig")
+    assert read(folder) == plain
+
+
+def test_two_files_of_one_split_are_refused(tmp_path: Path) -> None:
+    folder = snli(tmp_path / "snli")
+    (folder / "snli_2.0_dev.jsonl").touch()
+    with pytest.raises(EntailmentError, match=r"2 files named \*_dev\.jsonl"):
+        read(folder)
+
+
+def test_a_corpus_of_the_folder_one_is_in_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(snli(tmp_path / "snli_1.0"))
+    assert read(Path()).name == "snli_1.0"
+
+
 def test_a_sentence_may_hold_a_line_separator(tmp_path: Path) -> None:
     folder = snli(tmp_path / "snli")
     for path in folder.iterdir():

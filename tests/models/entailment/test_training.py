@@ -78,6 +78,21 @@ def test_the_best_epoch_is_kept_and_told_of(corpus: Corpus) -> None:
     assert best.accuracy >= max(now.threshold.accuracy for now in ends if now.threshold)
 
 
+def test_an_epoch_that_is_only_as_good_is_not_better(corpus: Corpus) -> None:
+    told: list[Progress] = []
+    kept: list[Threshold] = []
+    still = replace(SMALL, epochs=2, learning_rate=1e-30)
+    train(
+        still,
+        initial(still, corpus),
+        corpus,
+        report=told.append,
+        keep=lambda model, threshold: kept.append(threshold),
+    )
+    assert not any(now.best for now in told)
+    assert len(kept) == 1, "the beginning"
+
+
 def test_a_training_that_is_stopped_returns_the_best_so_far(corpus: Corpus) -> None:
     steps: list[Progress] = []
     train(SMALL, initial(SMALL, corpus), corpus, report=steps.append, stop=lambda: len(steps) > 2)
@@ -119,10 +134,29 @@ def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_
     begun = retrieval.load(tmp_path)
     config = start_from(begun, replace(SMALL, model=replace(SMALL.model, length="unit")))
     model = initial(config, corpus, begun)
-    points = torch.from_numpy(begun.model.encode_captions(["a dog runs"]))
-    with torch.inference_mode():
-        found = model([model.tokens("a dog runs")])
-    torch.testing.assert_close(found, begun.model.parts(points)[0])
+    for text in ("a dog runs", "a horse runs"):  # a word more begins as what is unknown was read
+        points = torch.from_numpy(begun.model.encode_captions([text]))
+        with torch.inference_mode():
+            found = model([model.tokens(text)])
+        torch.testing.assert_close(found, begun.model.parts(points)[0])
+    assert model.vocabulary.knows("horse")
+
+
+def test_a_length_that_was_learned_stays_learned(tmp_path: Path) -> None:
+    shape = ModelConfig(
+        backbone="shufflenet_v2_x0_5", dimension=4, word_dimension=8, length="learned"
+    )
+    saved = OrderEmbedding(shape, Vocabulary(["a"]), Preprocessing(resize=36, crop=32)).eval()
+    retrieval.save(tmp_path, saved, "learned", {})
+    assert start_from(retrieval.load(tmp_path), SMALL).model.length == "learned"
+
+
+def test_pairs_of_which_none_is_entailed_have_no_average_precision(
+    learned: tuple[SentenceEmbedding, Threshold],
+) -> None:
+    model, threshold = learned
+    found = evaluate(model, threshold.value, [Pair("a dog", "a cat", entailed=False)])
+    assert found.average_precision is None
 
 
 def _learned(found: tuple[SentenceEmbedding, Threshold]) -> tuple[SentenceEmbedding, float]:

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 
 from models.hypernyms import plane as learning
 from models.hypernyms.drawing import draw
@@ -41,10 +42,28 @@ def test_a_few_concepts_are_learned_without_a_mistake(
     assert told == list(range(0, 300, 50))
 
 
+def test_a_pair_shown_wrongly_is_left_out_where_two_others_make_it(
+    taxonomy: Taxonomy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = torch.tensor([[[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]])  # each below the one before it
+    monkeypatch.setattr(learning, "_learn", lambda *_: row)
+    found = learn_plane(taxonomy, [taxonomy.senses(word)[0] for word in ("cat", "poodle", "Rex")])
+    assert found.true.tolist() == []
+    assert found.spurious.tolist() == [[1, 0], [2, 1]]
+
+
 def test_too_few_and_too_many_are_refused(taxonomy: Taxonomy) -> None:
     for concepts in ([], [0, 0], range(61)):
         with pytest.raises(HypernymError, match="from 2 to 60"):
             learn_plane(taxonomy, list(concepts))
+
+
+def test_points_that_differ_by_less_than_can_be_learned_are_drawn_at_one_place() -> None:
+    points = np.array([[0, 0], [1, 2], [1.001, 1.999]], dtype=np.float32)
+    none = np.empty((0, 2), np.int64)
+    root = ElementTree.fromstring(draw(Plane(("a", "b", "c"), points, none, none, none)))  # noqa: S314
+    places = [(dot.get("cx"), dot.get("cy")) for dot in root.iter(f"{SVG}circle")]
+    assert places[0] != places[1] == places[2]
 
 
 def test_the_picture_has_every_concept_and_an_arrow_for_every_pair() -> None:

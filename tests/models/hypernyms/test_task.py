@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.hypernyms.evaluation import evaluate_closure
-from models.hypernyms.task import PairSet, corrupt, make_task
+from models.hypernyms.task import LabelledPairs, PairSet, Task, corrupt, make_task
 from models.hypernyms.taxonomy import HypernymError, Taxonomy, closure
 from models.hypernyms.wordnet import read
 from tests.models.hypernyms.dictionary import SMALL, tree, write
@@ -61,6 +61,13 @@ def test_the_seed_decides_the_split_and_the_fingerprint_tells(taxonomy: Taxonomy
     assert prints[0] == prints[1] != prints[2]
 
 
+def test_something_is_left_to_learn_from(tmp_path: Path) -> None:
+    chain = read(write(tmp_path, {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]}))  # six pairs
+    with pytest.raises(HypernymError, match="too few to withhold"):
+        make_task(chain, "paper", held_out=3)
+    assert len(make_task(chain, "paper", held_out=2).train) == 2
+
+
 @pytest.mark.parametrize("held_out", [0, -1, 10_000])
 def test_withholding_more_than_there_is_is_refused(taxonomy: Taxonomy, held_out: int) -> None:
     with pytest.raises(HypernymError, match="too few to withhold"):
@@ -86,6 +93,14 @@ def test_the_closure_baseline_says_what_follows_and_nothing_else(taxonomy: Taxon
     assert 50 < found.of_true < 100
     assert found.accuracy == pytest.approx((found.of_true + found.of_false) / 2)
     assert found.low <= found.accuracy <= found.high
+
+
+def test_the_closure_baseline_knows_the_pairs_of_validation_too() -> None:
+    def held(*pairs: list[int]) -> LabelledPairs:
+        return LabelledPairs(np.array(pairs), np.array([True, False]))
+
+    task = Task("clean", 3, np.array([[0, 1]]), held([1, 2], [2, 1]), held([0, 2], [2, 0]), 1.0)
+    assert evaluate_closure(task).accuracy == 100
 
 
 def test_a_set_of_pairs_knows_its_own(taxonomy: Taxonomy) -> None:

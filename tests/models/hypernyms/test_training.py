@@ -26,6 +26,7 @@ from models.hypernyms.training import (
 from models.hypernyms.wordnet import read
 from models.model_folder import CheckpointError
 from models.order import violation
+from models.threshold import best_threshold
 from tests.models.hypernyms.dictionary import tree, write
 
 HELD_OUT = 60
@@ -75,6 +76,18 @@ def test_every_comparison_learns(task: Task, comparison: str) -> None:
     ends = [now for now in seen if now.threshold is not None]
     assert [now.epoch for now in ends] == list(range(8))
     assert max(now.threshold.accuracy for now in ends if now.threshold) == threshold.accuracy
+
+
+def test_the_best_epoch_is_returned_with_its_threshold(task: Task) -> None:
+    last: list[Progress] = []
+    for seed in range(3):
+        config = replace(small("symmetric", epochs=8), learning_rate=0.5, seed=seed)
+        model, best = train(config, task, last.append)
+        held = task.validation
+        assert best_threshold(model.penalties(held.pairs), held.true) == best
+        if last[-1].threshold != best:
+            return
+    pytest.fail("the last epoch was always the best")
 
 
 def test_the_same_seed_trains_the_same_model(task: Task) -> None:
