@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 
@@ -64,14 +65,36 @@ def test_blocks_add_up() -> None:
     assert parts.threshold == whole.threshold
 
 
+def test_penalties_above_1_count_as_1() -> None:
+    true = np.array([True, False, False])
+    assert calibrate([(np.array([0.2, 1.3, 2.0]), true)]) == calibrate(
+        [(np.array([0.2, 1.0, 1.0]), true)]
+    )
+
+
 @pytest.mark.parametrize("truth", [True, False])
 def test_pairs_of_one_kind_tell_nothing(truth: bool) -> None:
     assert calibrate([(np.array([0.1, 0.2]), np.array([truth, truth]))]) is None
 
 
-def test_a_rising_curve_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("violations", "probabilities", "threshold"),
+    [
+        ((0.1, 0.2), (0.3, 0.4), 0.1),
+        ((0.2, 0.2), (0.4, 0.3), 0.1),
+        ((0.1, 0.2), (0.4,), 0.1),
+        ((), (), 0.1),
+        ((0.1, 0.2), (1.4, 0.3), 0.1),
+        ((0.1, 0.2), (0.4, -0.3), 0.1),
+        ((0.1, 0.2), (0.4, 0.3), -0.1),
+        ((0.1, 0.2), (0.4, 0.3), math.nan),
+    ],
+)
+def test_what_is_no_falling_curve_of_probabilities_is_refused(
+    violations: tuple[float, ...], probabilities: tuple[float, ...], threshold: float
+) -> None:
     with pytest.raises(ValueError, match="falling"):
-        Calibration((0.1, 0.2), (0.3, 0.4), 0.1, 2, 1)
+        Calibration(violations, probabilities, threshold, 2, 1)
 
 
 def test_scenes_calibrate_images_and_captions_by_meaning() -> None:

@@ -72,3 +72,9 @@ def test_a_word_is_exchanged_in_the_shortest_captions_that_say_it() -> None:
 @pytest.mark.parametrize(("text", "bare"), [("Red!", True), ("a ball", False), ("?", False)])
 def test_one_word_is_less_than_a_caption(text: str, bare: bool) -> None:
     assert is_bare(text) is bare
+
+
+def test_points_of_the_cosine_stay_of_unit_length() -> None:
+    points = normalize(torch.randn(3, 8, generator=torch.Generator().manual_seed(0)), dim=1)
+    found = exchanged("cosine", points[0], points[1:2], points[2:])
+    torch.testing.assert_close(found.norm(), torch.tensor(1.0))

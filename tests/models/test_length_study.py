@@ -60,6 +60,14 @@ def test_ranks_are_those_of_a_plain_count(monkeypatch: pytest.MonkeyPatch) -> No
     assert low <= found.caption_rank <= high
 
 
+def test_half_of_the_ties_stand_before() -> None:
+    points = np.ones((12, 1), np.float32)
+    found = length_study(dataset(TEXTS), points[:4], points[:8], "order")
+    assert found is not None
+    assert found.image_rank == 2.5  # of four images
+    assert found.caption_rank == 4  # of the seven captions that do not ask
+
+
 def test_captions_of_one_length_say_nothing() -> None:
     points = np.eye(2, dtype=np.float32)
     assert length_study(dataset([["one"], ["two"]]), points, points, "order") is None

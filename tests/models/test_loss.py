@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -63,6 +65,17 @@ def test_a_batch_in_which_all_is_true_costs_nothing() -> None:
     penalty, _ = batch(OWNERS[1])
     everything = torch.ones_like(penalty, dtype=torch.bool)
     assert ranking_loss(penalty, torch.tensor(OWNERS[1]), everything, 0.3).item() == 0
+
+
+@pytest.mark.parametrize("loss", [ranking_loss, contrastive_loss])
+def test_an_image_without_captions_asks_for_nothing(
+    loss: Callable[[Tensor, Tensor, Tensor, float], Tensor],
+) -> None:
+    penalty, _ = batch(OWNERS[0])
+    penalty, own = penalty[:, :3], torch.eye(4, dtype=torch.bool)[:, :3]
+    penalty[3] = 100  # far from all captions
+    alone = loss(penalty[:3], torch.arange(3), own[:3], 0.3)
+    torch.testing.assert_close(loss(penalty, torch.arange(3), own, 0.3), alone)
 
 
 @pytest.mark.parametrize("owners", OWNERS)

@@ -27,6 +27,10 @@ def test_a_model_that_gives_everything_one_score_gets_the_majority() -> None:
     assert found.accuracy == 0.7
 
 
+def test_of_equally_good_cuts_the_lowest_is_taken() -> None:
+    assert best_threshold([0.1, 0.2, 0.3], [True, False, True]).value == pytest.approx(0.15)
+
+
 def test_scores_one_step_of_float32_apart_are_told_apart() -> None:
     low = np.float32(0.1)
     scores = np.array([low, np.nextafter(low, np.float32(1))])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,17 @@ def test_intervals_hold_what_was_measured() -> None:
             low, high = found.metrics[direction][metric]
             assert low <= getattr(getattr(measured, direction), metric) <= high, metric
     assert found.rsum[0] < measured.rsum < found.rsum[1]
+
+
+def test_intervals_hold_95_of_100_draws() -> None:
+    block = retrieval(2)
+    found, drawn = intervals([block]), uncertainty._resampled([block])
+    for row, direction in enumerate(DIRECTIONS):
+        low, high = found.metrics[direction]["mean"]
+        means = drawn[row, METRICS.index("mean")]
+        assert np.mean((low <= means) & (means <= high)) == pytest.approx(0.95, abs=0.01)
+    (low, high), rsums = found.rsum, drawn[:, :3].sum((0, 1))
+    assert np.mean((low <= rsums) & (rsums <= high)) == pytest.approx(0.95, abs=0.01)
 
 
 def test_captions_of_one_image_are_no_independent_evidence() -> None:
@@ -134,3 +147,7 @@ def test_every_metric_is_averaged_over_blocks_and_counts_are_added_up() -> None:
 def test_other_queries_are_not_compared() -> None:
     with pytest.raises(ValueError, match="same images and captions"):
         differences([retrieval(11)], [retrieval(11, images=29)])
+    with pytest.raises(ValueError, match="same images and captions"):
+        differences([retrieval(11)], [replace(retrieval(11), images=31)])
+    with pytest.raises(ValueError, match="same images and captions"):
+        differences([retrieval(11)], [retrieval(11), retrieval(12)])
