@@ -67,7 +67,7 @@ def milliseconds(instant: str) -> int:
     if found[1] == "60":  # a leap second is the end of the minute before it
         instant = f"{instant[: found.start(1)]}59{instant[found.end(1) :]}"
     # In whole numbers: of some instants a float of their seconds is the millisecond before.
-    return (datetime.fromisoformat(instant) - _EPOCH) // timedelta(milliseconds=1)
+    return (datetime.fromisoformat(instant.upper()) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _instant(text: str) -> str:
