@@ -34,7 +34,7 @@ def new_key() -> str:
 
 def fingerprint(key: str) -> str:
     """Return what the settings hold of a key."""
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
 class Access:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from starlette.datastructures import Headers
 
-from service.access import Quota, fingerprint, new_key
+from service.access import Access, Quota, fingerprint, new_key
 from service.app import create_app
 from service.errors import ServiceError
 from service.settings import Settings, keys_of
@@ -68,6 +69,14 @@ def test_a_setting_lets_all_write_who_may_read(collection: Path) -> None:
         problem(remove(client, {}), 404, "not_found")
 
 
+def test_where_there_are_write_keys_that_setting_lets_nobody_else_write() -> None:
+    access = Access(Settings(open_writes=True, write_keys=KEYS["write_keys"]))
+    assert access.admit_key(WRITER, "write") == "alice"
+    with pytest.raises(ServiceError) as refused:
+        access.admit_key("", "write")
+    assert refused.value.reason == "unauthorized"
+
+
 def test_with_read_keys_nothing_of_the_collection_is_shown_without_one(locked: Client) -> None:
     for headers in ({}, bearer("wrong"), bearer(""), basic("wrong"), {"X-API-Key": "wrong"}):
         for path in LOCKED:
@@ -94,6 +103,14 @@ def test_either_kind_of_key_may_read_in_any_of_the_ways_to_send_it(
         assert ask(locked, headers).status_code == 200
         for path in LOCKED:
             assert locked.get(path, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("scheme", ["Basic", "basic"])
+def test_a_password_is_all_behind_the_name(scheme: str) -> None:
+    key = "one of:my:own"
+    sent = base64.b64encode(f"any:{key}".encode()).decode()
+    access = Access(Settings(read_keys=f"bob:{fingerprint(key)}"))
+    assert access.admit(Headers({"Authorization": f"{scheme} {sent}"}), "read") == "bob"
 
 
 def test_only_a_write_key_may_write(locked: Client) -> None:
@@ -169,6 +186,20 @@ def test_a_quota_fills_again_and_holds_a_minutes_worth(monkeypatch: pytest.Monke
             quota.take("alice")
         assert refused.value.retry_after == 1
         quota.take("bob")
+
+
+def test_a_quota_says_for_how_long_it_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("service.access.monotonic", lambda: now)
+    quota = Quota(1)
+    quota.take("alice")
+    for wait in (60, 45):
+        with pytest.raises(ServiceError) as refused:
+            quota.take("alice")
+        assert refused.value.retry_after == wait
+        now += 15
+    now += 30
+    quota.take("alice")
 
 
 def test_keys_differ_and_settings_hold_only_what_they_hash_to() -> None:
