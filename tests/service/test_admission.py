@@ -416,3 +416,136 @@ def test_a_turn_that_comes_too_late_for_an_answer_is_not_begun(
         assert (guests.admission.in_flight, guests.admission.waiting) == (0, 0)
 
     asyncio.run(main())
+
+
+def test_who_came_from_the_line_too_late_for_an_answer_is_not_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("service.admission.perf_counter", lambda: now)
+
+    async def main() -> None:
+        nonlocal now
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=11))
+        first = guests.come(0)
+        await settled()
+        now += 40.0  # so the mean is known to be some seconds
+        guests.doors[0].set()
+        await first
+        stages = Stages(waited=10.0)
+        with pytest.raises(ServiceError) as refused:
+            async with guests.admission.enter(stages):
+                pytest.fail("it was begun")
+        assert refused.value.reason == "busy"
+        assert stages.seconds["queue"] == 10.0  # and what it stood in line counts once
+        assert guests.admission.in_flight == 0
+
+    asyncio.run(main())
+
+
+def test_who_is_called_from_the_line_for_no_place_and_has_no_time_left_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("service.admission.perf_counter", lambda: now)
+
+    async def main() -> None:
+        nonlocal now
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=9))
+        first = guests.come(0)
+        await settled()
+        now += 40.0  # so those who come now would wait too long
+        guests.doors[0].set()
+        await first
+        second = guests.come(1)
+        await settled()
+        refusal = guests.admission.knock(called=True)
+        assert refusal is not None
+        assert refusal.reason == "busy"
+        guests.doors[1].set()
+        await second
+
+    asyncio.run(main())
+
+
+def test_who_waited_at_the_door_goes_by_its_arrival_there() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=1, queued=9, deadline=60))
+        tasks = [guests.come(0)]
+        await settled()
+        tasks += [guests.come(1), guests.come(2, waited=5.0)]
+        await settled()
+        for name in (0, 2, 1):
+            assert guests.inside == [name]
+            guests.doors[name].set()
+            await settled()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+
+
+def test_who_left_the_queue_leaves_room_in_it() -> None:
+    async def main() -> None:
+        guests = Guests(Admission(in_flight=1, queued=1, deadline=60))
+        first, leaving = guests.come(0), guests.come(1)
+        await settled()
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        assert guests.admission.waiting == 0
+        second = guests.come(2)
+        for door in guests.doors.values():
+            door.set()
+        await asyncio.gather(first, second)
+
+    asyncio.run(main())
+
+
+def test_a_place_that_nobody_left_is_found_for_who_stands_in_line_and_not_before() -> None:
+    async def main() -> None:
+        admission = Admission(in_flight=1, queued=9, deadline=60)
+        inside = Guests(admission).come(0)
+        await settled()
+        called = asyncio.Event()
+        admission.stand_in_line(called.set)
+        await asyncio.sleep(0.15)  # in which it is looked for one
+        assert not called.is_set()
+        inside.cancel()
+        await asyncio.gather(inside, return_exceptions=True)
+
+        called.clear()
+        admission = Admission(in_flight=1, queued=9, deadline=60)
+        assert admission.knock() is None  # the one place, which is given up without a word
+        admission.stand_in_line(called.set)
+        async with asyncio.timeout(5):
+            await called.wait()
+
+    asyncio.run(main())
+
+
+def test_the_more_places_there_are_the_more_may_wait_and_when_to_come_back_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("service.admission.perf_counter", lambda: now)
+
+    async def main() -> None:
+        nonlocal now
+        guests = Guests(Admission(in_flight=10, queued=1000, deadline=11))
+        first = guests.come(0)
+        await settled()
+        now += 10.0  # so a search is known to take a second
+        guests.doors[0].set()
+        await first
+        tasks = [guests.come(at) for at in range(1, 101)]
+        await settled()
+        refused = [task.exception() for task in tasks if task.done()]
+        assert 80 < len(tasks) - len(refused) < 95  # ten at a time, so that nine seconds are enough
+        for error in refused:
+            assert isinstance(error, ServiceError)
+            assert error.retry_after is not None
+            assert error.retry_after in (9, 10)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())

@@ -225,3 +225,72 @@ def test_a_batch_that_hangs_can_be_seen() -> None:
         assert batcher.busy_seconds() == 0
 
     asyncio.run(main())
+
+
+def test_a_batch_that_hangs_can_be_seen_also_beside_one_that_began_later() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = Batcher("test", recorder.run, size=lambda lane: 1, workers=2)
+        first = await behind_a_closed_gate(recorder, batcher)
+        await asyncio.sleep(0.1)
+        recorder.entered.clear()
+        second = asyncio.create_task(batcher.submit("a", 1))
+        await asyncio.to_thread(recorder.entered.wait, 10)
+        hanging = batcher.busy_seconds()
+        recorder.gate.set()
+        await asyncio.gather(first, second)
+        batcher.close()
+        assert hanging >= 0.05
+
+    asyncio.run(main())
+
+
+def test_each_item_is_told_how_long_it_waited_itself() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher(size=2, delay=60)
+        first = asyncio.create_task(batcher.submit("a", 0))
+        await asyncio.sleep(0.1)
+        second = await batcher.submit("a", 1)
+        batcher.close()
+        assert (await first).waited >= second.waited + 0.05
+
+    asyncio.run(main())
+
+
+def test_the_sizes_of_batches_are_told() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        told: list[tuple[str, int]] = []
+        batcher: Batcher[str, int, int] = Batcher(
+            "test",
+            recorder.run,
+            size=lambda lane: 8,
+            on_batch=lambda lane, size: told.append((lane, size)),
+        )
+        first = await behind_a_closed_gate(recorder, batcher)
+        others = [asyncio.create_task(batcher.submit("b", at)) for at in range(3)]
+        await settled()
+        recorder.gate.set()
+        await asyncio.gather(first, *others)
+        batcher.close()
+        assert told == [("a", 1), ("b", 3)]
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_was_closed_meanwhile_costs_no_thread() -> None:
+    recorder = Recorder()
+    batcher = recorder.batcher()
+
+    async def leave() -> None:
+        (await behind_a_closed_gate(recorder, batcher)).cancel()
+
+    async def come() -> None:
+        assert (await batcher.submit("a", 1)).result == 2
+
+    asyncio.run(leave())
+    recorder.gate.set()
+    asyncio.run(come())
+    assert batcher.alive
+    batcher.close()
