@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -112,6 +113,32 @@ def test_a_body_beyond_the_limit_is_refused_with_and_without_its_length(client: 
     problem(response, 413, "body_too_large")
 
 
+def test_what_is_as_large_as_allowed_is_read(collection: Path) -> None:
+    picture, body = png(1), b'{"caption": "a dog"}'.ljust(1024)
+    settings = Settings(
+        index=collection, device="cpu", json_bytes=len(body), picture_bytes=len(picture)
+    )
+
+    async def chunks(sent: bytes) -> AsyncIterator[bytes]:
+        yield sent
+
+    with Client(create_app(settings)) as client:
+        for sent, status in ((body, 200), (body + b" ", 413)):
+            for content in (sent, chunks(sent)):
+                response = client.post("/search/images", content=content, headers=JSON)
+                assert response.status_code == status
+        for sent, status in ((picture, 200), (picture + b" ", 413)):
+            response = client.post("/search/captions", files={"image": ("a.png", sent)})
+            assert response.status_code == status
+
+
+def test_a_whole_number_may_be_written_as_json_has_numbers(client: Client) -> None:
+    for digits, hits in (("3.0", 3), ("1e1", 10)):
+        body = f'{{"caption": "a dog", "k": {digits}}}'
+        response = client.post("/search/images", content=body, headers=JSON)
+        assert len(response.json()["hits"]) == hits
+
+
 @pytest.mark.parametrize("length", ["-1", "nonsense", "9" * 5000, "１"])
 def test_a_strange_length_is_no_way_in(client: Client, length: str) -> None:
     headers = [(b"Content-Type", b"application/json"), (b"Content-Length", length.encode())]
@@ -141,6 +168,32 @@ def test_the_memory_that_bodies_take_is_bounded(collection: Path) -> None:
         assert client.post("/search/images", json={"caption": "a dog"}).status_code == 200
 
 
+def test_the_bodies_of_all_requests_share_that_memory(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu", buffered_bytes=1024)
+    body = b'{"caption": "a dog"}'.ljust(600)
+
+    async def main(client: Client) -> None:
+        more = asyncio.Event()
+
+        async def slowly() -> AsyncIterator[bytes]:
+            yield body
+            await more.wait()
+
+        def send(content: Any) -> Any:
+            return client.http.post("/search/images", content=content, headers=JSON)
+
+        first = asyncio.create_task(send(slowly()))
+        while not client.app.state.bodies.held:
+            await asyncio.sleep(0.002)
+        problem(await send(body), 429, "busy")
+        more.set()
+        assert (await first).status_code == 200
+        assert (await send(body)).status_code == 200
+
+    with Client(create_app(settings)) as client:
+        client.run(main(client))
+
+
 def form(client: Client, **fields: str) -> httpx.Response:
     return client.post("/search/captions", files={"image": ("a.png", png(1))}, data=fields)
 
@@ -149,6 +202,7 @@ def test_a_form_takes_the_options_of_a_search(client: Client) -> None:
     answer = form(client, k="3", mode="fast", candidates="20", max_violation="0.9")
     assert answer.status_code == 200
     assert answer.json()["mode"] == "fast"
+    assert form(client, max_violation=str(1e-7)).status_code == 200  # as clients write it: 1e-07
     defaults = form(client, k="", mode="", candidates="", max_violation="")
     assert len(defaults.json()["hits"]) == 10
 
@@ -170,6 +224,8 @@ def test_a_form_takes_the_options_of_a_search(client: Client) -> None:
         ("max_violation", "nan"),
         ("max_violation", "1e999"),
         ("max_violation", "-0.5"),
+        ("max_violation", "little"),
+        ("max_violation", "1_0"),
         ("mode", "quick"),
         ("colour", "red"),
         ("image", "not a file"),

@@ -43,7 +43,10 @@ def test_a_diagram_has_its_focus_and_only_covering_pairs(client: Client, path: s
     relation = np.zeros((len(found.nodes), len(found.nodes)), np.bool_)
     for edge in found.edges:
         relation[edge.lower, edge.upper] = True
-        assert found.nodes[edge.lower].depth > found.nodes[edge.upper].depth
+        lower, upper = found.nodes[edge.lower], found.nodes[edge.upper]
+        assert lower.depth > upper.depth
+        assert lower.place != "focus" or upper.place == "above"
+        assert upper.place != "focus" or lower.place == "below"
     assert (covering(closure(relation)) == relation).all()
     texts = [text for node in found.nodes for text in node.captions]
     assert len(texts) == len(set(texts))

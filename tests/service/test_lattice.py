@@ -69,6 +69,11 @@ def test_all_of_ranks_images_by_the_part_each_fits_worst(
     assert answer.unknown_words == []
 
 
+def test_a_word_that_several_parts_share_is_named_once_where_it_is_unknown(client: Client) -> None:
+    found = client.post("/search/all_of", json={"all_of": ["a qux", "a zorp dog", "a qux cat"]})
+    assert found.json()["unknown_words"] == ["qux", "zorp"]
+
+
 def test_all_of_one_caption_is_the_search_by_that_caption(client: Client) -> None:
     alone = client.post("/search/images", json={"caption": "a dog", "k": 7}).json()
     whole = client.post("/search/all_of", json={"all_of": ["a dog"], "k": 7}).json()

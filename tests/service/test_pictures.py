@@ -13,10 +13,11 @@ from PIL import Image
 
 from models.pictures import Preprocessing
 from service.app import create_app
+from service.errors import ServiceError
 from service.pictures import Pictures, ThumbnailCache
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import picture
+from tests.service.collection import picture, png
 from tests.service.hostile_pictures import BAD, GOOD, encoded, png_header
 from tests.service.problems import problem
 
@@ -77,6 +78,32 @@ def test_nothing_is_kept_of_a_picture_whose_client_left_before_it_was_decoded(
         assert gone.is_set()
         gate.set()
         assert await first
+        pictures.close()
+
+    asyncio.run(main())
+
+
+def test_more_pictures_than_may_wait_are_told_to_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = threading.Event()
+
+    def slowly(*args: object) -> Image.Image:
+        gate.wait(5)
+        return picture(1)
+
+    monkeypatch.setattr("service.pictures.open_picture", slowly)
+
+    async def main() -> None:
+        pictures = Pictures(Settings(in_flight=1, queued=1), Preprocessing())
+        waiting = [asyncio.create_task(pictures.preview(png(at))) for at in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(ServiceError) as refused:
+            await pictures.preview(png(2))
+        assert (refused.value.reason, refused.value.retry_after) == ("busy", 1)
+        gate.set()
+        await asyncio.gather(*waiting)
+        assert await pictures.preview(png(2))  # who was answered makes room
         pictures.close()
 
     asyncio.run(main())

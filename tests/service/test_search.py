@@ -86,6 +86,8 @@ def test_a_violation_limit_leaves_out_what_exceeds_it(client: Client) -> None:
         "/search/images", json={"caption": "a dog", "k": 12, "max_violation": limit}
     ).json()["hits"]
     assert kept == [hit for hit in everything if hit["violation"] <= limit]
+    far = {"caption": "a dog", "k": 12, "max_violation": 1e300}  # beyond any float32
+    assert client.post("/search/images", json=far).json()["hits"] == everything
 
 
 def test_words_the_model_never_learned_are_named_and_do_no_harm(client: Client) -> None:

@@ -6,14 +6,17 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from index.store import Index
 from index.terms import CaptionRow, ImageRow
 from service.answers import instant
 from service.app import create_app
+from service.encoding import Encoder, Point
 from service.schemas import CaptionAnswer, ImageAnswer, ImageAnswers, ImageRecord, milliseconds
 from service.settings import Settings
+from service.timing import Stages
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png
 from tests.service.problems import problem
@@ -202,3 +205,19 @@ def test_captions_together_are_checked_one_by_one(
 ) -> None:
     response = client.post("/search/images/batch", json=body)
     assert problem(response, 422, "invalid").errors[0].field == field
+
+
+def test_captions_encoded_beside_each_other_take_the_time_of_the_slowest(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder: Encoder = client.app.state.engine.encoder
+
+    async def encode(text: str, stages: Stages) -> Point:
+        stages.add("queue", 1.0)
+        stages.add("encode", float(text))
+        return np.zeros(4, np.float32)
+
+    monkeypatch.setattr(encoder, "caption", encode)
+    stages = Stages()
+    client.run(encoder.captions(["2", "3", "1"], stages))
+    assert stages.seconds == {"queue": 1.0, "encode": 3.0}

@@ -13,13 +13,13 @@ from safetensors.torch import save_file
 from models.backbone import build_backbone
 from models.datasets import Caption, Dataset, Image
 from models.features import extract
-from models.inputs import FeatureInput
+from models.inputs import FeatureInput, PixelInput
 from models.model import ModelConfig
 from models.parts import PARTS
 from models.pictures import Preprocessing
 from models.trainer import TrainingError
 from models.training_config import TrainingConfig
-from service.training import from_features, require_chosen, with_choices
+from service.training import from_features, from_pictures, require_chosen, with_choices
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,17 @@ def test_pictures_that_came_after_their_features_are_told_and_left_out(tmp_path:
         from_features(TrainingConfig(), tmp_path / "f", weights, collections, skipped=lines.append)
     (line,) = lines
     assert line.startswith("pictures without features, left out: 1 of 3, the first is image 2 (2.")
+
+
+def test_what_is_measured_is_the_model_in_the_precision_it_is_used_in(tmp_path: Path) -> None:
+    Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
+    dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
+    config = TrainingConfig(precision="bfloat16", preprocessing=Preprocessing(resize=36, crop=32))
+    material = from_pictures(config, None, (dataset, dataset), tmp_path / "cache", workers=1)
+    training, validation = material.inputs
+    assert isinstance(training, PixelInput)
+    assert isinstance(validation, PixelInput)
+    assert (training.bfloat16, validation.bfloat16) == (True, False)
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -146,3 +146,8 @@ def test_an_option_beyond_its_bound_names_the_bound(
 def test_the_bounds_are_those_of_the_service() -> None:
     shell = (search._PARTS_MAXIMUM, search._K_MAXIMUM, search._CANDIDATES_MAXIMUM)
     assert shell == (PARTS_MAXIMUM, K_MAXIMUM, CANDIDATES_MAXIMUM)
+
+
+@pytest.mark.parametrize("text", ["²", "٣", "9" * 19])
+def test_what_cannot_be_the_number_of_an_image_is_words(text: str) -> None:
+    assert search.part(text) == text

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from models import checkpoint
+from service.cli.configuration import pairs
 from service.settings import Settings
 from tests.service.cli.shell import Outcome, hasse
 from tests.tiny import tiny_checkpoint
@@ -195,3 +196,10 @@ def test_a_served_index_answers_and_ctrl_c_ends_it_well(collection: Path) -> Non
             process.kill()
     assert process.returncode == 0, rest
     assert "Traceback" not in rest
+
+
+def test_a_setting_may_be_named_as_options_are() -> None:
+    assert pairs(["Batch-Seconds=0.5", "log_level=info"]) == {
+        "batch_seconds": "0.5",
+        "log_level": "info",
+    }
