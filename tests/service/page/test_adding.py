@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from service import logs
 from service.access import fingerprint, new_key
 from service.app import create_app
 from service.settings import Settings
@@ -40,7 +43,7 @@ def test_where_nobody_may_write_nothing_is_offered(client: Client) -> None:
 
 def test_a_picture_and_its_captions_are_added_and_known_again(keyed: Client) -> None:
     assert "/page/add" in keyed.get("/").text
-    fields = {"key": KEY, "captions": "a dog in the park\r\n\r\n  a red animal \r\n"}
+    fields = {"key": f" {KEY}\n", "captions": "a dog in the park\r\n\r\n  a red animal \r\n"}
     for said in ("Added", "It was here already"):
         response = keyed.post("/page/add", data=fields, files={"image": ("<b>.png", png(71))})
         assert response.status_code == 200
@@ -78,6 +81,15 @@ def test_too_many_captions_are_counted_in_words_for_visitors(keyed: Client) -> N
     response = keyed.post("/page/add", data=data, files={"image": ("a.png", png(73))})
     assert response.status_code == 422
     assert "<b>That cannot be added.</b> There may be at most 32 of these, not 40." in response.text
+
+
+def test_the_log_says_whose_key_a_picture_was_added_with(keyed: Client) -> None:
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+    keyed.post("/page/add", data={"key": KEY}, files={"image": ("a.png", png(74))})
+    logs.flush()
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["key"] for line in lines if line["event"] == "request"] == ["a"]
 
 
 def test_a_service_open_to_all_asks_for_no_key(tmp_path: Path) -> None:

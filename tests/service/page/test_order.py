@@ -143,13 +143,21 @@ def test_no_good_match_is_said_where_even_the_best_is_beyond_the_threshold(
             "No caption here is likely to be true of it all.",
         ),
     ):
-        assert (f"{words} The nearest come first." in said(client.get(path))) is is_said
+        page = client.get(path)
+        assert (f"{words} The nearest come first." in said(page)) is is_said
+        if path.startswith("/?q="):  # what shows nothing of the sort shares nothing of it either
+            assert ("/page/together?ask=common" in page.text) is not is_said
 
 
 def test_nothing_is_said_of_doubt_where_nobody_measured_it(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine: Engine = client.app.state.engine
+    strict = Calibrations(image=Calibration((0.1, 0.9), (0.9, 0.1), 0.0, 100, 10))
+    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=strict))
+    # How far a picture is from another is no violation of a caption.
+    page = client.get("/page/together?ask=all_of&image=1003&image=1005")
+    assert "The nearest come first" not in said(page)
     unknown = replace(engine.checkpoint, calibration=Calibrations())
     monkeypatch.setattr(engine, "checkpoint", unknown)
     assert "The nearest come first" not in said(client.get("/?q=a+red+animal"))

@@ -125,3 +125,9 @@ def test_a_collection_that_tells_nothing_has_the_scale_of_the_calibration(tmp_pa
 def test_a_few_captions_are_too_few_to_measure_by(tmp_path: Path) -> None:
     with index_of(tmp_path / "i", one_hot(4)) as index:
         assert measure(index, {n: [n] for n in range(99)}, KNOWN) == Scale.calibrated(KNOWN)
+
+
+def test_what_was_removed_since_it_was_drawn_is_passed_over(tmp_path: Path) -> None:
+    with index_of(tmp_path / "i", one_hot(4)) as index:
+        drawn = {n: [n] for n in range(100)} | {777: [1], 2: [2, 888]}
+        assert measure(index, drawn, None) == Scale.even(0.0, 1.0)

@@ -20,6 +20,7 @@ from models.calibration import Calibration, Calibrations
 from service.access import fingerprint, new_key
 from service.app import create_app
 from service.engine import Engine
+from service.page import search
 from service.page.screen import HERE
 from service.settings import Settings
 from tests.service.client import Client
@@ -43,6 +44,12 @@ def test_the_first_view_shows_the_collection_and_ways_to_begin(client: Client) -
     assert [link for link in page.of("a") if str(link["href"]).startswith("/?q=a+")]
 
 
+def test_no_more_results_are_offered_than_are_allowed(collection: Path) -> None:
+    with Client(create_app(Settings(index=collection, device="cpu", k_maximum=30))) as client:
+        offered = [str(one["value"]) for one in Tags(client.get("/").text).of("option")]
+        assert [size for size in offered if size.isdigit()] == ["12", "24"]
+
+
 def test_words_show_the_pictures_they_are_true_of(client: Client) -> None:
     response = client.get("/", params={"q": "a dog runs", "k": "5"})
     answer = client.post("/search/images", json={"caption": "a dog runs", "k": 5}).json()
@@ -52,6 +59,7 @@ def test_words_show_the_pictures_they_are_true_of(client: Client) -> None:
     assert re.search(r"The best 5 of 12 pictures, proved exact, in \d+ ms", said(response))
     assert f"violation {answer['hits'][0]['violation']:.4f}" in said(response)
     assert ("input", "a dog runs") in [(tag, found.get("value")) for tag, found in page.tags]
+    assert "total;dur=" in response.headers["server-timing"]
 
 
 def test_a_stored_picture_shows_the_captions_true_of_it_each_once(client: Client) -> None:
@@ -63,6 +71,16 @@ def test_a_stored_picture_shows_the_captions_true_of_it_each_once(client: Client
     assert {"type": "hidden", "name": "image", "value": "1003", "form": "search"} in page.of(
         "input"
     )
+
+
+def test_a_picture_that_is_very_wide_is_shown_small_and_led_to(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for widest, shown in ((64, "/images/1003/file"), (63, "/images/1003/thumbnail")):
+        monkeypatch.setattr(search, "WIDEST_SHOWN_WHOLE", widest)
+        page = Tags(client.get("/", params={"image": "1003"}).text)
+        assert page.of("img")[0]["src"] == shown
+        assert "/images/1003/file" in [link["href"] for link in page.of("a")]
 
 
 def test_a_picture_of_the_visitor_is_answered_and_shown_but_not_kept(client: Client) -> None:

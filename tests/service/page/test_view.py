@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.errors import ServiceError
 from service.page.scale import Scale
-from service.page.view import DEFAULT_SIZE, Query, lines, links, verdict
+from service.page.view import DEFAULT_SIZE, Query, folding, lines, links, verdict
 from service.schemas import CaptionAnswer, CaptionHit, Mode
 from service.settings import Settings
 from service.timing import Stages
@@ -163,3 +163,9 @@ def test_a_small_collection_is_shown_whole() -> None:
     for searched, words in ((1, "The only picture"), (2, "All 2 pictures, the best first")):
         found = verdict(caption_answer(searched=searched), searched, "picture", stages())
         assert found.sentence == f"{words}, proved exact, in 12 ms"
+
+
+def test_what_is_folded_is_never_more_than_one_answer_may_hold() -> None:
+    few = Settings(k_maximum=30)
+    assert folding(Query.read({"k": "1000"}, SETTINGS), SETTINGS).k == SETTINGS.k_maximum
+    assert folding(Query.read({"k": "12"}, few), few).k == few.k_maximum
