@@ -91,7 +91,7 @@ def save(
 ) -> None:
     """Write a checkpoint, each file whole or not at all.
 
-    What needs most room is first, and last config.json, without which there is no model.
+    What needs most room is first, and last config.json: before a first one there is no model.
     `dtype` is how matrices are stored; see `models.stored`.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -84,19 +84,24 @@ class ModelKind:
         Raises:
             CheckpointError: it was written meanwhile, so its files may be of two models.
         """
-        before = self._written(folder)
-        yield
+        before, failed = self._written(folder), None
+        try:
+            yield
+        except CheckpointError as error:  # files of two models do not go together
+            failed = error
         if self._written(folder) != before:
             raise CheckpointError(
                 f"{folder} was written while it was read: do the same again, for a training that "
                 f"goes on writes each best epoch there"
-            )
+            ) from failed
+        if failed is not None:
+            raise failed
 
-    def _written(self, folder: Path) -> list[tuple[int, int]]:
+    def _written(self, folder: Path) -> list[tuple[int, int, int]]:
         """Return what tells the files that are there from others of their names."""
         paths = (folder / name for name in (CONFIG, WEIGHTS, *self.needs, *self.may_have))
         found = (path.stat() for path in paths if path.is_file())
-        return [(file.st_mtime_ns, file.st_size) for file in found]
+        return [(file.st_ino, file.st_mtime_ns, file.st_size) for file in found]
 
     def _require(self, folder: Path, name: str) -> None:
         if not (folder / name).is_file():

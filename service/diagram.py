@@ -75,6 +75,8 @@ async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
             "caption", stored[image_id], SearchOptions(k=400), stages
         )
         rows = [true.captions[int(i)] for i in true.answer.ids if int(i) in true.captions]
+        knows = engine.checkpoint.model.vocabulary.knows
+        rows = [row for row in rows if knows(row.text)]  # of others nothing can be said
         diagram = await _drawn(engine, image_id, stored[image_id], rows, [image_id], stages)
     engine.finish(stages)
     return diagram

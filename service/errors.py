@@ -1,7 +1,8 @@
 """The one table of what can go wrong, and how it is said (RFC 9457).
 
-Every error leaves the service as `application/problem+json` with a reason from this table. The
-detail is a sentence for a person; nothing of the inside (paths, exceptions, input) is in it.
+Every error leaves the service as `application/problem+json` with a reason from this table, but
+for those of the page (`service.page.problems`), which are for its visitors. The detail is a
+sentence for a person; nothing of the inside (paths, exceptions, input) is in it.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,32}:[0-9a-f]{64}")
-
-
 _DAY = 86_400.0  # the longest of times: a thread cannot wait for ever
 
 

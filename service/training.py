@@ -106,7 +106,11 @@ def require_chosen(config: TrainingConfig, choices: Mapping[str, Any]) -> None:
         TrainingError: one is of the pictures or the network that the features were made with.
     """
     for name, value in choices.items():
-        if with_choices(config, {name: value}) != config:
+        try:
+            kept = with_choices(config, {name: value}) == config
+        except TrainingError:  # all choices go together, so it is the features it does not fit
+            kept = False
+        if not kept:
             raise TrainingError(
                 f"{name} cannot be '{value}': the features decide it; leave it out, or make others "
                 f"with 'hasse features'"

@@ -44,7 +44,7 @@ def read(
             raise DatasetError(f"{path} has no list 'annotations': {_EXPECTED}")
         if notes and not any(isinstance(note, dict) and "caption" in note for note in notes):
             raise DatasetError(f"{path} has annotations, but no captions: {_EXPECTED}")
-        named = re.search(r"(?<![a-z])(train|val|test)\d*", path.stem)
+        named = re.search(r"(?<![a-z])(train|val|test)(?=ing|idation|[^a-z]|$)\d*", path.stem)
         folders = [folder / named.group(), folder] if named else [folder]
         of_file = named.group(1) if named else ""
         for at, row in enumerate(rows):

@@ -42,7 +42,7 @@ class EntailmentCheckpoint:
 def save(checkpoint: EntailmentCheckpoint) -> None:
     """Write a checkpoint to its folder, each file whole or not at all.
 
-    What needs most room is first, and last config.json, without which there is no model.
+    What needs most room is first, and last config.json: before a first one there is no model.
     """
     folder, model = checkpoint.folder, checkpoint.model
     folder.mkdir(parents=True, exist_ok=True)

@@ -70,7 +70,7 @@ class HypernymCheckpoint:
 def save(checkpoint: HypernymCheckpoint) -> None:
     """Write a checkpoint to its folder, each file whole or not at all.
 
-    What needs most room is first, and last config.json, without which there is no model.
+    What needs most room is first, and last config.json: before a first one there is no model.
     """
     folder, model, taxonomy = checkpoint.folder, checkpoint.model, checkpoint.taxonomy
     folder.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from service.cli.progress import tell
@@ -13,7 +14,7 @@ from service.cli.table import print_table
 if TYPE_CHECKING:
     from service.settings import Settings
 
-_OF_OTHERS = {"HASSE_DEMO", "HASSE_SITE"}  # of the container's entry point, and of the proxy
+_NEAR = 0.85  # of 1; Kubernetes sets HASSE_PORT_8000_TCP and the like where a service is so named
 
 
 def configure(more: Sequence[str] = (), **given: Any) -> Settings:
@@ -48,13 +49,14 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
 
 
 def tell_misspelt() -> None:
-    """Name the variables that look like settings and are none: a key misspelt keeps nobody out."""
+    """Name the variables that are nearly settings: a key misspelt keeps nobody out."""
     from service.settings import Settings
 
-    known = {f"HASSE_{name.upper()}" for name in Settings.model_fields} | _OF_OTHERS
-    for name in sorted(os.environ):
-        if name.upper().startswith("HASSE_") and name.upper() not in known:
-            tell(f"warning: {name} is no setting: 'hasse serve --settings' lists them")
+    known = [f"HASSE_{name.upper()}" for name in Settings.model_fields]
+    for name in sorted(set(os.environ) - set(known)):
+        for near in get_close_matches(name.upper(), known, n=1, cutoff=_NEAR):
+            if near != name.upper():
+                tell(f"warning: {name} is no setting: should it be {near}?")
 
 
 def pairs(given: Sequence[str]) -> dict[str, str]:

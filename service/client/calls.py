@@ -89,15 +89,15 @@ class Call(Generic[Result]):
 
 
 def key_header(key: str | None) -> dict[str, str]:
-    """Return the header that shows a key.
+    """Return the header that shows a key; none for no key, or an empty one.
 
     Raises:
         ValueError: no header can hold the key.
     """
-    if key is None:
+    if not key:
         return {}
-    if not (key and key.isascii() and key.isprintable()):
-        raise ValueError("this is no key: it is empty, or holds a line end or letters not of ASCII")
+    if not (key.strip() and key.isascii() and key.isprintable()):
+        raise ValueError("this is no key: it is blank, or holds a line end or letters not of ASCII")
     return {"Authorization": f"Bearer {key}"}
 
 

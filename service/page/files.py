@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 FOLDER = Path(__file__).parent / "static"
 
@@ -18,5 +18,13 @@ class Files(StaticFiles):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as if it named no part."""
-        headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
-        await super().__call__({**scope, "headers": headers}, receive, send)
+
+        async def send_whole(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    one for one in message["headers"] if one[0] != b"accept-ranges"
+                ]
+            await send(message)
+
+        headers = [one for one in scope["headers"] if one[0] != b"range"]
+        await super().__call__({**scope, "headers": headers}, receive, send_whole)

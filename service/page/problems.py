@@ -13,7 +13,7 @@ from starlette.responses import Response
 from models.vocabulary import words
 from service.engine import Engine
 from service.errors import ServiceError, headers_of, invalid
-from service.page.screen import Screen, respond
+from service.page.screen import STAY, Screen, respond
 from service.page.view import Query
 from service.readiness import Phase, Readiness
 from service.settings import Settings
@@ -109,17 +109,26 @@ def problem(request: Request, query: Query, error: ServiceError) -> Response:
     """Show an error as a visitor should hear it."""
     request.scope["hasse.reason"] = error.reason
     readiness: Readiness = request.app.state.readiness
+    # What was posted is not asked again by itself.
+    posted = request.method == "POST"
+    again = query.url() if posted else str(request.url.replace(scheme="", netloc=""))
     if error.reason == "not_ready" and readiness.phase is Phase.STARTING:
-        # What was posted is not asked again by itself.
-        posted = request.method == "POST"
-        again = query.url() if posted else str(request.url.replace(scheme="", netloc=""))
         screen = Screen("loading.html", spoken="Hasse is still loading.", context={"again": again})
     else:
         found = trouble(error, query, request.app.state.settings)
+        if found.remedy is _TRY_AGAIN:
+            found = replace(found, url=again)
         screen = Screen("problem.html", context={"problem": found})
-    response = respond(request, query, replace(screen, status=error.kind.status))
+    address = STAY if posted else again
+    response = respond(request, query, replace(screen, status=error.kind.status, url=address))
     response.headers.update(headers_of(error))
     return response
+
+
+# What a browser asks for when its visitor needs a key.
+_TYPE_IT = ServiceError(
+    "unauthorized", "type the key that you were given as the password; any name goes with it"
+)
 
 
 class Visit(APIRoute):
@@ -132,7 +141,8 @@ class Visit(APIRoute):
         async def receive(request: Request) -> Response:
             try:
                 return await answer(request)
-            except ServiceError as error:
+            except ServiceError as refused:
+                error = _TYPE_IT if refused.reason == "unauthorized" else refused
                 settings: Settings = request.app.state.settings
                 return problem(request, Query.read(request.query_params, settings), error)
 

@@ -98,7 +98,8 @@ async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
     cards = view.cards(answer, query, scale)
     verdict = view.verdict(answer, len(cards), "picture", stages)
     known = [engine.checkpoint.calibration.image] * len(parts)
-    doubt = view.doubt(answer, known, "This is not likely to be true of any picture here")
+    knows = engine.checkpoint.model.vocabulary.knows
+    doubt = view.doubt(answer, known, "This is not likely to be true of any picture here", knows)
     first = [hit.image_id for hit in answer.hits[: view.COMPARED]]
     return Screen(
         "images.html",
@@ -145,10 +146,11 @@ def _captions(
     scale: Scale,
     stages: Stages,
 ) -> Screen:
-    lines = view.lines(answer, query, scale, engine.checkpoint.model.vocabulary.knows)
+    knows = engine.checkpoint.model.vocabulary.knows
+    lines = view.lines(answer, query, scale, knows)
     verdict = view.verdict(answer, len(lines), "caption", stages)
     known = engine.checkpoint.calibration.image
-    doubt = view.doubt(answer, [known], "No caption here is likely to be true of it")
+    doubt = view.doubt(answer, [known], "No caption here is likely to be true of it", knows)
     return Screen(
         "captions.html",
         title=f"True of {shown.name} · Hasse",

@@ -229,7 +229,7 @@ async def _found(
     about = [*[await _preview(engine, one) for one in brought_ones], *ticked]
     pictures: list[Part] = [*[one.content for one in brought_ones], *question.image_ids]
     options = SearchOptions(k=query.k, mode=query.mode)
-    known = engine.checkpoint.calibration
+    known, knows = engine.checkpoint.calibration, engine.checkpoint.model.vocabulary.knows
     cards: list[view.Card] = []
     lines: list[view.Line] = []
     each: list[Calibration | None]
@@ -244,14 +244,14 @@ async def _found(
         thing = "caption"
         options = folding(query, engine.settings)
         answer = await lattice.common(engine, [*pictures, *question.words], options, stages)
-        lines = view.lines(answer, query, scale, engine.checkpoint.model.vocabulary.knows)
+        lines = view.lines(answer, query, scale, knows)
         each = [*[known.image] * len(pictures), *[known.caption] * len(question.words)]
-        doubt = view.doubt(answer, each, "No caption here is likely to be true of it all")
+        doubt = view.doubt(answer, each, "No caption here is likely to be true of it all", knows)
     else:
         answer = await lattice.all_of(engine, [*pictures, *question.words], options, stages)
         cards = view.cards(answer, query, scale)
         each = [*[None] * len(pictures), *[known.image] * len(question.words)]
-        doubt = view.doubt(answer, each, "It is not likely that any picture here has it all")
+        doubt = view.doubt(answer, each, "It is not likely that any picture here has it all", knows)
     require_known(engine, [*question.words, *question.without])
     return Found(
         about=about,

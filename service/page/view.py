@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import get_args
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from service.questions import JointCaptionHit, JointImageHit
 from service.schemas import (
     ID_MAXIMUM,
     CaptionAnswer,
+    CaptionHit,
     ImageAnswer,
     Mode,
     SearchFacts,
@@ -193,14 +195,18 @@ def folding(query: Query, settings: Settings) -> SearchOptions:
 
 
 def doubt(
-    answer: ImageAnswer | CaptionAnswer, known: Sequence[Calibration | None], told: str
+    answer: ImageAnswer | CaptionAnswer,
+    known: Sequence[Calibration | None],
+    told: str,
+    knows: Callable[[str], bool],
 ) -> str:
     """Say that nothing found is likely to be true, where even the best is beyond a threshold.
 
     `known` is for each part of the question. Nothing is said where a model was not calibrated:
-    nobody measured how much is too much.
+    nobody measured how much is too much. Captions of which it `knows` no word are passed over.
     """
-    for best in answer.hits[:1]:
+    told_of = (hit for hit in answer.hits if not isinstance(hit, CaptionHit) or knows(hit.caption))
+    for best in islice(told_of, 1):
         violations = [best.violation]
         if isinstance(best, JointImageHit | JointCaptionHit):
             violations = best.parts

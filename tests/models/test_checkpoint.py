@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,10 +102,15 @@ def test_a_model_that_is_written_while_it_is_read_is_refused(
         tiny_checkpoint(folder, seed=1)
         return fingerprint(folder)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "fingerprint", late)
-        with pytest.raises(CheckpointError, match="was written while it was read: do the same"):
-            checkpoint.load(tmp_path)
+    def in_between(folder: Path) -> Any:
+        tiny_checkpoint(folder, seed=1)
+        raise CheckpointError("these weights are of another model")
+
+    for name, meanwhile in (("fingerprint", late), ("weights", in_between)):
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint, name, meanwhile)
+            with pytest.raises(CheckpointError, match="was written while it was read: do the same"):
+                checkpoint.load(tmp_path)
     assert checkpoint.load(tmp_path).fingerprint == fingerprint(tmp_path)
 
 

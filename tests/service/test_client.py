@@ -344,13 +344,13 @@ def test_a_key_goes_in_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
         sent.append(request.headers.get("authorization"))
         return LIVE
 
-    for key in (None, "k"):
+    for key in (None, "", "k"):
         with Client(key=key, transport=httpx.MockTransport(respond)) as hasse:
             hasse.live()
-    assert sent == [None, "Bearer k"]
+    assert sent == [None, None, "Bearer k"]
 
 
-@pytest.mark.parametrize("key", ["", "hasse_secret\n", "hasse_secret\u00fc"])
+@pytest.mark.parametrize("key", [" ", "hasse_secret\n", "hasse_secret\u00fc"])
 def test_what_no_header_holds_is_no_key_and_is_not_told(key: str) -> None:
     with pytest.raises(ValueError, match="no key") as raised:
         Client(key=key)

@@ -25,6 +25,7 @@ def test_a_file_of_the_page_comes_whole_whatever_part_is_asked_for(
     whole = client.get("/static/hasse.css")
     answer = client.get("/static/hasse.css", headers={"Range": part})
     assert (answer.status_code, answer.content) == (200, whole.content)
+    assert "accept-ranges" not in answer.headers
 
 
 def test_a_wrong_method_is_a_problem_that_names_the_right_ones(client: Client) -> None:

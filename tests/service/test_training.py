@@ -52,7 +52,8 @@ def test_a_value_that_nothing_is_learned_with_is_refused_by_name(name: str, valu
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("backbone", "resnet50"), ("crop", "224"), ("pooling", "parts")]
+    ("name", "value"),
+    [("backbone", "resnet50"), ("crop", "224"), ("crop", "300"), ("pooling", "parts")],
 )
 def test_a_choice_that_features_have_made_is_refused_and_any_other_kept(
     name: str, value: str

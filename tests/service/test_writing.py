@@ -529,5 +529,7 @@ def test_how_likely_a_stored_caption_is_of_which_the_model_knows_no_word_is_not_
         assert said.pop(zorp.caption_id) is None
         assert None not in said.values()
         assert dog.caption_id in said
+    drawn = writable.get("/images/1001/diagram").json()["nodes"]
+    assert "zorp glim" not in {text for node in drawn for text in node["captions"]}
     page = writable.get("/?image=1001&k=100").text
     assert page.count("unknown words") == 1

@@ -64,7 +64,15 @@ def test_several_files_each_have_their_split_and_folder(draw: Draw) -> None:
 
 @pytest.mark.parametrize(
     ("name", "split"),
-    [("latest", ""), ("retrieval_2020", ""), ("validation", "val"), ("my_test_captions", "test")],
+    [
+        ("latest", ""),
+        ("retrieval_2020", ""),
+        ("values", ""),
+        ("captions_testimony", ""),
+        ("validation", "val"),
+        ("training_captions", "train"),
+        ("my_test_captions", "test"),
+    ],
 )
 def test_a_split_is_not_read_from_the_middle_of_a_word(name: str, split: str, draw: Draw) -> None:
     root = draw("000000000001.jpg")

@@ -316,23 +316,28 @@ def test_one_of_a_thing_is_said_as_one(client: Client) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX])
+@pytest.mark.parametrize(
+    "asked", ["/?q=a+dog", "/?image=1003", "/page/together?ask=all_of&words=dog&image=1004"]
+)
 def test_who_may_not_come_in_or_not_now_hears_it_in_the_words_of_the_page(
-    collection: Path, headers: dict[str, str]
+    collection: Path, asked: str, headers: dict[str, str]
 ) -> None:
     key = new_key()
     settings = Settings(
         index=collection, device="cpu", read_keys=f"eve:{fingerprint(key)}", searches_per_minute=1
     )
     with Client(create_app(settings)) as client:
-        locked = client.get("/?q=a+dog", headers=headers)
+        locked = client.get(asked, headers=headers)
         headers = {**headers, "Authorization": f"Bearer {key}"}
-        assert client.get("/?q=a+dog", headers=headers).status_code == 200
-        spent = client.get("/?q=a+dog", headers=headers)
+        assert client.get(asked, headers=headers).status_code == 200
+        spent = client.get(asked, headers=headers)
     assert (locked.status_code, spent.status_code) == (401, 429)
     assert locked.headers["WWW-Authenticate"].startswith("Bearer, Basic")
     assert int(spent.headers["Retry-After"]) >= 1
     for response in (locked, spent):
         assert response.headers["Content-Type"].startswith("text/html")
-        assert "Try again" in response.text
-        assert "/?q=a+dog" in response.text
+        links = [a["href"] for a in Tags(response.text).of("a") if a.get("class") == "again"]
+        assert links[0] == asked  # the next is of what JavaScript shows without a connection
+        assert response.headers.get("HX-Push-Url", asked) == asked
+    assert "as the password" in said(locked)
     assert "1 such request in a minute" in said(spent)

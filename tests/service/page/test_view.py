@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.calibration import Calibration
 from service.errors import ServiceError
 from service.page.scale import Scale
-from service.page.view import DEFAULT_SIZE, Query, folding, lines, links, verdict
+from service.page.view import DEFAULT_SIZE, Query, doubt, folding, lines, links, verdict
 from service.schemas import CaptionAnswer, CaptionHit, Mode
 from service.settings import Settings
 from service.timing import Stages
@@ -126,6 +127,18 @@ def test_nothing_is_said_of_how_a_caption_fits_of_which_the_model_knows_no_word(
     nonsense, dog = lines(answer, Query(), Scale.even(), lambda text: text == "a dog")
     assert (nonsense.fit.percent, nonsense.fit.word) == (0, "unknown words")
     assert (dog.fit.percent, dog.fit.word) == (100, "fits")
+
+
+def test_doubt_is_told_of_the_first_caption_that_says_something() -> None:
+    known = Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4)
+    nonsense = (1, "zorp glim", 0.0)
+
+    def told(*hits: tuple[int, str, float]) -> str:
+        return doubt(caption_answer(*hits), [known], "Unlikely", lambda text: text != "zorp glim")
+
+    assert told(nonsense, (2, "a dog", 0.2)) == "Unlikely. The nearest come first."
+    assert told(nonsense, (2, "a dog", 0.1)) == ""
+    assert told(nonsense) == ""
 
 
 def test_no_more_lines_are_shown_than_were_asked_for() -> None:
