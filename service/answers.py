@@ -60,7 +60,9 @@ def caption_hits(found: Found, knows: Callable[[str], bool]) -> list[dict[str, A
                     "image_id": row.image_id,
                     "caption": row.text,
                     "violation": plain(violation),
-                    "probability": probability if knows(row.text) else None,
+                    "probability": (
+                        probability if probability is not None and knows(row.text) else None
+                    ),
                 }
             )
     return hits

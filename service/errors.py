@@ -24,6 +24,8 @@ from starlette.routing import Match
 from index.errors import CatalogUnreachableError
 
 MEDIA_TYPE = "application/problem+json"
+# A browser asks its user for a password, which is the key; programs send it as a token.
+CHALLENGE = {"WWW-Authenticate": 'Bearer, Basic realm="Hasse", charset="UTF-8"'}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,19 +171,12 @@ def problem_body(error: ServiceError, request_id: str) -> bytes:
 
 def problem(error: ServiceError, request_id: str) -> Response:
     """Return the response of an error."""
-    headers = {"Cache-Control": "no-store", **headers_of(error)}
-    return Response(problem_body(error, request_id), error.kind.status, headers, MEDIA_TYPE)
-
-
-def headers_of(error: ServiceError) -> dict[str, str]:
-    """Return the headers that tell what to do about an error."""
-    headers = {}
+    headers = {"Cache-Control": "no-store"}
     if error.kind.status == HTTPStatus.UNAUTHORIZED:
-        # A browser asks its user for a password, which is the key; programs send it as a token.
-        headers["WWW-Authenticate"] = 'Bearer, Basic realm="Hasse", charset="UTF-8"'
+        headers |= CHALLENGE
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
-    return headers
+    return Response(problem_body(error, request_id), error.kind.status, headers, MEDIA_TYPE)
 
 
 def _respond(request: Request, error: ServiceError) -> Response:

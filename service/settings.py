@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,32}:[0-9a-f]{64}")
-_DAY = 86_400.0  # the longest of times: a thread cannot wait for ever
+Seconds = Annotated[float, Field(le=86_400)]  # a day at most: a thread cannot wait for ever
 
 
 class Settings(BaseSettings):
@@ -55,10 +55,9 @@ class Settings(BaseSettings):
         ge=1,
         description="Most pixels a picture may have, checked before it is decoded; beyond, 413.",
     )
-    body_seconds: float = Field(
+    body_seconds: Seconds = Field(
         default=15.0,
         gt=0,
-        le=_DAY,
         description="Time a client has to send a whole body; beyond it, 408.",
     )
     buffered_bytes: int = Field(
@@ -110,10 +109,9 @@ class Settings(BaseSettings):
     writes_in_flight: int = Field(
         default=64, ge=1, description="Writes that are worked on at one time; beyond them, 429."
     )
-    write_seconds: float = Field(
+    write_seconds: Seconds = Field(
         default=30.0,
         gt=0,
-        le=_DAY,
         description="Time from a write's arrival within which it is answered or given up.",
     )
 
@@ -121,10 +119,9 @@ class Settings(BaseSettings):
     queued: int = Field(
         default=256, ge=0, description="Searches that may wait for their turn; beyond them, 429."
     )
-    deadline_seconds: float = Field(
+    deadline_seconds: Seconds = Field(
         default=5.0,
         gt=0,
-        le=_DAY,
         description="Time from a search's arrival within which it is answered or given up.",
     )
     refusals_per_second: float = Field(
@@ -164,40 +161,34 @@ class Settings(BaseSettings):
         default=64_000_000, ge=0, description="Memory that holds thumbnails already made."
     )
 
-    refresh_seconds: float = Field(
+    refresh_seconds: Seconds = Field(
         default=1.0,
         gt=0,
-        le=_DAY,
         description="Time between looks for a generation that another process made.",
     )
-    compact_seconds: float = Field(
+    compact_seconds: Seconds = Field(
         default=5.0,
         ge=0,
-        le=_DAY,
         description="Time between looks for small segments worth merging; 0 never merges.",
     )
-    ready_seconds: float = Field(
+    ready_seconds: Seconds = Field(
         default=2.0,
         ge=0,
-        le=_DAY,
         description="Time for which the answer of a readiness probe is kept.",
     )
-    stall_seconds: float = Field(
+    stall_seconds: Seconds = Field(
         default=30.0,
         gt=0,
-        le=_DAY,
         description="Time after which a batch still being worked on makes the service not ready.",
     )
-    drain_seconds: float = Field(
+    drain_seconds: Seconds = Field(
         default=0.3,
         ge=0,
-        le=_DAY,
         description="Time between failing readiness and closing the port when asked to stop.",
     )
-    shutdown_seconds: float = Field(
+    shutdown_seconds: Seconds = Field(
         default=10.0,
         gt=0,
-        le=_DAY,
         description="Time that work in flight has to finish when stopping.",
     )
     log_format: Literal["text", "json"] = Field(

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from models.vocabulary import words
 from service.engine import Engine
-from service.errors import ServiceError, headers_of, invalid
+from service.errors import CHALLENGE, ServiceError, invalid
 from service.page.screen import STAY, Screen, respond
 from service.page.view import Query
 from service.readiness import Phase, Readiness
@@ -119,9 +119,15 @@ def problem(request: Request, query: Query, error: ServiceError) -> Response:
         if found.remedy is _TRY_AGAIN:
             found = replace(found, url=again)
         screen = Screen("problem.html", context={"problem": found})
-    address = STAY if posted else again
-    response = respond(request, query, replace(screen, status=error.kind.status, url=address))
-    response.headers.update(headers_of(error))
+    screen = replace(
+        screen,
+        status=error.kind.status,
+        retry_after=error.retry_after,
+        url=STAY if posted else again,
+    )
+    response = respond(request, query, screen)
+    if error.reason == "unauthorized":
+        response.headers.update(CHALLENGE)
     return response
 
 

@@ -22,7 +22,8 @@ def filled(folder: Path) -> Index:
     return index
 
 
-def test_small_segments_are_merged_while_nobody_asks(tmp_path: Path) -> None:
+def merged_by_upkeep(index: Index) -> list[Compacted]:
+    """Return what upkeep tells of, from its first compaction until it was closed."""
     merged: list[Compacted] = []
     seen = threading.Event()
 
@@ -30,30 +31,25 @@ def test_small_segments_are_merged_while_nobody_asks(tmp_path: Path) -> None:
         merged.append(done)
         seen.set()
 
+    upkeep = Upkeep(index, 0.01, on_compaction=note)
+    upkeep.start()
+    assert seen.wait(60)
+    upkeep.close()
+    return merged
+
+
+def test_small_segments_are_merged_while_nobody_asks(tmp_path: Path) -> None:
     with filled(tmp_path / "i") as index:
-        upkeep = Upkeep(index, 0.01, on_compaction=note)
-        upkeep.start()
-        assert seen.wait(60)
-        upkeep.close()
+        merged = merged_by_upkeep(index)
         assert (merged[0].before, merged[0].after) == (20, 1)
         assert set(index.search("image", np.zeros(16), 50).ids.tolist()) == set(range(20))
 
 
 def test_that_removed_rows_are_gone_from_the_disk_is_told(tmp_path: Path) -> None:
-    merged: list[Compacted] = []
-    seen = threading.Event()
-
-    def note(done: Compacted) -> None:
-        merged.append(done)
-        seen.set()
-
     with Index.create(tmp_path / "i", model(), threads=1) as index:
         index.add(images(range(20)), POINTS[:20])
         index.remove(range(10))
-        upkeep = Upkeep(index, 0.01, on_compaction=note)
-        upkeep.start()
-        assert seen.wait(60)
-        upkeep.close()
+        merged = merged_by_upkeep(index)
     assert [(done.before, done.after, done.dropped) for done in merged] == [(1, 1, 10)]
 
 

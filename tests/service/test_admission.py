@@ -13,6 +13,19 @@ from service.errors import ServiceError
 from service.timing import Stages
 
 
+class Clock:
+    """The time of admission, which stands still until it is moved."""
+
+    now = 0.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    stopped = Clock()
+    monkeypatch.setattr("service.admission.perf_counter", lambda: stopped.now)
+    return stopped
+
+
 class Guests:
     """Searches that stay until they are told to go."""
 
@@ -25,6 +38,14 @@ class Guests:
     def come(self, name: int, waited: float = 0.0) -> asyncio.Task[None]:
         self.doors[name] = asyncio.Event()
         return asyncio.create_task(self._visit(name, waited))
+
+    async def one_takes(self, seconds: float, clock: Clock) -> None:
+        """Let a search take so long, by which admission knows what they take."""
+        visit = self.come(0)
+        await settled()
+        clock.now += seconds
+        self.doors[0].set()
+        await visit
 
     async def _visit(self, name: int, waited: float) -> None:
         async with self.admission.enter(Stages(waited)):
@@ -395,18 +416,14 @@ def test_a_wait_that_would_outlast_the_deadline_is_not_begun() -> None:
 
 
 def test_a_turn_that_comes_too_late_for_an_answer_is_not_begun(
-    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
 ) -> None:
-    now = 0.0
-    monkeypatch.setattr("service.admission.perf_counter", lambda: now)
-
     async def main() -> None:
-        nonlocal now
         guests = Guests(Admission(in_flight=1, queued=9, deadline=11))
         for at in range(2):  # each takes its time, so the mean is known to be some seconds
             tasks = [guests.come(10 * at), guests.come(10 * at + 1)]
             await settled()
-            now += 40.0 if at == 0 else 8.0
+            clock.now += 40.0 if at == 0 else 8.0
             guests.doors[10 * at].set()
             guests.doors[10 * at + 1].set()
             results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -419,19 +436,11 @@ def test_a_turn_that_comes_too_late_for_an_answer_is_not_begun(
 
 
 def test_who_came_from_the_line_too_late_for_an_answer_is_not_begun(
-    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
 ) -> None:
-    now = 0.0
-    monkeypatch.setattr("service.admission.perf_counter", lambda: now)
-
     async def main() -> None:
-        nonlocal now
         guests = Guests(Admission(in_flight=1, queued=9, deadline=11))
-        first = guests.come(0)
-        await settled()
-        now += 40.0  # so the mean is known to be some seconds
-        guests.doors[0].set()
-        await first
+        await guests.one_takes(40.0, clock)  # so the mean is known to be some seconds
         stages = Stages(waited=10.0)
         with pytest.raises(ServiceError) as refused:
             async with guests.admission.enter(stages):
@@ -444,19 +453,11 @@ def test_who_came_from_the_line_too_late_for_an_answer_is_not_begun(
 
 
 def test_who_is_called_from_the_line_for_no_place_and_has_no_time_left_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
 ) -> None:
-    now = 0.0
-    monkeypatch.setattr("service.admission.perf_counter", lambda: now)
-
     async def main() -> None:
-        nonlocal now
         guests = Guests(Admission(in_flight=1, queued=9, deadline=9))
-        first = guests.come(0)
-        await settled()
-        now += 40.0  # so those who come now would wait too long
-        guests.doors[0].set()
-        await first
+        await guests.one_takes(40.0, clock)  # so those who come now would wait too long
         second = guests.come(1)
         await settled()
         refusal = guests.admission.knock(called=True)
@@ -523,19 +524,11 @@ def test_a_place_that_nobody_left_is_found_for_who_stands_in_line_and_not_before
 
 
 def test_the_more_places_there_are_the_more_may_wait_and_when_to_come_back_is_told(
-    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
 ) -> None:
-    now = 0.0
-    monkeypatch.setattr("service.admission.perf_counter", lambda: now)
-
     async def main() -> None:
-        nonlocal now
         guests = Guests(Admission(in_flight=10, queued=1000, deadline=11))
-        first = guests.come(0)
-        await settled()
-        now += 10.0  # so a search is known to take a second
-        guests.doors[0].set()
-        await first
+        await guests.one_takes(10.0, clock)  # so a search is known to take a second
         tasks = [guests.come(at) for at in range(1, 101)]
         await settled()
         refused = [task.exception() for task in tasks if task.done()]
