@@ -9,7 +9,7 @@ import typer
 
 from service.cli.configuration import configure
 from service.cli.options import Json, ServiceDevice, ServiceIndex, ServiceModel
-from service.cli.search import part, sayable
+from service.cli.search import part, sayable, tell_unknown
 
 if TYPE_CHECKING:
     from service.questions import Entailment, Part
@@ -44,9 +44,7 @@ def entails(
         typer.echo(answer.model_dump_json(indent=2))
         return
     typer.echo(_sentence(answer))
-    if answer.unknown_words:
-        unknown = ", ".join(answer.unknown_words)
-        typer.echo(f"the model {answer.model} never learned: {unknown}", err=True)
+    tell_unknown(answer)
 
 
 async def _ask(settings: Settings, premise: Part, hypothesis: str) -> Entailment:

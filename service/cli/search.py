@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from service.engine import Engine
-    from service.questions import Part
+    from service.questions import CommonAnswer, Entailment, Part
     from service.schemas import (
         CaptionAnswer,
         CaptionHit,
@@ -207,10 +207,16 @@ def _show(answer: ImageAnswer | CaptionAnswer) -> None:
             (*_FIT, "caption", "of image"),
             [(*_fit(hit), hit.caption, str(hit.image_id)) for hit in answer.hits],
         )
-    if isinstance(answer, ImageAnswer | CommonAnswer) and answer.unknown_words:
+    if isinstance(answer, ImageAnswer | CommonAnswer):
+        tell_unknown(answer)
+    typer.echo(_standing(answer), err=True)
+
+
+def tell_unknown(answer: ImageAnswer | CommonAnswer | Entailment) -> None:
+    """Name the words of a question that the model never learned, if there are any."""
+    if answer.unknown_words:
         unknown = ", ".join(answer.unknown_words)
         typer.echo(f"the model {answer.model} never learned: {unknown}", err=True)
-    typer.echo(_standing(answer), err=True)
 
 
 def _fit(hit: ImageHit | CaptionHit) -> tuple[str, str, str]:
