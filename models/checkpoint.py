@@ -1,4 +1,4 @@
-"""A trained model on disk: a folder of five files, none of which can run code.
+"""A trained model on disk: a folder of six files, none of which can run code.
 
     model.safetensors   weights of both encoders, the backbone included
     config.json         `ModelConfig`, the preprocessing of pictures, and the fingerprint of the
@@ -6,6 +6,7 @@
     vocabulary.json     the words
     calibration.json    what violations mean, measured on the validation split
     metrics.json        how it was trained and what it measured
+    SHA256SUMS          the checksums of all
 
 The fingerprint of a checkpoint covers the first three: two folders with one fingerprint encode
 alike, so an index remembers it and refuses any other model.
@@ -24,7 +25,6 @@ import torch
 
 from models.calibration import Calibrations
 from models.datasets import Dataset
-from models.files import write_weights, write_whole
 from models.model import ModelConfig, OrderEmbedding
 from models.model_folder import CONFIG, UNNAMED, WEIGHTS, CheckpointError, ModelKind, weights
 from models.pictures import Preprocessing
@@ -32,7 +32,7 @@ from models.stored import StoredDtype, to_stored
 from models.vocabulary import Vocabulary
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
-KIND = ModelKind(UNNAMED, "hasse train", 1, (VOCABULARY,), (CALIBRATION, METRICS))
+KIND = ModelKind(UNNAMED, "hasse train", 1, (VOCABULARY, CALIBRATION, METRICS))
 PRETRAINED = Path(__file__).parent / "pretrained"
 
 
@@ -91,10 +91,8 @@ def save(
 ) -> None:
     """Write a checkpoint, each file whole or not at all.
 
-    What needs most room is first, and last config.json: before a first one there is no model.
     `dtype` is how matrices are stored; see `models.stored`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     config = {
         "format": KIND.format,
         "name": name,
@@ -103,20 +101,12 @@ def save(
         "network": model.images.backbone.origin,
     }
     calibration = calibration or Calibrations()
-    write_weights(folder / WEIGHTS, to_stored(model.state_dict(), dtype))
-    write_whole(folder / VOCABULARY, model.vocabulary.to_bytes())
-    write_whole(folder / CALIBRATION, json.dumps(calibration.to_json()).encode())
-    write_whole(folder / METRICS, json.dumps(metrics, indent=2).encode())
-    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
-
-
-def fingerprint(folder: Path) -> str:
-    """Return the SHA-256, in hexadecimal, over the files that decide how a model encodes."""
-    digest = hashlib.sha256()
-    for file_name in (WEIGHTS, CONFIG, VOCABULARY):
-        with (folder / file_name).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+    others = {
+        VOCABULARY: model.vocabulary.to_bytes(),
+        CALIBRATION: json.dumps(calibration.to_json()).encode(),
+        METRICS: json.dumps(metrics, indent=2).encode(),
+    }
+    KIND.save(folder, config, to_stored(model.state_dict(), dtype), others)
 
 
 def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = False) -> Checkpoint:
@@ -129,28 +119,27 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
             training wrote the model anew meanwhile.
     """
-    with KIND.unchanged(folder):
-        with KIND.described(folder) as config:
-            model = OrderEmbedding(
-                ModelConfig(**config["model"]),
-                Vocabulary.load(folder / VOCABULARY),
-                Preprocessing(**config["preprocessing"]),
-            )
-            model.images.backbone.origin = config.get("network")
-            name = str(config["name"])
-            known = _read(folder / CALIBRATION)
-            calibration = Calibrations.from_json(known) if known else Calibrations()
-            metrics = _read(folder / METRICS)
+    with KIND.opened(folder) as (config, sums):
+        model = OrderEmbedding(
+            ModelConfig(**config["model"]),
+            Vocabulary.load(folder / VOCABULARY),
+            Preprocessing(**config["preprocessing"]),
+        )
+        model.images.backbone.origin = config.get("network")
+        name = str(config["name"])
+        calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
+        metrics = json.loads((folder / METRICS).read_bytes())
         with weights(folder) as found:
             model.load_state_dict(found)
-        identity = fingerprint(folder)
     model = model.to(device).eval()
     if not to_learn:
         model.for_inference()
-    return Checkpoint(model, name, identity, calibration, metrics, folder)
+    return Checkpoint(model, name, _fingerprint(sums), calibration, metrics, folder)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Read a file that a checkpoint may do without."""
-    found: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
-    return found
+def _fingerprint(sums: Mapping[str, str]) -> str:
+    """Return the SHA-256, in hexadecimal, over those of the files that decide how it encodes."""
+    digest = hashlib.sha256()
+    for name in (WEIGHTS, CONFIG, VOCABULARY):
+        digest.update(bytes.fromhex(sums[name]))
+    return digest.hexdigest()

@@ -1,31 +1,41 @@
 """The folder of a trained model, of any kind: how it is read, and what is said of a wrong one.
 
 config.json says what kind of model it is, model.safetensors holds its weights, and each kind has
-files of its own beside them. None of the files can run code.
+files of its own beside them. SHA256SUMS has the checksums of all, as `sha256sum --check` reads
+them: files are written one by one, and some of an earlier epoch's would go unseen. None of the
+files can run code.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.files import alone_in
+from models.files import alone_in, write_weights, write_whole
 from models.stored import from_stored
 
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
+WEIGHTS, CONFIG, SUMS = "model.safetensors", "config.json", "SHA256SUMS"
 UNNAMED = "retrieval"  # the kind of a model whose config.json names none
 
 
 class CheckpointError(Exception):
     """A checkpoint that cannot be used; the message says why and what to do."""
+
+
+class Opened(NamedTuple):
+    """What config.json of a folder says, and the checksums of its files, by their names."""
+
+    config: dict[str, Any]
+    sums: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,72 +46,97 @@ class ModelKind:
         name: what config.json calls it.
         command: what trains one.
         format: of its files.
-        needs: the files that it has beside config.json and the weights.
-        may_have: files that it can do without.
+        others: the files that it has beside config.json and the weights.
     """
 
     name: str
     command: str
     format: int
-    needs: tuple[str, ...]
-    may_have: tuple[str, ...] = ()
+    others: tuple[str, ...]
+
+    def save(
+        self,
+        folder: Path,
+        config: Mapping[str, Any],
+        tensors: Mapping[str, Tensor],
+        others: Mapping[str, bytes],
+    ) -> None:
+        """Write a model, each file whole or not at all.
+
+        What needs most room is first, and last config.json: before a first one there is no model.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        described = json.dumps(config, indent=2).encode()
+        write_weights(folder / WEIGHTS, tensors)
+        for name, content in others.items():
+            write_whole(folder / name, content)
+        sums = {WEIGHTS: _sum_of(folder / WEIGHTS)}
+        for name, content in (*others.items(), (CONFIG, described)):
+            sums[name] = hashlib.sha256(content).hexdigest()
+        lines = (f"{found}  {name}\n" for name, found in sums.items())
+        write_whole(folder / SUMS, "".join(lines).encode())
+        write_whole(folder / CONFIG, described)
 
     @contextmanager
-    def described(self, folder: Path) -> Iterator[dict[str, Any]]:
-        """Yield what config.json of a folder says, to read the other files but the weights by.
+    def opened(self, folder: Path) -> Iterator[Opened]:
+        """Read a model, whose files are compared with their checksums once that is done.
+
+        A file is replaced by another, and never by one that was there before. So files that have
+        in the end the checksums that were read first had them all the time.
 
         Raises:
-            CheckpointError: a file is missing, or the model is of another kind or format; or a
-                ValueError, KeyError, TypeError or AttributeError says that a file is damaged.
+            CheckpointError: a file is missing or not what was written, and named; or the model is
+                of another kind or format; or a ValueError, KeyError, TypeError or AttributeError
+                says that what is read makes no sense.
         """
         self._require(folder, CONFIG)
-        try:
-            config: dict[str, Any] = json.loads((folder / CONFIG).read_bytes())
-            if (found := config.get("kind", UNNAMED)) != self.name:
-                raise CheckpointError(
-                    f"{folder} holds a model of {found}, not of {self.name}: name a folder that "
-                    f"'{self.command}' wrote"
-                )
-            if config["format"] != self.format:
-                raise CheckpointError(
-                    f"{folder / CONFIG} has format {config['format']}; this version reads "
-                    f"{self.format}: train the model again or use the version that made it"
-                )
-            for name in (*self.needs, WEIGHTS):
-                self._require(folder, name)
-            yield config
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            read = ", ".join((CONFIG, *self.needs, *self.may_have))
+        sums = _sums(folder)
+        config = self._config(folder)
+        if sums is None:
             raise CheckpointError(
-                f"{folder} is damaged: one of {read} cannot be read ({error}); restore it or "
-                f"train the model again"
-            ) from error
-
-    @contextmanager
-    def unchanged(self, folder: Path) -> Iterator[None]:
-        """Read a model that a training may write anew at any time.
-
-        Raises:
-            CheckpointError: it was written meanwhile, so its files may be of two models.
-        """
-        before, failed = self._written(folder), None
+                f"{folder} has no {SUMS}, so nothing tells whether its files are whole: restore "
+                f"it, or, where you know that they are, make it there by 'sha256sum *.json "
+                f"*.safetensors > {SUMS}'"
+            )
+        files = (CONFIG, *self.others, WEIGHTS)
+        for name in files:
+            self._require(folder, name)
+        failed = None
         try:
-            yield
-        except CheckpointError as error:  # files of two models do not go together
+            yield Opened(config, sums)
+        except CheckpointError as error:
             failed = error
-        if self._written(folder) != before:
-            raise CheckpointError(
-                f"{folder} was written while it was read: do the same again, for a training that "
-                f"goes on writes each best epoch there"
-            ) from failed
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            failed = _unreadable(folder, (CONFIG, *self.others), error)
+            failed.__cause__ = error
+        for name in files:
+            if sums.get(name) != _sum_of(folder / name):
+                raise CheckpointError(
+                    f"{folder / name} is not what {SUMS} says: a training writes the model just "
+                    f"now (do the same again), or was stopped while it did (let it go on, by the "
+                    f"same command), or the file is damaged (restore it)"
+                ) from failed
         if failed is not None:
             raise failed
 
-    def _written(self, folder: Path) -> list[tuple[int, int, int]]:
-        """Return what tells the files that are there from others of their names."""
-        paths = (folder / name for name in (CONFIG, WEIGHTS, *self.needs, *self.may_have))
-        found = (path.stat() for path in paths if path.is_file())
-        return [(file.st_ino, file.st_mtime_ns, file.st_size) for file in found]
+    def _config(self, folder: Path) -> dict[str, Any]:
+        """Read what config.json of a folder says, if it is of this kind and format."""
+        try:
+            config: dict[str, Any] = json.loads((folder / CONFIG).read_bytes())
+            kind, version = config.get("kind", UNNAMED), config["format"]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _unreadable(folder, (CONFIG,), error) from error
+        if kind != self.name:
+            raise CheckpointError(
+                f"{folder} holds a model of {kind}, not of {self.name}: name a folder that "
+                f"'{self.command}' wrote"
+            )
+        if version != self.format:
+            raise CheckpointError(
+                f"{folder / CONFIG} has format {version}; this version reads {self.format}: "
+                f"train the model again or use the version that made it"
+            )
+        return config
 
     def _require(self, folder: Path, name: str) -> None:
         if not (folder / name).is_file():
@@ -130,6 +165,29 @@ def require_no_model(folder: Path) -> None:
         raise CheckpointError(
             f"{folder} holds a model already: choose another --out, or delete it to train again"
         )
+
+
+def _sums(folder: Path) -> dict[str, str] | None:
+    """Read the checksums of the files of a folder, by their names; None where there are none."""
+    path = folder / SUMS
+    if not path.is_file():
+        return None
+    lines = (line.split() for line in path.read_text(errors="replace").splitlines())
+    # sha256sum marks by a star what it has read byte by byte.
+    return {line[1].removeprefix("*"): line[0] for line in lines if len(line) == 2}
+
+
+def _sum_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _unreadable(folder: Path, names: Iterable[str], error: Exception) -> CheckpointError:
+    read = ", ".join(names)
+    return CheckpointError(
+        f"{folder} is damaged: of {read} something cannot be read ({error}); restore it or "
+        f"train the model again"
+    )
 
 
 @contextmanager

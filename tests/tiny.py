@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from models import checkpoint
 from models.calibration import Calibration, Calibrations
 from models.model import ModelConfig, OrderEmbedding
+from models.model_folder import SUMS
 from models.pictures import Preprocessing
 from models.score import Score
 from models.vocabulary import Vocabulary
@@ -36,3 +38,10 @@ def tiny_checkpoint(folder: Path, score: Score = "order", seed: int = 0) -> Path
     """Save the model as the checkpoint `tiny` in `folder`, and return `folder`."""
     checkpoint.save(folder, tiny_model(score, seed), "tiny", {}, CALIBRATION)
     return folder
+
+
+def seal(folder: Path) -> None:
+    """Give a model that was changed by hand the checksums that its files have now."""
+    files = [path for path in folder.iterdir() if path.name != SUMS]
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in files]
+    (folder / SUMS).write_text("\n".join(sums))

@@ -1,13 +1,13 @@
-"""A model of entailment on disk: a folder of three files, none of which can run code.
+"""A model of entailment on disk: a folder of four files, none of which can run code.
 
 model.safetensors   weights of the sentence encoder
 config.json         how it was trained, its threshold, and what it measured
 vocabulary.json     the words
+SHA256SUMS          the checksums of all
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,8 +15,7 @@ from typing import Any
 
 from models.entailment.embedding import SentenceConfig, SentenceEmbedding
 from models.entailment.training import EntailmentTraining
-from models.files import write_weights, write_whole
-from models.model_folder import CONFIG, WEIGHTS, ModelKind, weights
+from models.model_folder import ModelKind, weights
 from models.vocabulary import Vocabulary
 
 VOCABULARY = "vocabulary.json"
@@ -40,12 +39,8 @@ class EntailmentCheckpoint:
 
 
 def save(checkpoint: EntailmentCheckpoint) -> None:
-    """Write a checkpoint to its folder, each file whole or not at all.
-
-    What needs most room is first, and last config.json: before a first one there is no model.
-    """
-    folder, model = checkpoint.folder, checkpoint.model
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write a checkpoint to its folder, each file whole or not at all."""
+    model = checkpoint.model
     config = {
         "kind": KIND.name,
         "format": KIND.format,
@@ -53,9 +48,8 @@ def save(checkpoint: EntailmentCheckpoint) -> None:
         "training": asdict(checkpoint.training),
         "metrics": dict(checkpoint.metrics),
     }
-    write_weights(folder / WEIGHTS, model.state_dict())
-    write_whole(folder / VOCABULARY, model.vocabulary.to_bytes())
-    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
+    others = {VOCABULARY: model.vocabulary.to_bytes()}
+    KIND.save(checkpoint.folder, config, model.state_dict(), others)
 
 
 def load(folder: Path) -> EntailmentCheckpoint:
@@ -65,13 +59,12 @@ def load(folder: Path) -> EntailmentCheckpoint:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
             training wrote the model anew meanwhile.
     """
-    with KIND.unchanged(folder):
-        with KIND.described(folder) as config:
-            described = dict(config["training"])
-            shape = SentenceConfig(**described["model"])
-            training = EntailmentTraining(**described | {"model": shape})
-            threshold, metrics = float(config["threshold"]), dict(config["metrics"])
-            model = SentenceEmbedding(training.model, Vocabulary.load(folder / VOCABULARY))
+    with KIND.opened(folder) as (config, _):
+        described = dict(config["training"])
+        shape = SentenceConfig(**described["model"])
+        training = EntailmentTraining(**described | {"model": shape})
+        threshold, metrics = float(config["threshold"]), dict(config["metrics"])
+        model = SentenceEmbedding(training.model, Vocabulary.load(folder / VOCABULARY))
         with weights(folder) as found:
             model.load_state_dict(found)
     return EntailmentCheckpoint(model.eval(), threshold, training, metrics, folder)

@@ -1,8 +1,9 @@
-"""A learned hierarchy on disk: a folder of three files, none of which can run code.
+"""A learned hierarchy on disk: a folder of four files, none of which can run code.
 
     model.safetensors   points of concepts, the relation if there is one, the direct hypernyms
     concepts.json       what the concepts are called and mean
     config.json         how it was trained, on what, its threshold and what it measured
+    SHA256SUMS          the checksums of all
 
 The hierarchy itself is among them, so that a model can be measured and asked without the files
 that it was learned from.
@@ -18,12 +19,11 @@ from typing import Any
 
 import torch
 
-from models.files import write_weights, write_whole
 from models.hypernyms.embedding import ConceptEmbedding
 from models.hypernyms.task import Task, make_task
 from models.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
 from models.hypernyms.training import HypernymTraining
-from models.model_folder import CONFIG, WEIGHTS, ModelKind, weights
+from models.model_folder import ModelKind, weights
 
 CONCEPTS = "concepts.json"
 KIND = ModelKind("hypernyms", "hasse hypernyms train", 1, (CONCEPTS,))
@@ -68,12 +68,8 @@ class HypernymCheckpoint:
 
 
 def save(checkpoint: HypernymCheckpoint) -> None:
-    """Write a checkpoint to its folder, each file whole or not at all.
-
-    What needs most room is first, and last config.json: before a first one there is no model.
-    """
-    folder, model, taxonomy = checkpoint.folder, checkpoint.model, checkpoint.taxonomy
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write a checkpoint to its folder, each file whole or not at all."""
+    model, taxonomy = checkpoint.model, checkpoint.taxonomy
     config = {
         "kind": KIND.name,
         "format": KIND.format,
@@ -86,9 +82,8 @@ def save(checkpoint: HypernymCheckpoint) -> None:
     tensors = {"points": model.points, "edges": torch.from_numpy(taxonomy.edges).int()}
     if model.relation is not None:
         tensors["relation"] = model.relation
-    write_weights(folder / WEIGHTS, tensors)
-    write_whole(folder / CONCEPTS, json.dumps(concepts, ensure_ascii=False).encode())
-    write_whole(folder / CONFIG, json.dumps(config, indent=2).encode())
+    others = {CONCEPTS: json.dumps(concepts, ensure_ascii=False).encode()}
+    KIND.save(checkpoint.folder, config, tensors, others)
 
 
 def load(folder: Path) -> HypernymCheckpoint:
@@ -97,21 +92,27 @@ def load(folder: Path) -> HypernymCheckpoint:
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format; it is named.
     """
-    with KIND.described(folder) as config:
+    with KIND.opened(folder) as (config, _):
         training = HypernymTraining(**config["training"])
         withheld = Withheld(**config["withheld"])
         threshold, metrics = float(config["threshold"]), dict(config["metrics"])
         listed = json.loads((folder / CONCEPTS).read_bytes())
         concepts = [Concept(key, tuple(words), gloss) for key, words, gloss in listed]
-    with weights(folder) as found:
-        points, edges = found["points"], found["edges"].long().numpy()
-        if points.shape != (len(concepts), training.dimension):
-            raise ValueError(f"the points of {len(concepts):,} concepts are {tuple(points.shape)}")
-        if edges.ndim != 2 or edges.min(initial=0) < 0 or edges.max(initial=-1) >= len(concepts):
-            raise ValueError("the hypernyms lead nowhere")
-        relation = found.get("relation")
-        if (relation is None) == (training.comparison == "bilinear"):
-            raise ValueError("the relation is not what the comparison needs")
+        with weights(folder) as found:
+            points, edges = found["points"], found["edges"].long().numpy()
+            if points.shape != (len(concepts), training.dimension):
+                raise ValueError(
+                    f"the points of {len(concepts):,} concepts are {tuple(points.shape)}"
+                )
+            if (
+                edges.ndim != 2
+                or edges.min(initial=0) < 0
+                or edges.max(initial=-1) >= len(concepts)
+            ):
+                raise ValueError("the hypernyms lead nowhere")
+            relation = found.get("relation")
+            if (relation is None) == (training.comparison == "bilinear"):
+                raise ValueError("the relation is not what the comparison needs")
     model = ConceptEmbedding(training.comparison, points, relation)
     return HypernymCheckpoint(
         model, Taxonomy(concepts, edges), threshold, withheld, training, metrics, folder

@@ -1,23 +1,28 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from models import checkpoint
+from models import checkpoint, files, model_folder
 from models.calibration import Calibration, Calibrations
 from models.datasets import Dataset
 from models.datasets import Image as Pictured
-from models.model_folder import CONFIG, WEIGHTS, CheckpointError
+from models.model_folder import CONFIG, SUMS, WEIGHTS, CheckpointError
 from models.stored import StoredDtype
 from tests.models.test_files import files_of_at_most
-from tests.tiny import tiny_checkpoint, tiny_model
+from tests.tiny import seal, tiny_checkpoint, tiny_model
 
 
 def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
@@ -46,7 +51,7 @@ def test_weights_to_learn_on_from_are_those_that_were_saved(tmp_path: Path) -> N
 
 
 def test_a_model_that_was_never_calibrated_says_so(tmp_path: Path) -> None:
-    (tiny_checkpoint(tmp_path) / checkpoint.CALIBRATION).unlink()
+    checkpoint.save(tmp_path, tiny_model(), "tiny", {})
     assert checkpoint.load(tmp_path).calibration == Calibrations(None, None)
 
 
@@ -55,6 +60,7 @@ def test_a_model_that_was_never_calibrated_says_so(tmp_path: Path) -> None:
 )
 def test_a_damaged_calibration_is_named(tmp_path: Path, content: str) -> None:
     (tiny_checkpoint(tmp_path) / checkpoint.CALIBRATION).write_text(content)
+    seal(tmp_path)
     with pytest.raises(CheckpointError, match=checkpoint.CALIBRATION):
         checkpoint.load(tmp_path)
 
@@ -75,11 +81,22 @@ def test_fewer_bits_make_the_file_smaller_and_keep_points_close(
 
 
 def test_the_fingerprint_follows_what_decides_the_encoding(tmp_path: Path) -> None:
-    first = checkpoint.fingerprint(tiny_checkpoint(tmp_path / "a"))
-    assert checkpoint.fingerprint(tiny_checkpoint(tmp_path / "b")) == first
-    assert checkpoint.fingerprint(tiny_checkpoint(tmp_path / "c", seed=1)) != first
-    (tmp_path / "b" / checkpoint.METRICS).write_text('{"note": 1}')
-    assert checkpoint.fingerprint(tmp_path / "b") == first
+    def fingerprint(name: str) -> str:
+        return checkpoint.load(tmp_path / name).fingerprint
+
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        tiny_checkpoint(tmp_path / name, seed=seed)
+    assert fingerprint("b") == fingerprint("a") != fingerprint("c")
+    checkpoint.save(tmp_path / "b", tiny_model(), "tiny", {"note": 1})  # and not calibrated
+    assert fingerprint("b") == fingerprint("a")
+    for name, edited in ((CONFIG, {"name": "other"}), (checkpoint.VOCABULARY, None)):
+        path = tmp_path / "b" / name
+        before = path.read_bytes()
+        described = json.loads(before)
+        path.write_text(json.dumps(described | edited if edited else described, indent=3))
+        seal(tmp_path / "b")
+        assert fingerprint("b") != fingerprint("a")
+        path.write_bytes(before)
 
 
 def test_a_model_without_room_leaves_the_one_before_it_as_it_was(tmp_path: Path) -> None:
@@ -96,38 +113,96 @@ def test_a_model_that_is_written_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny_checkpoint(tmp_path)
-    fingerprint = checkpoint.fingerprint
+    read = model_folder.weights
 
-    def late(folder: Path) -> str:
-        tiny_checkpoint(folder, seed=1)
-        return fingerprint(folder)
+    @contextmanager
+    def late(folder: Path) -> Iterator[dict[str, Tensor]]:
+        with read(folder) as found:
+            tiny_checkpoint(folder, seed=1)
+            yield found
 
-    def in_between(folder: Path) -> Any:
-        tiny_checkpoint(folder, seed=1)
+    def in_between(folder: Path) -> NoReturn:
+        tiny_checkpoint(folder, seed=2)
         raise CheckpointError("these weights are of another model")
 
-    for name, meanwhile in (("fingerprint", late), ("weights", in_between)):
+    for meanwhile in (late, in_between):
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoint, name, meanwhile)
-            with pytest.raises(CheckpointError, match="was written while it was read: do the same"):
+            patch.setattr(checkpoint, "weights", meanwhile)
+            with pytest.raises(CheckpointError, match=r"writes the model just now \(do the same"):
                 checkpoint.load(tmp_path)
-    assert checkpoint.load(tmp_path).fingerprint == fingerprint(tmp_path)
+    assert checkpoint.load(tmp_path).name == "tiny"
 
 
-@pytest.mark.parametrize("name", [WEIGHTS, CONFIG, checkpoint.VOCABULARY])
+def test_a_model_whose_writing_was_cut_off_is_refused_until_it_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(Exception):
+        pass
+
+    written: list[Path] = []
+
+    def cut_off(partial: Path, path: Path) -> None:
+        if len(written) == survives:
+            raise Killed
+        written.append(path)
+        put_in_place(partial, path)
+
+    put_in_place = files.put_in_place
+    for survives in range(6):
+        tiny_checkpoint(tmp_path)
+        written.clear()
+        calibration = Calibrations(image=Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4))
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "put_in_place", cut_off)
+            with pytest.raises(Killed):
+                checkpoint.save(tmp_path, tiny_model(seed=1), "next", {"epoch": 2}, calibration)
+        if survives == 0:
+            assert checkpoint.load(tmp_path).name == "tiny"
+            continue
+        with pytest.raises(CheckpointError, match=r"was stopped while it did \(let it go on"):
+            checkpoint.load(tmp_path)
+    assert [path.name for path in written] == [
+        WEIGHTS,
+        checkpoint.VOCABULARY,
+        checkpoint.CALIBRATION,
+        checkpoint.METRICS,
+        SUMS,
+    ]
+
+
+FILES = (WEIGHTS, CONFIG, checkpoint.VOCABULARY, checkpoint.CALIBRATION, checkpoint.METRICS)
+
+
+@pytest.mark.parametrize("name", [*FILES, SUMS])
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     tiny_checkpoint(tmp_path)
     (tmp_path / name).unlink()
-    with pytest.raises(CheckpointError, match=name):
+    with pytest.raises(CheckpointError, match=f"has no {name}"):
         checkpoint.load(tmp_path)
 
 
-@pytest.mark.parametrize("name", [WEIGHTS, CONFIG, checkpoint.VOCABULARY])
+@pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+    whole = (tiny_checkpoint(tmp_path) / name).read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    for damaged in (whole[: len(whole) // 2], bytes(flipped)):
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(CheckpointError, match=name):
+            checkpoint.load(tmp_path)
+
+
+def test_checksums_are_those_that_sha256sum_checks_and_makes(tmp_path: Path) -> None:
     tiny_checkpoint(tmp_path)
-    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:10])
-    with pytest.raises(CheckpointError, match=name):
+    checked = ["sha256sum", "--check", "--strict", SUMS]
+    subprocess.run(checked, cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / SUMS).unlink()
+    with pytest.raises(CheckpointError, match="has no SHA256SUMS") as said:
         checkpoint.load(tmp_path)
+    (command,) = re.findall(r"'(sha256sum [^']*)'", str(said.value))
+    for made in (command, command.replace("sha256sum", "sha256sum --binary")):
+        subprocess.run(["sh", "-c", made], cwd=tmp_path, check=True)
+        assert checkpoint.load(tmp_path).name == "tiny"
 
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
@@ -135,6 +210,7 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     config = json.loads((tmp_path / CONFIG).read_text())
     config["model"]["dimension"] = 17
     (tmp_path / CONFIG).write_text(json.dumps(config))
+    seal(tmp_path)
     with pytest.raises(CheckpointError, match="does not hold the weights"):
         checkpoint.load(tmp_path)
 
@@ -144,6 +220,7 @@ def test_weights_that_are_not_numbers_are_refused_by_name(tmp_path: Path) -> Non
     weights = load_file(tmp_path / WEIGHTS)
     weights["images.projection.weight"][0, 0] = torch.nan
     save_file(weights, tmp_path / WEIGHTS)
+    seal(tmp_path)
     with pytest.raises(CheckpointError, match=r"not finite numbers \(images\.projection\.weight\)"):
         checkpoint.load(tmp_path)
 
@@ -153,6 +230,7 @@ def test_bytes_without_their_scales_are_refused_by_name(tmp_path: Path) -> None:
     weights = load_file(tmp_path / WEIGHTS)
     del weights["images.projection.weight.scale"]
     save_file(weights, tmp_path / WEIGHTS)
+    seal(tmp_path)
     said = r"\(images\.projection\.weight is kept in bytes, and .*\.weight\.scale is not there\)"
     with pytest.raises(CheckpointError, match=said):
         checkpoint.load(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, make_collection, picture, png
 from tests.service.problems import problem
+from tests.tiny import tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +274,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         Calibration((0.0, 1.0), (1.0, 0.0), 0.25, 10, 5),
         Calibration((0.0, 1.0), (0.8, 0.2), 2.0, 10, 5),
     )
-    (index.parent / "model" / checkpoint.CALIBRATION).write_text(json.dumps(known.to_json()))
+    checkpoint.save(index.parent / "model", tiny_model(), "tiny", {}, known)
     with Client(create_app(Settings(index=index, device="cpu"))) as client:
         yield client
 
@@ -367,7 +367,7 @@ def test_a_model_that_was_not_calibrated_gives_the_violation_and_no_verdict(
     tmp_path: Path,
 ) -> None:
     index = make_collection(tmp_path)
-    (index.parent / "model" / checkpoint.CALIBRATION).unlink()
+    checkpoint.save(index.parent / "model", tiny_model(), "tiny", {})
     with Client(create_app(Settings(index=index, device="cpu"))) as client:
         answer = client.post("/entails", json={"premise": 1001, "hypothesis": "a dog"}).json()
     assert answer["violation"] > 0

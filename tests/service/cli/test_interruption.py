@@ -196,7 +196,7 @@ def test_training_goes_on_where_ctrl_c_stopped_it(
     assert stopped.status == 130
     assert "goes on from there" in stopped.err
     assert hasse(*command, "--out", tmp_path / "b" / "model").status == 0
-    prints = {checkpoint.fingerprint(tmp_path / name / "model") for name in ("a", "b")}
+    prints = {checkpoint.load(tmp_path / name / "model").fingerprint for name in ("a", "b")}
     assert len(prints) == 1, "stopping changes nothing of the result"
 
 

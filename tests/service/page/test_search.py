@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
 from tests.service.page.markup import HTMX, Tags, said
+from tests.tiny import tiny_model
 
 HOSTILE = "a dog <img src=x onerror=alert(1)> \"'&"
 VIEWS = ["/", "/?q=a+dog+zeppelin", "/?image=1003", "/?image=5", "/page/picture"]
@@ -140,8 +140,7 @@ def test_a_shared_link_carries_its_options(client: Client, mode: str) -> None:
 def test_without_captions_bars_say_what_the_sentence_above_them_says(tmp_path: Path) -> None:
     settings = Settings(index=make_collection(tmp_path, captions_each=0), device="cpu")
     known = Calibration((0.1, 0.3), (0.9, 0.01), 0.18, pairs=100, true=2)
-    calibration = tmp_path / "model" / checkpoint.CALIBRATION
-    calibration.write_text(json.dumps(Calibrations(image=known).to_json()))
+    checkpoint.save(tmp_path / "model", tiny_model(), "tiny", {}, Calibrations(image=known))
     doubted = set()
     with Client(create_app(settings)) as client:
         for text in ("a dog runs", "a red animal", "a dog", "dog"):
