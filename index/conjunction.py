@@ -137,12 +137,21 @@ class _Task:
             return
         rows, hidden = self._rows, self._live.dead
         each = [bounds.begin(part[None]) for part in self._parts]
+        before = bounds.rows
         # One by one, the most demanding first: what the bounds of one rule out no other checks.
         for bounded in sorted(each, key=lambda one: -float(one.tables.units[0])):
             possible, checked = bounds.survivors(bounded, hidden, best.limits(), self._workers)
+            read = int(bounded.read[0])
             self.checked += int(checked[0])
-            self.read += int(bounded.read[0])
+            self.read += read
             rows = possible.rows
+            # The next part hardly rules out a larger share of these. Where it would read more than
+            # the points that are spared so, as with parts that contradict each other, they are
+            # scored now.
+            spared = (before - len(rows)) / before * len(rows) * self._parts[0].nbytes
+            if spared <= read:
+                break
+            before = len(rows)
             ruled_out = np.ones(bounds.rows, np.bool_)
             ruled_out[rows] = False
             hidden = read_only(ruled_out)

@@ -140,6 +140,25 @@ def test_a_row_meets_no_part_after_those_that_rule_it_out(
         assert found.touched.bytes < 5 * points.nbytes
 
 
+def test_bounds_of_further_parts_are_asked_while_they_rule_out_enough(
+    tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(7)
+    rows, each = 10_000, 32
+    # Each picture has every second one of eight things, and each part asks for one of them.
+    has = np.repeat(rng.random((rows, 8)) < 0.5, each, axis=1)
+    points = (has * rng.uniform(0.5, 1, has.shape)).astype(np.float32)
+    parts = 0.4 * np.repeat(np.eye(8, dtype=np.float32)[:4], each, axis=1)
+    now = snapshot(tmp_path, "image", "order", [(np.arange(rows), points)])
+    found = search_jointly(now, parts, Query("image", 10), workers)
+    assert found.touched.left == has[:, : 4 * each : each].all(1).sum(), "by all four"
+    hopeless = parts + 10  # so every picture is nearly as bad
+    found = search_jointly(now, hopeless, Query("image", 10), workers)
+    exact = search_jointly(now, hopeless, Query("image", 10, "exact"), workers)
+    assert found.ids.tolist() == exact.ids.tolist()
+    assert found.touched.checked <= rows, "by the first alone"
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_one_part_answers_as_a_search_by_it(mode: Mode, tmp_path: Path) -> None:
     with small_index(tmp_path / "index", rows=40) as index:
