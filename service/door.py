@@ -24,6 +24,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from service.edge import SECURITY_HEADERS, Alike, Record, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
+from service.head import HeldHead
 from service.pace import Pace, Turns
 
 # A client that asks again within so many seconds of a refusal will go on so. Of such clients fewer
@@ -197,6 +198,9 @@ class Door(HttpToolsProtocol):
         if came is not None:
             self.scope["hasse.waited"] = self.loop.time() - came  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
+        held = HeldHead(self.transport, self.on_response_complete)
+        self.cycle.transport = held  # type: ignore[assignment]
+        self.cycle.on_response = held.finish
         if is_next:
             self._answering = self.cycle
 

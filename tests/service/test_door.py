@@ -157,6 +157,31 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
+def test_the_head_of_an_answer_waits_for_its_body() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            house.full = False
+            begun, goes_on = asyncio.Event(), asyncio.Event()
+
+            async def answer(scope: Any, receive: Any, send: Any) -> None:
+                headers = [(b"content-length", b"4")]
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                begun.set()
+                await goes_on.wait()
+                await send({"type": "http.response.body", "body": b"body"})
+
+            house.answer = answer
+            visitor = await visit()
+            visitor.say("GET / HTTP/1.1\nhost: x\n\n")
+            await begun.wait()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(visitor.reader.readexactly(1), 0.05)
+            goes_on.set()
+            assert (await visitor.hear())[::2] == (200, b"body")
+
+    run(main)
+
+
 def test_a_refusal_is_a_guarded_problem_that_is_counted_and_runs_nothing() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
