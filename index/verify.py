@@ -108,7 +108,13 @@ def _one_generation(folder: Path, catalog: Catalog) -> tuple[Lease, State, dict[
             for kind in KINDS:
                 table = IMAGES if kind == "image" else CAPTIONS
                 ids = connection.execute(sql.select(table.c.id)).scalars()
-                known[kind] = np.fromiter(ids, np.int64)
+                try:
+                    known[kind] = np.fromiter(ids, np.int64)
+                except (TypeError, ValueError, OverflowError) as error:
+                    raise DamagedIndexError(
+                        f"{catalog.url.database}: the ids of {kind}s are no numbers ({error}): "
+                        f"{REMEDY}"
+                    ) from error
         if lease.generation == state.generation == catalog.generation():
             return lease, state, known
         lease.release()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from index.catalog import Catalog
-from index.errors import HasseIndexError
+from index.errors import DamagedIndexError, HasseIndexError
 from index.records import State
 from index.schema import CAPTIONS, IMAGES
 from index.store import Index
@@ -115,6 +116,19 @@ def test_a_flipped_bit_in_the_catalog_is_found_or_changes_nothing(tmp_path: Path
         for beside in ("catalog.db-wal", "catalog.db-shm"):
             (tmp_path / "i" / beside).unlink(missing_ok=True)
     assert found > 20
+
+
+def test_an_id_of_the_catalog_that_is_no_number_is_named(tmp_path: Path) -> None:
+    small_index(tmp_path / "i").close()
+    # A flipped bit may make it NULL, which the schema refuses those who ask.
+    for change in (
+        "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '')",
+        "UPDATE images SET id = NULL WHERE id = 3",
+    ):
+        with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as other:
+            other.executescript(change)
+    with pytest.raises(DamagedIndexError, match=r"catalog\.db: the ids of images are no numbers"):
+        verify(tmp_path / "i")
 
 
 def test_rows_without_points_and_points_without_rows_are_named(tmp_path: Path) -> None:
