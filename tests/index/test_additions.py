@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +15,25 @@ from tests.index.samples import captions, embeddings, images, model
 POINTS = embeddings(np.random.default_rng(0), 40, 16)
 
 
+def until(true: Callable[[], bool]) -> None:
+    """Wait for what other threads do, for a minute at most."""
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, "it has not come"
+        time.sleep(0.001)
+
+
+def until_it_writes(index: Index) -> None:
+    """Wait until the only addition there is has its turn, and whatever comes now has to wait."""
+    additions = index._additions
+    until(lambda: additions._turn.locked() and not additions._waiting)
+
+
+def until_wait(index: Index, count: int) -> None:
+    """Wait until as many additions wait for the one that has its turn."""
+    until(lambda: len(index._additions._waiting) == count)
+
+
 def test_additions_that_wait_together_are_one_generation_and_each_is_judged_alone(
     tmp_path: Path,
 ) -> None:
@@ -25,19 +45,21 @@ def test_additions_that_wait_together_are_one_generation_and_each_is_judged_alon
 
         with ThreadPoolExecutor(12) as pool:
             with index.writing():
-                jobs = {id_: pool.submit(add, id_) for id_ in (0, *range(1, 11))}
+                jobs = {1: pool.submit(add, 1)}
+                until_it_writes(index)
+                jobs |= {id_: pool.submit(add, id_) for id_ in (0, *range(2, 11))}
                 twice = pool.submit(add, 5)
-                while len(index._additions._waiting) < 11:
-                    threading.Event().wait(0.001)
+                until_wait(index, 11)
             refused = [job for job in (*jobs.values(), twice) if job.exception()]
-            generations = {job.result() for job in jobs.values() if not job.exception()}
+            generations = {id_: job.result() for id_, job in jobs.items() if not job.exception()}
         assert len(refused) == 2
         for job in refused:
             with pytest.raises(BadRowsError, match="is in the index already"):
                 job.result()
-        # The first took what had come by then, the second all that waited meanwhile.
-        assert generations <= {2, 3}
-        assert len(index.info().segments) == 1 + 2 * len(generations)
+        # The first wrote alone, the second for all that waited meanwhile.
+        assert generations.pop(1) == 2
+        assert set(generations.values()) == {3}
+        assert len(index.info().segments) == 1 + 2 * 2
         assert set(index.search("image", np.zeros(16), 50).ids.tolist()) == set(range(11))
         assert set(index.captions(range(50))) == set(range(1, 11))
 
@@ -46,13 +68,11 @@ def test_a_caption_finds_its_image_among_what_is_written_with_it(tmp_path: Path)
     with Index.create(tmp_path / "i", model(), threads=1) as index, ThreadPoolExecutor(3) as pool:
         with index.writing():
             jobs = [pool.submit(index.add, images([0]), POINTS[[0]])]
-            while not index._additions._turn.locked():
-                threading.Event().wait(0.001)
+            until_it_writes(index)
             for waiting, rows in ((1, (images([1]), POINTS[[1]])), (2, ([], POINTS[:0]))):
                 mine = (captions([1], [1]), POINTS[[1]]) if waiting == 2 else ()
                 jobs.append(pool.submit(index.add, *rows, *mine))
-                while len(index._additions._waiting) < waiting:
-                    threading.Event().wait(0.001)
+                until_wait(index, waiting)
         for job in jobs:
             job.result()
         assert index.generation == 2
@@ -71,12 +91,12 @@ def test_a_full_disk_is_said_to_everyone_who_waited(
         with ThreadPoolExecutor(4) as pool:
             jobs = []
             with index.writing():
-                for id_ in (1, 2, 3, 0):  # the first writes alone, the second for all others
+                for waiting, id_ in enumerate((1, 2, 3, 0)):
                     jobs.append(pool.submit(index.add, images([id_]), POINTS[[id_]]))
-                    while not index._additions._turn.locked():
-                        threading.Event().wait(0.001)
-                while len(index._additions._waiting) < 3:
-                    threading.Event().wait(0.001)
+                    if waiting:
+                        until_wait(index, waiting)
+                    else:
+                        until_it_writes(index)  # alone, and the second for all others
         with pytest.raises(BadRowsError, match="is in the index already"):
             jobs.pop().result()  # whatever became of the others
         for job in jobs:
