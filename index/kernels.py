@@ -179,7 +179,7 @@ def _fetcher(_context: Any, points: Any, row: Any) -> Any:
 
 _fetch_row: Any = intrinsic(_fetcher)
 _above, _below, _cosine = (_scorer(form, 1) for form in Form)
-_some_above, _some_below, _some_cosine = (_scorer(form, QUERIES_TOGETHER) for form in Form)
+_some_cosines = _scorer(Form.COSINE, QUERIES_TOGETHER)
 
 
 @kernel
@@ -190,16 +190,6 @@ def score(points: Points, row: int, queries: Points, at: int, form: int) -> Any:
     if form == 1:
         return _below(points, row, queries, at)
     return _cosine(points, row, queries, at)
-
-
-@kernel
-def _score_some(points: Points, row: int, queries: Points, first: int, form: int) -> Any:
-    # The violations of a row with QUERIES_TOGETHER queries, from `first` on.
-    if form == 0:
-        return _some_above(points, row, queries, first)
-    if form == 1:
-        return _some_below(points, row, queries, first)
-    return _some_cosine(points, row, queries, first)
 
 
 @kernel
@@ -261,7 +251,6 @@ def scan_rows(
     ids: Ids,
     dead: NDArray[np.bool_],
     queries: Points,
-    form: int,
     start: int,
     stop: int,
     limits: NDArray[np.float64],
@@ -269,7 +258,7 @@ def scan_rows(
     found: Ids,
     counts: Ids,
 ) -> None:
-    """Score the live rows [start, stop) with all queries, and keep the best of each.
+    """Score the live rows [start, stop) with all queries by cosine, and keep the best of each.
 
     points (R, N), ids (R,), dead (R,) or (0,) when all live, queries (B, N), limits (B,).
     Violations and ids (B, room) are heaps as `offer` has them, of counts (B,) hits each.
@@ -280,13 +269,13 @@ def scan_rows(
         if masked and dead[row]:
             continue
         for first in range(0, whole, QUERIES_TOGETHER):
-            some = _score_some(points, row, queries, first, form)
+            some = _some_cosines(points, row, queries, first)
             for j in range(QUERIES_TOGETHER):
                 b = first + j
                 if some[j] <= limits[b]:
                     counts[b] = offer(violations[b], found[b], counts[b], some[j], ids[row])
         for b in range(whole, queries.shape[0]):
-            one = score(points, row, queries, b, form)
+            one = _cosine(points, row, queries, b)
             if one <= limits[b]:
                 counts[b] = offer(violations[b], found[b], counts[b], one, ids[row])
 

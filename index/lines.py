@@ -178,7 +178,7 @@ def scan_lines(
     found: Ids,
     counts: Ids,
 ) -> None:
-    """Do what `kernels.scan_rows` does, for an order, leaving rows as soon as they are no hits.
+    """Do by an order what `kernels.scan_rows` does by cosine, leaving rows that are no hits early.
 
     lines (B, L) are of `heaviest_lines`, slack of `slack_of`; all else is as there.
     """
@@ -193,7 +193,7 @@ def scan_lines(
                 left[count] = row
                 count += not (masked and dead[row])
             limit = limits[b]
-            if counts[b] == room and violations[b, 0] < limit:
+            if counts[b] == room:
                 limit = np.float64(violations[b, 0])
             above = limit * slack[0] + slack[1]
             count = _leave(points, left, totals, count, queries, b, form, lines, above)

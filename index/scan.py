@@ -37,7 +37,7 @@ def scan(
         violations, found = np.full(room, np.nan, np.float32), np.empty(room, np.int64)
         places = (*edges, limits, violations, found, np.zeros(len(queries), np.int64))
         if order is None:
-            kernels.scan_rows(points, ids, dead, queries, int(form), *places)
+            kernels.scan_rows(points, ids, dead, queries, *places)
         else:
             scan_lines(points, ids, dead, queries, int(form), order, slack, *places)
         return found, violations
