@@ -27,8 +27,9 @@ def bounds_of(folder: Path, points: Points, form: Form) -> Bounds:
 
 @pytest.mark.parametrize("form", BOUNDED)
 def test_codes_are_on_the_side_of_their_point_that_makes_violations_smaller(
-    form: Form, tmp_path: Path
+    form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("index.bounds._TALL", 7)
     rng = np.random.default_rng(0)
     step = 2.0**-9
     points = np.vstack(
@@ -47,6 +48,30 @@ def test_codes_are_on_the_side_of_their_point_that_makes_violations_smaller(
             stored, query = (int(code[row, j]) * exact_step for code in (bounds.codes, asked))
             low, high = (query, stored) if form is Form.QUERY_ABOVE else (stored, query)
             assert low <= point <= high
+
+
+@pytest.mark.parametrize("form", BOUNDED)
+def test_codes_are_on_that_side_where_quotients_round_to_whole_numbers_too(form: Form) -> None:
+    rng = np.random.default_rng(6)
+    stored = np.empty((1, 1), np.uint8)
+    for code in range(1, 255):
+        point = rng.random((1, 1), dtype=np.float32)
+        step = float(point[0, 0]) / code
+        coding.encode_rows(point, step, form, stored)
+        low, high = coding.encode_queries(point, step, form), stored
+        if form is Form.STORED_ABOVE:
+            low, high = high, low
+        exact = Fraction(float(point[0, 0])) / Fraction(step)
+        assert int(low[0, 0]) <= exact <= int(high[0, 0])
+
+
+@pytest.mark.parametrize("form", BOUNDED)
+def test_the_largest_coordinate_fits_into_a_byte_and_what_is_larger_stays_there(form: Form) -> None:
+    for largest in np.random.default_rng(7).random(100, dtype=np.float32).tolist():
+        step = coding.step_for(largest)
+        assert Fraction(largest) <= coding.TOP * Fraction(step)
+        queries = np.array([[largest * 1.01, largest * 2, largest * 1e9]], np.float32)
+        assert (coding.encode_queries(queries, step, form) == coding.TOP).all()
 
 
 @pytest.mark.parametrize("form", BOUNDED)
@@ -69,35 +94,59 @@ def test_sums_of_squares_are_those_of_the_codes(form: Form, dimension: int, tmp_
     rows=st.sampled_from([1, 127, 128, 129, 600]),
     seed=st.integers(0, 10_000),
     discrete=st.booleans(),
+    scale=st.sampled_from([1, 1e-23]),  # the squares of the latter vanish
     proposed=st.booleans(),
+    half=st.sampled_from([64, 4096]),
 )
 def test_no_row_within_the_limit_is_ruled_out(
     tmp_path_factory: pytest.TempPathFactory,
+    workers: Workers,
     form: Form,
     dimension: int,
     rows: int,
     seed: int,
     discrete: bool,
+    scale: float,
     proposed: bool,
+    half: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     make = grid if discrete else embeddings
-    points, queries = make(rng, rows, dimension), make(rng, 3, dimension)
-    bounds = bounds_of(tmp_path_factory.mktemp("bounds"), points, form)
+    points, queries = (make(rng, n, dimension) * np.float32(scale) for n in (rows, 3))
     dead = read_only(rng.random(rows) < 0.2)
-    workers = Workers(1)
     exact = [scored(points, query, form) for query in queries]
     limits = np.array([np.quantile(violation, 0.1) for violation in exact])
-    bounded = bounds.begin(queries)
-    if proposed:
-        bounds.propose(bounded, 2, 0.5, dead, workers)
-    found, checked = bounds.survivors(bounded, dead, limits, workers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("index.levels._HALF", half)
+        patch.setattr("index.workers._BYTES_PER_TASK", 100)
+        bounds = bounds_of(tmp_path_factory.mktemp("bounds"), points, form)
+        bounded = bounds.begin(queries)
+        if proposed:
+            bounds.propose(bounded, 2, 0.5, dead, workers)
+        found, checked = bounds.survivors(bounded, dead, limits, workers)
     for violation, limit, survivors, count in zip(exact, limits, found, checked, strict=True):
         within = np.flatnonzero((violation <= limit) & ~dead)
         assert np.isin(within, survivors).all()
         assert not dead[survivors].any()
         assert (np.diff(survivors) > 0).all()
         assert len(survivors) <= count <= rows
+
+
+@pytest.mark.parametrize("form", BOUNDED)
+def test_a_row_at_the_limit_is_not_ruled_out_for_what_rounding_took_from_its_violation(
+    form: Form, tmp_path: Path
+) -> None:
+    # Codes that give away next to nothing, and a sum of equal terms that comes out too small.
+    alike = np.full((1, 2048), 241 * coding.step_for(1), np.float32)
+    points, query = np.zeros((2, 2048), np.float32), alike
+    points[1, 0] = 1  # what the step is made for
+    if form is Form.STORED_ABOVE:
+        points[0], query = alike, np.zeros_like(alike)
+    bounds = bounds_of(tmp_path, points, form)
+    (limit, _) = scored(points, query[0], form)
+    assert limit < np.square(alike, dtype=np.float64).sum()
+    (found,), _ = bounds.survivors(bounds.begin(query), ALL_LIVE, np.array([limit]), Workers(1))
+    assert 0 in found
 
 
 @pytest.mark.parametrize("form", BOUNDED)
@@ -126,23 +175,23 @@ def test_bounds_rule_out_nearly_every_row_of_a_large_segment(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("form", BOUNDED)
+@pytest.mark.parametrize("half", [64, 4096])
 def test_what_is_not_proposed_is_no_better_than_the_bound_that_comes_with_it(
-    form: Form, tmp_path: Path, workers: Workers
+    form: Form, half: int, tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("index.levels._HALF", half)
+    monkeypatch.setattr("index.workers._BYTES_PER_TASK", 100)
     rng = np.random.default_rng(4)
     points = embeddings(rng, 1000, 32)
     bounds = bounds_of(tmp_path, points, form)
-    query = embeddings(rng, 1, 32)
-    bounded = bounds.begin(query)
-    (rows,), (rest,) = bounds.propose(bounded, 50, 0.6, ALL_LIVE, workers)
-    exact = scored(points, query[0], bounds.form)
-    others = np.setdiff1d(np.arange(1000), rows)
-    assert len(rows) == 50
-    assert rest > 0
-    limits = np.linspace(0, exact.max(), 50)
-    for limit, largest in zip(limits, bounded.largest(limits), strict=True):
-        if rest > largest:
-            assert (exact[others] > limit).all()
+    queries = embeddings(rng, 5, 32)
+    bounded = bounds.begin(queries)
+    chosen, rests = bounds.propose(bounded, 50, 0.6, ALL_LIVE, workers)
+    for query, rows, rest in zip(queries, chosen, rests, strict=True):
+        exact = scored(points, query, bounds.form)
+        others = np.setdiff1d(np.arange(1000), rows)
+        assert len(rows) == 50
+        assert 0 < rest <= bounded.largest(exact[others].astype(np.float64)).min()
 
 
 @pytest.mark.parametrize("alive", [0.02, 0.5, 1.0])

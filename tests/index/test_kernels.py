@@ -97,11 +97,28 @@ def test_chosen_rows_score_the_same_whichever_queries_and_threads_they_are_score
     assert np.array_equal(together, np.concatenate(alone))
 
 
-def test_hits_within_a_limit_include_those_exactly_at_it() -> None:
-    points = np.array([[0.0], [0.5], [1.0]], np.float32)
-    query = np.array([[1.0]], np.float32)
-    (hits,) = scanned(points, query, Form.QUERY_ABOVE, 3, limit=0.25)
-    assert hits.ids.tolist() == [2, 1]
+@pytest.mark.parametrize("form", [Form.QUERY_ABOVE, Form.STORED_ABOVE])
+def test_rounding_that_adds_up_in_one_direction_stays_within_the_bound_too(form: Form) -> None:
+    origin = np.zeros((1, 64_000), np.float32)
+    for value in np.linspace(0.1, 1, 10, dtype=np.float32):
+        alike = np.full_like(origin, value)
+        points, queries = (origin, alike) if form is Form.QUERY_ABOVE else (alike, origin)
+        (violation,) = scored(points, queries[0], form)
+        (expected,) = reference(points, queries[0], form)
+        assert abs(violation - expected) <= relative_error(64_000) * expected
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("scale", [1, 3e-23])  # the squares of the latter vanish in part
+def test_hits_within_a_limit_include_those_exactly_at_it(form: Form, scale: float) -> None:
+    rng = np.random.default_rng(3)
+    # A multiple of 128, so that all of a row is summed before it is scored.
+    points, query = (embeddings(rng, rows, 384) * np.float32(scale) for rows in (100, 1))
+    exact = scored(points, query[0], form).astype(np.float64)
+    for limit in exact.tolist():
+        wanted = best(exact, np.arange(100), 100, limit).tolist()
+        for hits in scanned(points, np.repeat(query, 5, axis=0), form, 100, limit=limit):
+            assert hits.ids.tolist() == wanted
 
 
 def test_a_point_precedes_itself_and_the_origin_is_true_of_everything() -> None:
