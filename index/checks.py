@@ -15,10 +15,18 @@ from index.terms import CaptionRow, Ids, ImageRow, Kind, Points, Score
 _LONGEST = 1e18
 
 
-def checked(kind: Kind, ids: ArrayLike, points: ArrayLike, dimension: int, score: Score) -> Points:
+def checked(
+    kind: Kind,
+    ids: ArrayLike,
+    points: ArrayLike,
+    dimension: int,
+    score: Score,
+    first: int = 0,
+) -> Points:
     """Return `points` as float32 (R, N), or say which row cannot be stored.
 
     Coordinates are finite and, unless the score is cosine, not negative; lengths are at most 1e18.
+    `first` is the number of the first of these rows, where they are a part of others.
 
     Raises:
         BadPointsError: a shape is wrong, a coordinate is not allowed or a point too long.
@@ -44,7 +52,7 @@ def checked(kind: Kind, ids: ArrayLike, points: ArrayLike, dimension: int, score
         wrong = ~np.isfinite(single) | (single < lowest)
         row, coordinate = np.argwhere(wrong)[0]
         raise BadPointsError(
-            f"{kind} {rows[row]} (row {row}) has {given[row, coordinate]} at coordinate "
+            f"{kind} {rows[row]} (row {first + row}) has {given[row, coordinate]} at coordinate "
             f"{coordinate}: points are finite"
             + ("" if score == "cosine" else " and not negative")
             + "; encode it again or leave it out"
@@ -55,8 +63,8 @@ def checked(kind: Kind, ids: ArrayLike, points: ArrayLike, dimension: int, score
         row = int(np.argmax(squares))
         length = np.linalg.norm(single[row].astype(np.float64))
         raise BadPointsError(
-            f"{kind} {rows[row]} (row {row}) has the length {length:.3g}, and points are no longer "
-            f"than {_LONGEST:.0e}; encode it again or leave it out"
+            f"{kind} {rows[row]} (row {first + row}) has the length {length:.3g}, and points are "
+            f"no longer than {_LONGEST:.0e}; encode it again or leave it out"
         )
     return single
 

@@ -149,7 +149,9 @@ def _checked_ids(place: Path, record: SegmentRecord, state: State) -> Ids:
     with segment.in_order():
         for at in range(0, segment.rows, _ROWS):
             part = slice(at, at + _ROWS)
-            checked(record.kind, ids[part], segment.points[part], record.dimension, record.score)
+            checked(
+                record.kind, ids[part], segment.points[part], record.dimension, record.score, at
+            )
     gone = [
         deletion.id
         for deletion in state.deleted
