@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection
+
+from index import changes, durable
+from index.build import build
+from index.compaction import everything
+from index.records import SegmentRecord
+from index.terms import KINDS
+from tests.index.samples import captions, embeddings, images, model, small_index
+
+POINTS = embeddings(np.random.default_rng(0), 40, 16)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> dict[Path, int]:
+    """What the disk was waited for, under the names of now: paths and their sizes then."""
+    sizes: dict[Path, int] = {}
+    fsync, move = os.fsync, durable.move
+
+    def synced(descriptor: int) -> None:
+        fsync(descriptor)
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        sizes[path] = os.fstat(descriptor).st_size
+
+    def moved(source: Path, target: Path) -> None:
+        move(source, target)
+        for path in [path for path in sizes if path.is_relative_to(source)]:
+            sizes[target / path.relative_to(source)] = sizes.pop(path)
+        sizes.pop(target.parent, None)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(durable, "move", moved)
+    return sizes
+
+
+def test_what_a_change_shows_was_on_the_disk_with_all_names_that_lead_to_it(
+    tmp_path: Path, held: dict[Path, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    insert = changes.insert_segments
+
+    def inserted(connection: Connection, records: Sequence[SegmentRecord], at: int) -> None:
+        for record in records:
+            folder = tmp_path / "i" / "segments" / record.name
+            assert {folder, folder.parent, *folder.iterdir()} <= held.keys()
+            assert all(held[folder / name] == file.bytes for name, file in record.files.items())
+            shown.append(record.kind)
+        insert(connection, records, at)
+
+    monkeypatch.setattr(changes, "insert_segments", inserted)
+    with small_index(tmp_path / "i") as index:
+        index.add(images([50]), POINTS[:1], captions([500], [50]), POINTS[1:2])
+        index.compact(everything)
+    assert shown == ["image", "caption"] * 3
+
+
+def test_what_the_journal_of_a_build_names_was_on_the_disk(
+    tmp_path: Path, held: dict[Path, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "i"
+    staging, segments = folder / "staging", folder / "segments"
+    written: list[int] = []
+    move = durable.move
+
+    def moved(source: Path, target: Path) -> None:
+        if target.name == "journal.json":
+            journal = json.loads(source.read_bytes())
+            assert held[source] == source.stat().st_size
+            written.append(sum(len(journal[kind]["sealed"]) for kind in KINDS))
+            for kind in KINDS:
+                part = journal[kind]
+                assert held.get(staging / f"{kind}.jsonl", 0) >= part["bytes"]
+                if part["rows"]:
+                    assert held[staging / kind / "points.npy"] > 64 * part["rows"]
+                    assert held[staging / kind / "ids.npy"] > 8 * part["rows"]
+                for record in part["sealed"]:
+                    named = segments / record["name"]
+                    place = named if named.exists() else staging / kind
+                    assert {place, place.parent} <= held.keys()
+                    for name, file in record["files"].items():
+                        assert held[place / name] == file["bytes"]
+        move(source, target)
+
+    monkeypatch.setattr(durable, "move", moved)
+    build(
+        folder,
+        model(),
+        lambda done: ((images([at, at + 1]), POINTS[at : at + 2]) for at in range(done, 6, 2)),
+        lambda done: [(captions(range(9), range(6)), POINTS[:9])],
+        source="sample",
+        total=15,
+        rows_per_segment=4,
+        threads=1,
+    ).close()
+    assert written == [0, 0, 1, 1, 2, 3]
+
+
+def test_a_small_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(
+    tmp_path: Path, held: dict[Path, int]
+) -> None:
+    for content in (b"first", b"the second"):
+        durable.write_file(tmp_path / "file", content)
+        assert (tmp_path / "file").read_bytes() == content
+        assert held.keys() == {tmp_path, tmp_path / "file"}
+        assert held[tmp_path / "file"] == len(content)
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_a_link_to_a_folder_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_bytes(b"mine")
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    for _ in range(2):
+        durable.remove(tmp_path / "link")
+        assert [path.name for path in tmp_path.rglob("*")] == ["folder", "file"]
