@@ -163,22 +163,51 @@ def test_a_build_without_images_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("image_ids", "of", "named"),
-    [([1, 2, 1], 1, "image 1 occurs twice"), ([1, 2, 3], 9, "caption 0 is of image 9")],
+    ("image_ids", "caption_ids", "of", "named"),
+    [
+        ([1, 2, 1], [0], 1, "image 1 occurs twice"),
+        ([1, 2, 3], [4, 5, 4], 1, "caption 4 occurs twice"),
+        ([1, 2, 3], [0], 9, "caption 0 is of image 9"),
+        ([1, 2, 4], [0], 3, "caption 0 is of image 3"),
+    ],
 )
 def test_rows_that_do_not_fit_together_are_named_and_the_next_build_starts_anew(
-    image_ids: list[int], of: int, named: str, tmp_path: Path
+    image_ids: list[int], caption_ids: list[int], of: int, named: str, tmp_path: Path
 ) -> None:
     def some_images(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
         return ((images([id_]), IMAGES[[id_]]) for id_ in image_ids[done:])
 
     def some_captions(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
-        return iter([(captions([0], [of]), CAPTIONS[:1])][done:])
+        return ((captions([id_], [of]), CAPTIONS[[id_]]) for id_ in caption_ids[done:])
 
     for _ in range(2):
         with pytest.raises(BadRowsError, match=named):
             build(tmp_path / "i", model(), some_images, some_captions, source="sample", total=4)
     check(run(tmp_path / "i"))
+
+
+def test_a_text_that_cannot_be_stored_is_named_and_what_came_before_is_kept(tmp_path: Path) -> None:
+    def broken(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
+        for block, points in caption_blocks()(done):
+            cut = [row._replace(text="a\0b") if row.id == 8 else row for row in block]
+            yield cut, np.asarray(points, np.float32)
+
+    with pytest.raises(BadRowsError, match="the text of caption 8 holds a NUL character"):
+        build(tmp_path / "i", model(), image_blocks(), broken, source="sample", total=80)
+    told: list[tuple[int, int]] = []
+    check(run(tmp_path / "i", told=told))
+    assert told[0] == (20 + 7, 80)
+
+
+def test_a_build_whose_journal_cannot_be_read_starts_anew(tmp_path: Path) -> None:
+    with pytest.raises(StopError):
+        run(tmp_path / "i", caption_stop=42)
+    (tmp_path / "i" / "staging" / "journal.json").write_text("{")
+    told: list[tuple[int, int]] = []
+    index = run(tmp_path / "i", told=told)
+    assert told[0] == (0, 80)
+    assert len(list((tmp_path / "i" / "segments").iterdir())) == 4
+    check(index)
 
 
 def test_a_point_that_cannot_be_stored_is_named_and_what_came_before_is_kept(

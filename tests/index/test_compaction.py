@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from index import compaction
 from index.compaction import everything, tiers
-from index.errors import ChecksumError, IndexLockedError
+from index.errors import BadRowsError, ChecksumError, IndexLockedError
 from index.query import Query
 from index.schema import DELETED
 from index.search import search
@@ -70,8 +70,11 @@ def test_merging_changes_no_answer_and_leaves_one_segment_of_each_kind(tmp_path:
     with grown(tmp_path / "i", 30) as index:
         index.remove([3, 17])
         before = answers(index, POINTS[200])
-        done = index.compact(everything)
+        told: list[tuple[int, int]] = []
+        done = index.compact(everything, lambda *rows: told.append(rows))
         assert (done.before, done.after, done.dropped) == (60, 2, 4)
+        assert told == sorted(told)
+        assert told[-1] == (56, 56)
         assert done.generation == index.generation
         for live in (index, Index.open(tmp_path / "i", threads=1)):
             assert answers(live, POINTS[200]) == before
@@ -129,13 +132,47 @@ def test_segments_are_of_similar_size_when_all_are_small_or_within_a_factor_of_e
         assert sorted(segment.rows for segment in index.info().segments) == left
 
 
-def test_a_segment_that_is_mostly_removed_is_rewritten_by_itself(tmp_path: Path) -> None:
+def test_a_segment_that_is_mostly_removed_is_rewritten_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_BLOCK_ROWS", 5)
     with small_index(tmp_path / "i") as index:
         index.remove([1, 2, 3])
         assert index.compact().dropped == 0
         index.remove([4])
         assert index.compact().dropped == 4 + 8
         assert [segment.rows for segment in index.info().segments] == [8, 16]
+        assert set(index.search("image", np.zeros(16), 50).ids.tolist()) == set(range(5, 13))
+
+
+def test_no_merged_segment_has_more_rows_than_one_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "ROWS_PER_SEGMENT", 10)
+    for choose in (tiers, everything):
+        with grown(tmp_path / choose.__name__, 24) as index:
+            index.compact(choose)
+            assert sorted(part.rows for part in index.info().segments) == [4] * 2 + [10] * 4
+
+
+def test_lists_longer_than_a_statement_takes_are_changed_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("LOOKUP", "_BULK"):
+        monkeypatch.setattr(f"index.changes.{limit}", 5)
+    some = range(7)
+    with grown(tmp_path / "i", 12) as index:
+        with pytest.raises(BadRowsError, match="image 11 is in the index already"):
+            index.add(images([*range(20, 30), 11]), POINTS[:11])
+        for _ in range(2):
+            index.remove(some)
+            index.add(images(some), POINTS[:7], captions(some, some), POINTS[100:107])
+        index.remove(range(8))
+        assert verify(tmp_path / "i").ok
+        index.compact(everything)
+        assert deletions(index) == 0
+        assert [segment.rows for segment in index.info().segments] == [4, 4]
+        assert verify(tmp_path / "i").ok
 
 
 def test_an_id_removed_and_added_again_keeps_only_its_last_point(tmp_path: Path) -> None:
@@ -263,13 +300,14 @@ def test_a_search_under_way_keeps_its_folders_within_one_process(tmp_path: Path)
         assert len(folders(index)) == 2
 
 
-def test_damage_is_not_sealed_into_a_merged_segment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["points.npy", "ids.npy"])
+def test_damage_is_not_sealed_into_a_merged_segment(name: str, tmp_path: Path) -> None:
     with grown(tmp_path / "i", 3) as index:
-        path = next((tmp_path / "i" / "segments").glob("image-*")) / "points.npy"
+        path = next((tmp_path / "i" / "segments").glob("image-*")) / name
         content = bytearray(path.read_bytes())
         content[-1] ^= 1
         path.write_bytes(content)
-        with pytest.raises(ChecksumError, match=r"points\.npy was changed since it was written"):
+        with pytest.raises(ChecksumError, match=f"{name} was changed since it was written"):
             index.compact(everything)
         assert len(index.info().segments) == 6
         assert not (tmp_path / "i" / "compaction").exists()
