@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from index import changes, durable
 from index.catalog import open_catalog
 from index.compaction import ROWS_PER_SEGMENT, Tally
-from index.errors import BadRowsError, IndexExistsError
-from index.records import SegmentRecord
+from index.errors import IndexExistsError
 from index.staging import Staging
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, ModelIdentity
@@ -66,7 +65,7 @@ def build(
                 for caption_rows, points in captions(staging.done("caption")):
                     staging.add("caption", caption_rows, points)
                     tell()
-                writer.commit(_finished(staging), staging.images(), staging.captions())
+                writer.commit(staging.finish(), staging.images(), staging.captions())
             durable.remove(staging.folder)
     except BaseException:
         index.close()
@@ -90,12 +89,3 @@ def _claim(index: Index, model: ModelIdentity) -> None:
         )
     if state.model != model:
         changes.create(index.catalog, model)
-
-
-def _finished(staging: Staging) -> list[SegmentRecord]:
-    try:
-        return staging.finish()
-    except BadRowsError:
-        # The rows will be others when this is repeated; what was kept would only be in the way.
-        staging.discard()
-        raise

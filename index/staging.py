@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -110,15 +111,17 @@ class Staging:
         """Seal what is growing and return all segments.
 
         Raises:
-            BadRowsError: an id occurs twice, a caption has no image, or there is no image at all.
+            BadRowsError: an id occurs twice, a caption has no image, or there is no image at all;
+                the next build starts anew.
         """
         for kind in KINDS:
             if self._parts[kind].rows:
                 self._writer(kind)
                 self._seal(kind)
-        if not self._parts["image"].done:
-            raise BadRowsError("there are no images to index: name a dataset with pictures")
-        self._check_ids()
+        with self._discarded_if_bad():
+            if not self._parts["image"].done:
+                raise BadRowsError("there are no images to index: name a dataset with pictures")
+            self._check_ids()
         return [record for kind in KINDS for record in self._parts[kind].sealed]
 
     def images(self) -> Iterator[ImageRow]:
@@ -142,6 +145,16 @@ class Staging:
             file.close()
         self._growing, self._rows = {}, {}
 
+    @contextmanager
+    def _discarded_if_bad(self) -> Iterator[None]:
+        # Rows that do not fit together will be others when the build is repeated: what is finished
+        # of them would only be in the way.
+        try:
+            yield
+        except BadRowsError:
+            self.discard()
+            raise
+
     def _writer(self, kind: Kind) -> SegmentWriter:
         if kind not in self._growing:
             rows = self._parts[kind].rows
@@ -161,7 +174,8 @@ class Staging:
 
     def _seal(self, kind: Kind) -> None:
         part = self._parts[kind]
-        record = self._growing.pop(kind).seal()
+        with self._discarded_if_bad():
+            record = self._growing.pop(kind).seal()
         durable.settle([self.folder / kind])
         part.sealed.append(record)
         part.rows = 0

@@ -165,14 +165,21 @@ def test_a_build_without_images_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("image_ids", "caption_ids", "of", "named"),
     [
+        ([1, 1, 2], [0], 1, "image 1 occurs twice"),
         ([1, 2, 1], [0], 1, "image 1 occurs twice"),
         ([1, 2, 3], [4, 5, 4], 1, "caption 4 occurs twice"),
         ([1, 2, 3], [0], 9, "caption 0 is of image 9"),
         ([1, 2, 4], [0], 3, "caption 0 is of image 3"),
     ],
 )
+@pytest.mark.parametrize("rows_per_segment", [2, 100])
 def test_rows_that_do_not_fit_together_are_named_and_the_next_build_starts_anew(
-    image_ids: list[int], caption_ids: list[int], of: int, named: str, tmp_path: Path
+    image_ids: list[int],
+    caption_ids: list[int],
+    of: int,
+    named: str,
+    rows_per_segment: int,
+    tmp_path: Path,
 ) -> None:
     def some_images(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
         return ((images([id_]), IMAGES[[id_]]) for id_ in image_ids[done:])
@@ -182,7 +189,15 @@ def test_rows_that_do_not_fit_together_are_named_and_the_next_build_starts_anew(
 
     for _ in range(2):
         with pytest.raises(BadRowsError, match=named):
-            build(tmp_path / "i", model(), some_images, some_captions, source="sample", total=4)
+            build(
+                tmp_path / "i",
+                model(),
+                some_images,
+                some_captions,
+                source="sample",
+                total=4,
+                rows_per_segment=rows_per_segment,
+            )
     check(run(tmp_path / "i"))
 
 
