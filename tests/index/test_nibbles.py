@@ -88,6 +88,15 @@ def test_the_smallest_sums_are_those_of_a_sort(
     assert rest == (ordered[count] if count < len(alive) else np.inf)
 
 
+def test_the_next_sum_is_told_where_just_as_many_rows_as_wanted_are_far_below_it() -> None:
+    sums = np.full((1, 1, 128), 1000, np.uint16)
+    sums[0, 0, :10] = 5
+    chosen, counts, rests = np.empty((1, 10), np.int64), np.zeros(1, np.int64), np.zeros(1)
+    nibbles.smallest(sums, 128, np.empty(0, bool), 0, 1, chosen, counts, rests)
+    assert counts.tolist() == [10]
+    assert rests.tolist() == [1000]
+
+
 # The last one is what every processor can do.
 SETS = {"x86_64": ["+ssse3,+avx,+avx2", "+ssse3", ""], "aarch64": ["+neon", ""]}
 
