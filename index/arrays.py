@@ -115,7 +115,7 @@ def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArr
     try:
         small = path.stat().st_size <= _READ_BYTES
         array = np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise DamagedIndexError(f"{path} is not an array file ({error}): {REMEDY}") from error
     if array.shape != shape or array.dtype != dtype:
         raise DamagedIndexError(
