@@ -98,6 +98,16 @@ def test_nothing_of_a_removed_row_is_left_on_the_disk(tmp_path: Path) -> None:
         assert index.compact(everything).dropped == 0
 
 
+def test_a_merge_of_images_forgets_no_removal_of_captions_with_their_numbers(
+    tmp_path: Path,
+) -> None:
+    with grown(tmp_path / "i", 4) as index:
+        index.remove([1])
+        index.compact(lambda segments: everything(segments)[:1])
+        assert deletions(index) == 1
+        assert verify(tmp_path / "i").ok
+
+
 def test_an_index_whose_rows_are_all_removed_has_no_segments(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         index.remove(list(range(1, 13)))

@@ -14,6 +14,7 @@ from index.catalog import Catalog
 from index.errors import DamagedIndexError, HasseIndexError
 from index.records import State
 from index.schema import CAPTIONS, IMAGES
+from index.segment import write_segment
 from index.store import Index
 from index.verify import verify
 from tests.index.samples import captions, embeddings, images, model, small_index
@@ -144,6 +145,16 @@ def test_rows_without_points_and_points_without_rows_are_named(tmp_path: Path) -
     other.close()
     (finding,) = verify(tmp_path / "j").findings
     assert "image 1 (and 11 more) is in the catalog and in no segment" in finding
+
+
+def test_an_image_that_two_segments_hold_is_named(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index, index.writing() as writer:
+        folder = writer.workspace()
+        record = write_segment(folder, "image", index.model.score, [3], np.zeros((1, 16)))
+        writer.publish((folder, record))
+        writer.commit([record])
+    (finding,) = verify(tmp_path / "i").findings
+    assert "image 3 is alive in two segments" in finding
 
 
 def test_points_that_should_not_be_there_are_found_even_with_a_good_checksum(
