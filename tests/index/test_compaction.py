@@ -108,6 +108,13 @@ def test_a_merge_of_images_forgets_no_removal_of_captions_with_their_numbers(
         assert verify(tmp_path / "i").ok
 
 
+def test_a_removal_is_remembered_while_a_reader_has_not_followed_it(tmp_path: Path) -> None:
+    with grown(tmp_path / "i", 4) as index, Index.open(tmp_path / "i", threads=1):
+        index.remove([1])
+        index.compact(everything)
+        assert deletions(index) == 2
+
+
 def test_an_index_whose_rows_are_all_removed_has_no_segments(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         index.remove(list(range(1, 13)))
