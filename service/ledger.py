@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from index.store import LOCK_PATIENCE, Index
 from index.terms import CaptionRow, ImageRow, Kind, Points
 from service.encoding import Point
 from service.errors import ServiceError, absent
+from service.logs import event
 from service.schemas import ID_MAXIMUM
 
 Lane: TypeAlias = Literal["add", "remove"]
@@ -141,9 +143,16 @@ class Ledger:
             self._index.remove(sorted(rows), patience=_patience(removals))
             for row in rows.values():
                 if kept.is_kept(row) and not self._is_shown(row.path, row.sha256):
-                    durable.remove(self._index.folder / row.path)
+                    self._discard(row.path)
             self._on_change()
         return outcomes
+
+    def _discard(self, path: str) -> None:
+        """Remove the kept picture of an image that is gone, or leave it to the next start."""
+        try:
+            durable.remove(self._index.folder / path)
+        except OSError as error:
+            event("picture not removed", logging.WARNING, path=path, error=str(error))
 
     def _is_shown(self, path: str, sha256: str) -> bool:
         """Tell whether an image of the collection has a kept picture as its file."""

@@ -219,6 +219,24 @@ def test_a_removed_image_is_gone_with_captions_and_picture_and_its_id(
     assert again.captions == []
 
 
+def test_an_image_is_gone_also_where_its_picture_cannot_be_removed(
+    writable: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = added(add(writable, png(50)))
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(durable, "remove", broken)
+    assert writable.request("DELETE", f"/images/{image.image_id}").status_code == 204
+    problem(writable.get(f"/images/{image.image_id}"), 404, "not_found")
+    assert writable.get("/version").json()["images"] == 12
+    monkeypatch.undo()
+    assert list(folder.glob("pictures/*/*"))
+    assert added(add(writable, png(50))).image_id > image.image_id
+    assert verify(folder).ok
+
+
 def test_a_picture_that_lies_elsewhere_is_left_alone(writable: Client, folder: Path) -> None:
     assert writable.request("DELETE", "/images/1000").status_code == 204
     assert (folder.parent / "pictures" / "picture-0.png").exists()
