@@ -74,11 +74,11 @@ class Writing:
                 when the id is another picture's, or the picture has another id.
         """
         captions = [" ".join(text.split()) for text in upload.captions]
+        for at, caption in enumerate(captions):
+            check_caption(caption, self._settings, f"caption.{at}")
         captions = list(dict.fromkeys(captions))
         if len(captions) > self._settings.image_captions:
             raise invalid("caption", f"more than {self._settings.image_captions:,} captions")
-        for at, caption in enumerate(captions):
-            check_caption(caption, self._settings, f"caption.{at}")
         stages = Stages()
         async with self.admission.enter(stages):
             inspected = await self._pictures.inspected(upload.picture, stages)

@@ -249,7 +249,7 @@ def test_a_picture_that_lies_elsewhere_is_left_alone(writable: Client, folder: P
         ({"caption": ""}, "caption.0"),
         ({"caption": ["a dog", "  "]}, "caption.1"),
         ({"caption": "a\0dog"}, "caption.0"),
-        ({"caption": ["a dog", "a " * 101]}, "caption.1"),
+        ({"caption": ["a dog", "a dog", "a " * 101]}, "caption.2"),
         ({"caption": "é" * 2001}, "caption.0"),
         ({"caption": [f"a dog {at}" for at in range(33)]}, "caption"),
         ({"image_id": "seven"}, "image_id"),
