@@ -38,6 +38,15 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class Body:
+    """A way in which a question may be sent."""
+
+    media_type: str
+    fields: list[Field]
+    examples: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """What can be asked at one address."""
 
@@ -46,9 +55,8 @@ class Operation:
     summary: str
     description: str
     tag: str
-    media_type: str
-    fields: list[Field]
-    examples: list[str]
+    parameters: list[Field]
+    bodies: list[Body]
     statuses: list[tuple[str, str, str]]
 
 
@@ -104,27 +112,33 @@ def _operations(api: dict[str, Any]) -> Iterator[Operation]:
     for path, methods in api["paths"].items():
         for method, operation in methods.items():
             content = operation.get("requestBody", {}).get("content", {})
-            media_type, schema = "", {}
-            for media_type, body in content.items():  # noqa: B007 - one at most
-                schema = _resolve(api, body["schema"])
-            parameters = [
-                _field(row["name"], row["schema"], row.get("required", False), row)
-                for row in operation.get("parameters", [])
-            ]
             yield Operation(
                 method=method.upper(),
                 path=path,
                 summary=operation["summary"],
                 description=operation.get("description", ""),
                 tag=operation["tags"][0],
-                media_type=media_type,
-                fields=[*parameters, *sorted(_fields(schema), key=lambda row: not row.required)],
-                examples=[json.dumps(row, indent=2) for row in schema.get("examples", [])],
+                parameters=[
+                    _field(row["name"], row["schema"], row.get("required", False), row)
+                    for row in operation.get("parameters", [])
+                ],
+                bodies=[
+                    _body(media_type, _resolve(api, body["schema"]))
+                    for media_type, body in content.items()
+                ],
                 statuses=[
                     (status, row["description"], _answer(row))
                     for status, row in sorted(operation["responses"].items())
                 ],
             )
+
+
+def _body(media_type: str, schema: dict[str, Any]) -> Body:
+    return Body(
+        media_type,
+        sorted(_fields(schema), key=lambda row: not row.required),
+        [json.dumps(row, indent=2) for row in schema.get("examples", [])],
+    )
 
 
 def _answer(response: dict[str, Any]) -> str:

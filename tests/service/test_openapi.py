@@ -135,3 +135,20 @@ def test_the_page_for_people_needs_nothing_from_elsewhere(client: Client) -> Non
     for name in document["components"]["schemas"]:
         assert f'id="schema-{name}"' in response.text
     assert "a dog runs on the beach" in response.text
+
+
+def test_the_page_for_people_tells_each_way_in_which_a_question_may_be_sent(client: Client) -> None:
+    document = client.get("/openapi.json").json()
+    sections = client.get("/docs").text.split("<section>")[1:]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            address = f"{method.upper()}</span><code>{path}</code>"
+            (section,) = [text for text in sections if address in text]
+            content = operation.get("requestBody", {}).get("content", {})
+            for media_type, body in content.items():
+                assert f"end <code>{media_type}</code>." in section, address
+                name = body["schema"]["$ref"].rpartition("/")[2]
+                schema = document["components"]["schemas"][name]
+                for field in schema["properties"]:
+                    assert f"<td><code>{field}</code></td>" in section, (address, field)
+                assert section.count("<pre>") >= len(schema.get("examples", []))
