@@ -181,7 +181,6 @@ class Door(HttpToolsProtocol):
         self._parsed = True
         if self.parser.should_upgrade():
             return  # it comes once more, as a plain request
-        self._refused = False
         self._unset_keepalive_if_required()
         came, self._in_line_since = self._in_line_since, None
         is_next = self._is_idle()
@@ -363,7 +362,6 @@ class Door(HttpToolsProtocol):
         length = len(notice.before) + len(sent_id) + len(notice.after)
         own = b"%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (last, sent_id, length)
         self.transport.write(b"".join((notice.head, own, notice.before, sent_id, notice.after)))
-        self.server_state.total_requests += 1
 
     def _stop_discarding(self) -> None:
         if self._discarding is not None:

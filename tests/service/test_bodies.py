@@ -182,13 +182,14 @@ def test_the_bodies_of_all_requests_share_that_memory(collection: Path) -> None:
         def send(content: Any) -> Any:
             return client.http.post("/search/images", content=content, headers=JSON)
 
-        first = asyncio.create_task(send(slowly()))
-        while not client.app.state.bodies.held:
-            await asyncio.sleep(0.002)
-        problem(await send(body), 429, "busy")
-        more.set()
-        assert (await first).status_code == 200
-        assert (await send(body)).status_code == 200
+        async with asyncio.timeout(20):
+            first = asyncio.create_task(send(slowly()))
+            while not client.app.state.bodies.held:
+                await asyncio.sleep(0.002)
+            problem(await send(body), 429, "busy")
+            more.set()
+            assert (await first).status_code == 200
+            assert (await send(body)).status_code == 200
 
     with Client(create_app(settings)) as client:
         client.run(main(client))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from service import logs
 from service.door import Door, Refusal, door
 from service.edge import Alike, Record
 from service.errors import ServiceError
@@ -26,6 +28,7 @@ class House:
     """A service that is full or not, and what it let in."""
 
     full: bool = True
+    wait: int = 3
     stopping: bool = False
     places: bool = True
     line: list[Callable[[], None]] = field(default_factory=list)
@@ -34,6 +37,7 @@ class House:
     called: list[bool] = field(default_factory=list)
     connections: list[Door] = field(default_factory=list)
     answer: Callable[[Any, Any, Any], Awaitable[None]] | None = None
+    state: ServerState = field(default_factory=ServerState)
     metrics: Metrics = field(default_factory=Metrics)
     record: Record = field(init=False)
 
@@ -58,10 +62,10 @@ class House:
             (b"POST", b"/search/images"): "/search/images",
             (b"GET", b"/images/7/diagram"): "/images/{image_id}/diagram",
         }
-        route = searches.get((method, target))
+        route = searches.get((method, target.partition(b"?")[0]))
         if not self.full or route is None:
             return None
-        return Refusal(ServiceError("busy", "there is no room", retry_after=3), route)
+        return Refusal(ServiceError("busy", "there is no room", retry_after=self.wait), route)
 
     async def app(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
         if self.answer is not None:
@@ -83,16 +87,15 @@ class House:
 
 @asynccontextmanager
 async def open_house(
-    per_second: float = 1e9, keep_alive: float = 5
+    per_second: float = 1e9, keep_alive: float = 60
 ) -> AsyncIterator[tuple[House, Callable[[], Awaitable[Visitor]]]]:
     house = House()
     protocol = door(house, house.record, per_second)
     config = uvicorn.Config(house.app, lifespan="off", interface="asgi3", log_config=None)
     config.timeout_keep_alive = keep_alive  # type: ignore[assignment]
-    state = ServerState()
 
     def connection() -> Door:
-        made = protocol(config=config, server_state=state, app_state={})
+        made = protocol(config=config, server_state=house.state, app_state={})
         house.connections.append(made)
         return made
 
@@ -111,7 +114,7 @@ async def open_house(
             visitor.writer.close()
         server.close()
         await server.wait_closed()
-        while state.connections:
+        while house.state.connections:
             await asyncio.sleep(0.001)
 
 
@@ -192,6 +195,7 @@ def test_a_refusal_is_a_guarded_problem_that_is_counted_and_runs_nothing() -> No
             assert (status, found.reason, found.request_id) == (429, "busy", "mine")
             assert headers["content-type"] == "application/problem+json"
             assert headers["retry-after"] == "3"
+            assert headers["cache-control"] == "no-store"
             assert headers["x-request-id"] == "mine"
             assert headers["x-content-type-options"] == "nosniff"
             assert house.inside == []
@@ -199,6 +203,20 @@ def test_a_refusal_is_a_guarded_problem_that_is_counted_and_runs_nothing() -> No
             text = house.metrics.text().decode()
             assert 'hasse_requests_total{route="/search/images",status="429"} 1.0' in text
             assert 'hasse_rejections_total{reason="busy"} 1.0' in text
+
+    run(main)
+
+
+def test_each_refusal_says_what_time_it_is_and_when_to_come_back() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            for date, house.wait in (("now", 3), ("later", 3), ("later", 7)):
+                house.state.default_headers = [(b"date", date.encode())]
+                visitor.say(ASK)
+                status, headers, _ = await visitor.hear()
+                assert (status, headers["date"]) == (429, date)
+                assert headers["retry-after"] == str(house.wait)
 
     run(main)
 
@@ -266,13 +284,22 @@ def test_only_searches_are_refused() -> None:
     run(main)
 
 
-def test_a_refused_get_is_counted_by_its_route_and_not_by_its_id() -> None:
+def test_a_refused_get_is_counted_by_its_route_and_described_by_its_path() -> None:
     async def main() -> None:
+        out = io.StringIO()
+        logs.configure("json", stream=out)
         async with open_house() as (house, visit):
             visitor = await visit()
-            visitor.say("GET /images/7/diagram HTTP/1.1\nHost: a\n\n")
+            visitor.say("GET /images/7/diagram?key=secret HTTP/1.1\nHost: a\n\n")
             assert (await visitor.hear())[0] == 429
             house.record.settle()
+            logs.flush()
+            (line,) = [json.loads(line) for line in out.getvalue().splitlines()]
+            assert (line["method"], line["path"], line["status"]) == (
+                "GET",
+                "/images/7/diagram",
+                429,
+            )
             metrics = house.metrics.text().decode()
             assert 'route="/images/{image_id}/diagram"' in metrics
             assert "/images/7" not in metrics
@@ -317,7 +344,11 @@ def test_what_is_no_request_is_a_problem_that_is_counted(
     assert "Invalid HTTP" not in caplog.text
 
 
-def test_a_client_that_asks_before_it_sends_is_told_no_and_not_to_go_on() -> None:
+def test_a_client_that_asks_before_it_sends_is_told_no_and_not_to_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("service.door._DISCARD_SECONDS", 60)
+
     async def main() -> None:
         async with open_house() as (_, visit):
             visitor = await visit()
@@ -328,6 +359,47 @@ def test_a_client_that_asks_before_it_sends_is_told_no_and_not_to_go_on() -> Non
             status, headers, _ = await visitor.hear()
             assert (status, headers["connection"]) == (429, "close")
             assert await visitor.gone()
+
+    run(main)
+
+
+def test_a_client_that_asks_before_it_sends_is_told_to_go_on_when_it_is_let_in() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            house.full = False
+            visitor = await visit()
+            head, body = ASK.replace("Host", "Expect: 100-continue\nHost").split("\n\n")
+            visitor.say(f"{head}\n\n")
+            assert await visitor.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            visitor.say(body)
+            assert (await visitor.hear())[0] == 200
+            house.full = True
+            visitor.say(ASK)  # which asks nothing before
+            status, headers, _ = await visitor.hear()
+            assert (status, "connection" in headers) == (429, False)
+
+    run(main)
+
+
+def test_the_body_of_a_refused_request_is_waited_for_only_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("service.door._DISCARD_SECONDS", 0.2)
+
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            head, body = ASK.split("\n\n")
+            whole, half = await visit(), await visit()
+            for visitor in (whole, half):
+                visitor.say(f"{head}\n\n")
+                assert (await visitor.hear())[0] == 429
+            whole.say(body)
+            half.say(body[:2])
+            assert await half.gone()
+            house.full = False
+            await asyncio.sleep(0.3)
+            whole.say(ASK)
+            assert (await whole.hear())[0] == 200
 
     run(main)
 
@@ -392,6 +464,26 @@ def test_a_connection_is_closed_when_it_rested_long_enough_and_not_before() -> N
             start = loop.time()
             assert await visitor.gone()
             assert 0.05 < loop.time() - start < 5
+
+    run(main)
+
+
+def test_an_answer_may_take_longer_than_a_connection_may_rest() -> None:
+    async def main() -> None:
+        async with open_house(keep_alive=0.1) as (house, visit):
+
+            async def slowly(scope: Any, receive: Any, send: Any) -> None:
+                await asyncio.sleep(0.3)
+                headers = [(b"content-length", b"2")]
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await send({"type": "http.response.body", "body": b"in"})
+
+            house.answer = slowly
+            visitor = await visit()
+            visitor.say("GET /0 HTTP/1.1\nHost: a\n\nGET /1 HTTP/1.1\nHost: a\n\nGET /2")
+            for _ in range(2):
+                assert (await visitor.hear())[0] == 200
+            assert await visitor.gone()
 
     run(main)
 
@@ -603,10 +695,41 @@ def test_who_stands_in_line_comes_in_whole_when_it_is_told_to() -> None:
             for visitor in (visitors[0], visitors[2]):
                 assert (await visitor.hear())[0] == 200
             assert house.inside == ["POST /search/images hello"] * 2
-            assert all(waited is not None and waited > 0.05 for waited in house.waited)
+            assert all(waited is not None and 0.05 < waited < 30 for waited in house.waited)
             visitors[0].say(ASK)
             assert (await visitors[0].hear())[0] == 200
             assert house.waited[2] is None  # the next one did not wait
+
+    run(main)
+
+
+def test_who_stands_in_line_may_do_so_for_longer_than_a_connection_may_rest() -> None:
+    async def main() -> None:
+        async with open_house(keep_alive=0.1) as (house, visit):
+            visitor = await stand_in_line(house, visit)
+            await asyncio.sleep(0.2)
+            house.line.pop()()
+            assert (await visitor.hear())[0] == 200
+
+    run(main)
+
+
+def test_who_asked_too_soon_may_have_to_stand_in_line_then() -> None:
+    async def main() -> None:
+        async with open_house(per_second=15) as (house, visit):
+            visitor = await visit()
+            for _ in range(2):  # the pace is kept from the second on
+                visitor.say(ASK)
+                assert (await visitor.hear())[0] == 429
+            house.full, house.places = False, False
+            visitor.say(ASK)
+            async with asyncio.timeout(5):
+                while not house.line:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
+            assert house.inside == []
+            house.line.pop()()
+            assert (await visitor.hear())[0] == 200
 
     run(main)
 
@@ -725,6 +848,37 @@ def test_the_pace_spreads_refusals_and_never_puts_one_off_longer_than_it_may() -
     waits = [pace.wait(100.0, 1) for _ in range(30)]
     assert waits == pytest.approx([min(0.1 * at, 1.0) for at in range(1, 31)])
     assert pace.wait(200.0, 1) == 0
+
+
+def test_of_those_who_ask_at_once_fewer_are_heard_and_nobody_waits_longer_than_it_was_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[Pace, float]] = []
+
+    def wait(pace: Pace, _now: float, longest: float) -> float:
+        asked.append((pace, longest))
+        return 0.0
+
+    async def main() -> None:
+        async with open_house(per_second=100) as (house, visit):
+            visitor = await visit()
+            keeper = house.connections[0].keeper
+            for pace, interval in ((keeper.pace, 0.01), (keeper.haste, 0.05)):
+                waits = [pace.wait(100.0, 9) for _ in range(3)]
+                assert waits == pytest.approx([0, interval, 2 * interval])
+            monkeypatch.setattr(Pace, "wait", wait)
+            visitor.say(ASK)
+            assert (await visitor.hear())[0] == 429
+            for haste, pause in ((60.0, 0.0), (0.0, 0.1)):  # which is within it, and is not
+                monkeypatch.setattr("service.door._HASTE_SECONDS", haste)
+                await asyncio.sleep(pause)
+                visitor.say(ASK)
+                assert (await visitor.hear())[0] == 429
+            (first, _), (second, left) = asked
+            assert (first, second) == (keeper.haste, keeper.pace)
+            assert 2 < left <= 2.9
+
+    run(main)
 
 
 def test_the_document_of_a_refusal_is_ascii() -> None:
