@@ -11,6 +11,7 @@ from service import questions
 from service.schemas import ImageQuery, ImagesQuery, PictureQuery, Problem, UploadForm
 from service.settings import Settings
 
+_REQUESTS = (ImageQuery, ImagesQuery, PictureQuery, UploadForm, *questions.REQUESTS)
 _REF = "#/components/schemas/{model}"
 
 
@@ -22,11 +23,10 @@ def describe(app: FastAPI) -> None:
         if app.openapi_schema is None:
             found = stock()
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
-            for model in (ImageQuery, ImagesQuery, *questions.REQUESTS, Problem):
+            for model in (*_REQUESTS, Problem):
                 _add(schemas, model)
-            for form in (PictureQuery, UploadForm):
-                _add(schemas, form)
-                _as_form(schemas[form.__name__])
+                if "image" in model.model_fields:  # a file, which only a form has
+                    _as_form(schemas[model.__name__])
             # FastAPI's own validation error never leaves this service.
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)

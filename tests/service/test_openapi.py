@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -121,6 +122,23 @@ def test_every_reference_of_the_document_leads_somewhere(client: Client) -> None
     names = {reference.removeprefix("#/components/schemas/") for reference in references(document)}
     assert names <= set(document["components"]["schemas"])
     assert {"ImageQuery", "PictureQuery", "ImageAnswer", "CaptionAnswer", "Problem"} <= names
+
+
+def test_the_fields_of_every_form_are_described_as_a_form_can_send_them(client: Client) -> None:
+    document = client.get("/openapi.json").json()
+    forms = [
+        content["multipart/form-data"]["schema"]["$ref"].rpartition("/")[2]
+        for methods in document["paths"].values()
+        for operation in methods.values()
+        if "multipart/form-data" in (content := operation.get("requestBody", {}).get("content", {}))
+    ]
+    assert set(forms) >= {"PictureQuery", "UploadForm", "AllOfForm", "LikeForm", "PictureClaim"}
+    for name in forms:
+        for field, schema in document["components"]["schemas"][name]["properties"].items():
+            assert "anyOf" not in schema, (name, field)
+            assert schema.get("default", "") is not None, (name, field)
+            if field == "image_ids":
+                assert re.fullmatch(schema["pattern"], "1003,7")
 
 
 def test_the_page_for_people_needs_nothing_from_elsewhere(client: Client) -> None:
