@@ -28,7 +28,6 @@ from models.datasets import Image as Described
 from service import indexing
 from service.app import create_app
 from service.dataset_encoding import ImageSource
-from service.ledger import Ledger, Removal
 from service.schemas import ID_MAXIMUM, AddedImage, CaptionAnswer, ImageAnswer
 from service.settings import Settings
 from tests.service.client import Client
@@ -463,24 +462,6 @@ def test_writes_that_wait_together_for_another_process_are_told_together(
     assert len(waits) == 2
 
 
-def test_the_lock_is_waited_for_from_the_time_that_the_first_of_a_batch_came(
-    writable: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = writable.app.state.engine.index
-    patiences = []
-
-    def removed(_: object, patience: float) -> None:
-        patiences.append(patience)
-
-    monkeypatch.setattr(index, "remove", removed)
-    ledger, now = Ledger(index, lambda: None), time.monotonic()
-    one, two, three = sorted(found(writable))[:3]
-    ledger.run("remove", [Removal(one, now), Removal(two, now - 8), Removal(three, now - 1)])
-    ledger.run("remove", [Removal(one, now - 60)])
-    assert patiences[0] <= 2
-    assert patiences[1] == 0
-
-
 def test_a_picture_that_a_killed_writer_left_is_swept_at_the_start_when_it_is_old(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -508,6 +489,41 @@ def test_verify_names_a_kept_picture_that_was_changed_or_lost(
     path.unlink()
     (finding,) = verify(folder).findings
     assert "is missing" in finding
+
+
+def test_a_write_that_takes_too_long_is_given_up_and_has_its_place_until_then(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: dict[str, Any] = {"writes_in_flight": 1, "write_seconds": 2, "deadline_seconds": 60}
+    settings = Settings(index=folder, device="cpu", open_writes=True, **limits)
+    free = threading.Event()
+    with Client(create_app(settings)) as client, ThreadPoolExecutor(1) as pool:
+        engine = client.app.state.engine
+        put = engine.index.add
+
+        def slowly(*rows: Any, **more: Any) -> None:
+            free.wait(30)
+            put(*rows, **more)
+
+        monkeypatch.setattr(engine.index, "add", slowly)
+        try:
+            first = pool.submit(add, client, png(50))
+            while not engine.writing.batcher.busy_seconds():
+                assert not first.done()
+                time.sleep(0.01)
+            problem(client.request("DELETE", "/images/1000"), 429, "busy")
+            said = problem(first.result(), 503, "late")
+            assert said.detail == "the answer did not come within 2 seconds"
+        finally:
+            free.set()
+
+
+def test_a_picture_brings_no_more_captions_than_the_service_takes(folder: Path) -> None:
+    settings = Settings(index=folder, device="cpu", open_writes=True, image_captions=2)
+    with Client(create_app(settings)) as client:
+        refused = add(client, png(50), caption=["a dog", "a cat", "a child"])
+        assert problem(refused, 422, "invalid").detail == "caption: more than 2 captions"
+        assert len(added(add(client, png(50), caption=["a dog", "a dog", "a cat"])).captions) == 2
 
 
 def test_more_writes_than_may_be_in_flight_are_told_to_come_back(folder: Path) -> None:
