@@ -158,6 +158,36 @@ def test_a_body_that_does_not_come_is_not_waited_for(collection: Path) -> None:
         problem(response, 408, "body_timeout")
 
 
+@pytest.mark.parametrize(("sent", "status"), [(b'{"caption"', 499), (b" " * 70_000, 413)])
+def test_a_client_that_leaves_before_its_body_is_whole_is_no_fault_inside(
+    client: Client, sent: bytes, status: int
+) -> None:
+    messages = [
+        {"type": "http.request", "body": sent, "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    statuses: list[int] = []
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status"))
+
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/search/images",
+        "raw_path": b"/search/images",
+        "query_string": b"",
+        "headers": [(b"host", b"here"), (b"content-type", b"application/json")],
+    }
+    client.run(client.app(scope, receive, send))
+    assert statuses[0] == status
+    assert client.app.state.bodies.held == 0
+
+
 def test_the_memory_that_bodies_take_is_bounded(collection: Path) -> None:
     settings = Settings(index=collection, device="cpu", buffered_bytes=1024)
     with Client(create_app(settings)) as client:
@@ -272,6 +302,10 @@ HOSTILE_FORMS: dict[str, tuple[str, bytes]] = {
     "a charset that is no text": (
         "multipart/form-data; boundary=x; charset=base64",
         b'--x\r\nContent-Disposition: form-data; name="k"\r\n\r\n3\r\n--x--\r\n',
+    ),
+    "no UTF-8": (
+        "multipart/form-data; boundary=x",
+        b'--x\r\nContent-Disposition: form-data; name="k"\r\n\r\n\xff\r\n--x--\r\n',
     ),
     "fields without end": (
         "multipart/form-data; boundary=x",

@@ -211,10 +211,11 @@ def test_each_refusal_says_what_time_it_is_and_when_to_come_back() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
             visitor = await visit()
-            for date, house.wait in (("now", 3), ("later", 3), ("later", 7)):
-                house.state.default_headers = [(b"date", date.encode())]
+            now, later = ([(b"date", date)] for date in (b"now", b"later"))
+            for house.state.default_headers, house.wait in ((now, 3), (later, 3), (later, 7)):
                 visitor.say(ASK)
                 status, headers, _ = await visitor.hear()
+                date = house.state.default_headers[0][1].decode()
                 assert (status, headers["date"]) == (429, date)
                 assert headers["retry-after"] == str(house.wait)
 

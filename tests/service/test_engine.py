@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -116,6 +117,29 @@ def test_points_that_are_no_numbers_are_never_searched_with(faulty: Client, faul
     problem(faulty.post("/search/images", json={"caption": "a dog"}), 500, "encoding_failed")
 
 
+@pytest.mark.parametrize(("verb", "thread"), [("search_batch", "search"), ("add", "writer")])
+def test_every_worker_that_dies_ends_the_service(
+    tmp_path: Path, failures: list[str], verb: str, thread: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(index=make_collection(tmp_path), device="cpu", open_writes=True)
+
+    def die(*_: object, **__: object) -> None:
+        raise SystemExit
+
+    with Client(create_app(settings, on_failure=failures.append)) as client:
+        monkeypatch.setattr(client.app.state.engine.index, verb, die)
+        question: dict[str, Any] = {
+            "search": {"path": "/search/images", "json": {"caption": "a dog"}},
+            "writer": {"path": "/images", "files": {"image": ("a.png", png(50))}},
+        }[thread]
+        for _ in range(2):  # the one that it dies of, and one that comes after
+            found = problem(client.post(**question), 503, "not_ready")
+            assert found.detail == f"the {thread} has stopped"
+        if thread == "search":
+            assert "the search has stopped" in client.get("/readyz").json()["detail"]
+    assert failures == ["a worker ended unexpectedly; see the log"]
+
+
 def test_a_dead_worker_fails_readiness_and_ends_the_service(
     faulty: Client, faults: Faults, failures: list[str]
 ) -> None:
@@ -139,6 +163,46 @@ def test_a_model_that_hangs_lets_go_of_its_callers_and_fails_readiness(
     assert faulty.get("/readyz").status_code == 200
 
 
+def test_a_probe_that_gets_no_answer_names_the_stage_and_is_not_waited_for(
+    faulty: Client, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.readiness._PROBE_SECONDS", 0.1)
+    faults.gate.clear()
+    found = problem(faulty.get("/readyz"), 503, "not_ready")
+    assert found.detail == "the caption encoder did not answer a probe in time"
+    assert found.status == 503
+
+
+def test_those_who_ask_for_readiness_together_share_a_probe_and_hear_of_a_stop(
+    collection: Path, faults: Faults
+) -> None:
+    faults.gate.clear()
+    settings = Settings(index=collection, device="cpu", ready_seconds=600)
+
+    async def together(client: Client) -> list[Any]:
+        asking = [asyncio.create_task(client.http.get("/readyz")) for _ in range(5)]
+        await until(lambda: bool(faults.batches))
+        await asyncio.sleep(0.05)
+        faults.gate.set()
+        return await asyncio.gather(*asking)
+
+    async def stopped_meanwhile(client: Client) -> Any:
+        asking = asyncio.create_task(client.http.get("/readyz"))
+        await until(lambda: bool(faults.batches))
+        client.app.state.readiness.phase = Phase.STOPPING
+        faults.gate.set()
+        return await asking
+
+    with Client(create_app(settings, faults.open)) as client:
+        assert {answer.status_code for answer in client.run(together(client))} == {200}
+        assert faults.batches == [["a"]]
+    faults.gate.clear()
+    faults.batches.clear()
+    with Client(create_app(settings, faults.open)) as client:
+        found = problem(client.run(stopped_meanwhile(client)), 503, "not_ready")
+        assert found.detail == Phase.STOPPING.value
+
+
 def test_a_full_queue_is_an_answer_with_a_time_to_come_back(faulty: Client, faults: Faults) -> None:
     faults.gate.clear()
 
@@ -157,7 +221,22 @@ def test_a_full_queue_is_an_answer_with_a_time_to_come_back(faulty: Client, faul
     assert faulty.post("/search/images", json={"caption": "a dog"}).status_code == 200
 
 
-def test_a_client_that_goes_away_cancels_its_work(faulty: Client, faults: Faults) -> None:
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/search/images", {"caption": "a cat"}),
+        ("/search/images/batch", {"captions": ["a cat"]}),
+        ("/search/all_of", {"all_of": ["a cat"]}),
+        ("/search/common", {"common": ["a cat"]}),
+        ("/search/like", {"like": "a cat", "plus": ["a cat"]}),
+        ("/entails", {"premise": 1000, "hypothesis": "a cat"}),
+        ("/entails/batch", {"pairs": [{"premise": "a cat", "hypothesis": "a cat"}]}),
+        ("/diagram", None),
+    ],
+)
+def test_a_client_that_goes_away_cancels_its_work(
+    faulty: Client, faults: Faults, path: str, asked: Any
+) -> None:
     faults.gate.clear()
 
     async def leave() -> None:
@@ -166,7 +245,7 @@ def test_a_client_that_goes_away_cancels_its_work(faulty: Client, faults: Faults
         first = asyncio.create_task(ask(faulty, "a"))
         await until(lambda: faults.batches == [["a"]])
         messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        body = b'{"caption": "a cat", "k": 1}'
+        body = json.dumps(asked).encode()
         messages.put_nowait({"type": "http.request", "body": body, "more_body": False})
 
         async def send(message: Any) -> None:
@@ -176,10 +255,10 @@ def test_a_client_that_goes_away_cancels_its_work(faulty: Client, faults: Faults
         scope = {
             "type": "http",
             "http_version": "1.1",
-            "method": "POST",
-            "path": "/search/images",
-            "raw_path": b"/search/images",
-            "query_string": b"",
+            "method": "POST" if asked else "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"" if asked else b"caption=a%20cat",
             "headers": [(b"host", b"here"), (b"content-type", b"application/json")],
         }
         leaving = asyncio.create_task(app(scope, messages.get, send))
@@ -216,6 +295,45 @@ def test_searches_that_come_together_are_answered_as_if_alone(client: Client) ->
         for ours, theirs in zip(answer.json()["hits"], alone.json()["hits"], strict=True):
             assert ours["image_id"] == theirs["image_id"]
             assert ours["violation"] == pytest.approx(theirs["violation"], abs=1e-6)
+
+
+def test_with_the_smallest_batches_and_one_place_answers_are_the_same(
+    client: Client, collection: Path
+) -> None:
+    sizes: dict[str, Any] = dict.fromkeys(
+        ("caption_batch", "picture_batch", "search_batch", "in_flight"), 1
+    )
+    settings = Settings(index=collection, device="cpu", queued=0, search_workers=2, **sizes)
+    questions: list[tuple[str, Any]] = [
+        ("/search/images/batch", {"json": {"captions": ["a dog", "a cat", "a child"]}}),
+        ("/search/all_of", {"json": {"all_of": ["a dog", "a cat", "a child"]}}),
+        ("/search/captions", {"files": {"image": ("a.png", png(1))}}),
+    ]
+    with Client(create_app(settings)) as small:
+        for path, how in questions:
+            ours, theirs = small.post(path, **how).json(), client.post(path, **how).json()
+            ours, theirs = (one.get("answers", [one]) for one in (ours, theirs))
+            for mine, usual in zip(ours, theirs, strict=True):
+                assert [hit["image_id"] for hit in mine["hits"]] == [
+                    hit["image_id"] for hit in usual["hits"]
+                ]
+
+
+def test_more_hits_than_a_service_gives_are_refused_and_its_most_are_not(collection: Path) -> None:
+    questions: list[tuple[str, str, dict[str, Any]]] = [
+        ("/search/images", "json", {"caption": "a dog"}),
+        ("/search/images/batch", "json", {"captions": ["a dog"]}),
+        ("/search/all_of", "json", {"all_of": ["a dog"]}),
+        ("/search/common", "json", {"common": ["a dog"]}),
+        ("/search/like", "json", {"like": "a dog", "plus": ["a cat"]}),
+        ("/search/captions", "data", {}),
+    ]
+    with Client(create_app(Settings(index=collection, device="cpu", k_maximum=5))) as client:
+        for path, way, question in questions:
+            how = {"files": {"image": ("a.png", png(1))}} if way == "data" else {}
+            assert client.post(path, **how, **{way: question | {"k": 5}}).status_code == 200
+            found = problem(client.post(path, **how, **{way: question | {"k": 6}}), 422, "invalid")
+            assert found.detail == "k: this service gives at most 5 hits"
 
 
 def test_an_engine_that_cannot_open_says_why_in_one_sentence(
@@ -264,7 +382,9 @@ def test_an_index_of_another_model_is_refused(collection: Path, tmp_path: Path) 
         Engine.open(Settings(index=collection, model=other, device="cpu"))
 
 
-def test_what_another_process_adds_is_found_and_what_it_removes_is_not(tmp_path: Path) -> None:
+def test_what_another_process_adds_is_found_and_what_it_removes_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = make_collection(tmp_path)
     settings = Settings(index=folder, device="cpu", refresh_seconds=0.02)
 
@@ -283,6 +403,17 @@ def test_what_another_process_adds_is_found_and_what_it_removes_is_not(tmp_path:
         assert found(client) == (generation + 2, before - {1000} | {7})
         problem(client.get("/images/1000"), 404, "not_found")
         assert client.get("/version").json()["captions"] == engine.info.captions == 22
+
+        refresh = engine.index.refresh
+
+        def unreachable_once() -> None:
+            monkeypatch.setattr(engine.index, "refresh", refresh)
+            raise CatalogUnreachableError("the catalog does not answer")
+
+        monkeypatch.setattr(engine.index, "refresh", unreachable_once)
+        with Index.open(folder, threads=1) as other:
+            other.remove([1001])
+        client.run(until(lambda: engine.info.generation == generation + 3))
 
 
 def test_what_a_killed_writer_left_is_swept_at_the_start(tmp_path: Path) -> None:

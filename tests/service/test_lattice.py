@@ -120,6 +120,8 @@ def test_a_picture_of_ones_own_is_a_part_as_a_stored_one_is(client: Client) -> N
         expected = [hit["violation"] for hit in stored if hit["image_id"] != 1003]
         count = min(len(found), len(expected))
         assert count >= 3
+        for ours, theirs in zip(sent.json()["hits"], stored, strict=True):
+            assert ours.get("parts") == pytest.approx(theirs.get("parts"), abs=1e-5)
         assert found[:count] == pytest.approx(expected[:count], abs=1e-5)
 
 
@@ -169,6 +171,9 @@ def test_parts_may_be_selected_and_paged_as_other_searches(client: Client) -> No
     assert sorted(found) == list(range(1000, 1006))
     assert [hit["rank"] for hit in rest["hits"]] == [5, 6]
     assert first["searched"] == 6
+    limit = first["hits"][1]["violation"]
+    near = client.post("/search/all_of", json={**body, "max_violation": limit}).json()
+    assert near["hits"] == first["hits"][:2]
 
 
 def test_an_image_like_another_is_never_that_image(client: Client) -> None:
@@ -220,7 +225,18 @@ def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
         ("/search/like", {"like": 1004}, "plus: field required"),
         ("/search/like", {"like": 1004, "minus": ["a dog"]}, "minus needs plus"),
         ("/search/like", {"like": 1004, "plus": []}, "plus: there must be at least 1 of these"),
+        (
+            "/search/like",
+            {"like": 1, "plus": ["a"], "minus": ["a"] * 17},
+            "minus: there may be at most 16 of these, not 17",
+        ),
+        ("/search/like", 7, "body: this is not a JSON object"),
         ("/entails/batch", {"pairs": []}, "pairs: there must be at least 1 of these"),
+        (
+            "/entails/batch",
+            {"pairs": [{"premise": "a", "hypothesis": "a"}] * 65},
+            "pairs: there may be at most 64 of these, not 65",
+        ),
         ("/entails", {"premise": "a dog"}, "hypothesis: field required"),
     ],
 )

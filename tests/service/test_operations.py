@@ -70,14 +70,14 @@ def test_readiness_is_a_probe_of_both_encoders_and_the_index(client: Client) -> 
     [
         ("checkpoint.model.encode_captions", "caption encoder"),
         ("checkpoint.model.pixel_points", "picture encoder"),
-        ("index.search_batch", "index"),
+        ("index.search_batch image", "index"),
+        ("index.search_batch caption", "index"),
     ],
 )
 def test_readiness_names_what_is_broken(
     collection: Path, monkeypatch: pytest.MonkeyPatch, broken: str, named: str
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("broken")
+    broken, _, kind = broken.partition(" ")
 
     with Client(create_app(Settings(index=collection, device="cpu", ready_seconds=0))) as client:
         assert client.get("/readyz").status_code == 200
@@ -85,6 +85,13 @@ def test_readiness_names_what_is_broken(
         owner = client.app.state.engine
         for name in path:
             owner = getattr(owner, name)
+        works = getattr(owner, last)
+
+        def fail(first: object, *others: Any, **more: Any) -> Any:
+            if kind in ("", first):
+                raise RuntimeError("broken")
+            return works(first, *others, **more)
+
         monkeypatch.setattr(owner, last, fail)
         assert named in problem(client.get("/readyz"), 503, "not_ready").detail
         monkeypatch.undo()
@@ -169,6 +176,8 @@ def test_every_answer_has_an_id_and_takes_a_good_one_over(client: Client) -> Non
     assert len(ids) == 5
     given = client.get("/livez", headers={"X-Request-ID": "trace-7.a_B"})
     assert given.headers["x-request-id"] == "trace-7.a_B"
+    longest = client.get("/livez", headers={"X-Request-ID": "x" * 64})
+    assert longest.headers["x-request-id"] == "x" * 64
     for bad in ("a b", "x" * 65, "<script>", "", "é"):
         headers = [(b"X-Request-ID", bad.encode())]
         assert client.get("/livez", headers=headers).headers["x-request-id"] != bad
@@ -200,10 +209,13 @@ def test_an_exception_nobody_expected_is_a_problem_without_internals(
         monkeypatch.setattr(client.app.state.engine, "image", fail)
         logs.configure("text", stream=out)
         response = client.get("/images/1000")
+        assert samples(client)["hasse_rejections_total[internal]"] == 1
     found = problem(response, 500, "internal")
     assert "secret" not in response.text
     assert "the secret of the inside" in out.getvalue()
     assert found.request_id in out.getvalue()
+    (line,) = [line for line in out.getvalue().splitlines() if " request " in line]
+    assert " warning " in line
 
 
 def test_each_request_is_one_json_line_with_its_id(client: Client) -> None:

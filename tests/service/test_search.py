@@ -101,6 +101,7 @@ def test_words_the_model_never_learned_are_named_and_do_no_harm(client: Client) 
 def test_server_timing_names_every_stage_of_each_kind_of_search(client: Client) -> None:
     words = client.post("/search/images", json={"caption": "a dog"}).headers["server-timing"]
     picture = client.post("/search/captions", files={"image": ("a.png", png(1))})
+    assert picture.headers["cache-control"] == "no-store"
     for timing in (words, picture.headers["server-timing"]):
         stages = [part.split(";")[0] for part in timing.split(", ")]
         assert stages == list(STAGES)

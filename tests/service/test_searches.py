@@ -30,6 +30,8 @@ def test_a_search_is_known_by_its_method_and_path_whatever_id_it_has(
         ("GET", "/images/17"),
         ("GET", "/images/17/file"),
         ("GET", "/images/x/diagram"),
+        ("GET", "/images/17/diagram/more"),
+        ("POST", "/images/17/diagram"),
         ("GET", "/readyz"),
     ],
 )

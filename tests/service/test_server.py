@@ -22,7 +22,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.server import ServeError, listen
+from service.server import ServeError, address_of, listen
 
 ROOT = Path(__file__).parents[2]
 # A service whose model, asked about "slowly", and whose catalog, asked for the image 7, wait until
@@ -120,7 +120,10 @@ def test_it_says_what_it_serves_answers_and_ends_with_0(collection: Path) -> Non
         assert "tiny: order, 16 dimensions, on cpu" in said
         assert "64 searches at a time" in said
         with httpx.Client(base_url=server.url) as client:
-            assert client.get("/readyz").status_code == 200
+            ready = client.get("/readyz")
+            assert ready.status_code == 200
+            assert ready.headers["cache-control"] == "no-store"
+            assert "server" not in ready.headers
             answer = client.post("/search/images", json={"caption": "a dog", "k": 3})
             assert len(answer.json()["hits"]) == 3
             refused = client.post("/search/captions", files={"image": ("a.jpg", bytes(12_000_000))})
@@ -128,6 +131,9 @@ def test_it_says_what_it_serves_answers_and_ends_with_0(collection: Path) -> Non
             assert refused.json()["reason"] == "body_too_large"
             head = client.head("/images/1000/file")
             assert (head.status_code, head.content) == (200, b"")
+        with socket.create_connection(("127.0.0.1", httpx.URL(server.url).port)) as old:
+            old.sendall(b"GET /livez HTTP/1.0\r\n\r\n")  # of which no Host is asked
+            assert old.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
         server.process.send_signal(signal.SIGTERM)
         status, words = server.end()
     assert status == 0
@@ -219,19 +225,39 @@ def test_a_stop_waits_for_no_catalog_that_says_nothing(collection: Path) -> None
     with serving(collection, deadline_seconds=0.2, shutdown_seconds=1, log_format="json") as server:
         with httpx.Client(base_url=server.url, timeout=60) as client:
             assert client.get("/images/7").json()["reason"] == "catalog_unreachable"
-        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGINT)
         status, words = server.end()
     assert status == 0
     assert json.loads(words.splitlines()[-1])["event"] == "stopped"
 
 
 def test_a_port_in_use_is_one_sentence_with_the_remedy() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServeError, match=f"cannot listen on 127.0.0.1:{port} .*--port"):
             listen("127.0.0.1", port)
+
+
+def test_a_port_can_be_taken_again_though_connections_of_the_last_service_are_remembered() -> None:
+    with listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            listener.accept()[0].close()  # who closes first remembers it for a minute
+    listen("127.0.0.1", port).close()
+
+
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::1", "[::1]"), ("::", "[::1]")],  # noqa: S104
+)
+def test_the_address_that_is_told_can_be_asked(host: str, told: str) -> None:
+    try:
+        listener = listen(host, 0)
+    except ServeError:
+        pytest.skip("this machine has no such address")
+    with listener:
+        port = listener.getsockname()[1]
+        assert address_of(listener) == f"http://{told}:{port}"
 
 
 @pytest.mark.parametrize("host", ["", "a b", "nowhere.invalid", "192.0.2.1", "n" * 80])
