@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from index.errors import BadRowsError
 from index.store import Index
 from index.terms import ImageRow
 from service.errors import ServiceError
@@ -94,6 +95,18 @@ def test_an_id_that_another_process_takes_meanwhile_is_not_given(
     row = index.image(1013)
     assert row is not None
     assert index.path_of(row).read_bytes() == png(50)
+
+
+def test_what_others_take_again_and_again_is_given_up_and_not_acknowledged(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(*_: object, **__: object) -> None:
+        raise BadRowsError("there is an image with the id 1012 already")
+
+    monkeypatch.setattr(index, "add", taken)
+    with pytest.raises(BadRowsError):
+        add(index, arrival(index, 50))
+    assert not list(index.folder.glob("pictures/*/*"))
 
 
 @pytest.mark.parametrize("lane", ["add", "remove"])
