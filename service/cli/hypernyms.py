@@ -213,18 +213,21 @@ def query(
         typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
         return
     typer.echo(f"{concepts[concept].name}: {_short(concepts[concept].gloss)}")
-    print_table(
-        ("violation", "is a", "in WordNet", "meaning"),
-        [
-            (
-                f"{one.violation:.4f}",
-                concepts[one.concept].name,
-                "yes" if one.known else "no",
-                _short(concepts[one.concept].gloss),
-            )
-            for one in found
-        ],
-    )
+    if found:
+        print_table(
+            ("violation", "is a", "in WordNet", "meaning"),
+            [
+                (
+                    f"{one.violation:.4f}",
+                    concepts[one.concept].name,
+                    "yes" if one.known else "no",
+                    _short(concepts[one.concept].gloss),
+                )
+                for one in found
+            ],
+        )
+    else:
+        typer.echo("the model puts nothing above it")
     if len(senses) > 1:
         typer.echo(f"'{word}' has {len(senses)} meanings; another with --sense:", err=True)
         for at, other in enumerate(senses[:10], start=1):

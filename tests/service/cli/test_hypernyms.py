@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -54,6 +55,15 @@ def test_a_word_is_answered_with_what_is_above_it(model: Path) -> None:
     shown = hasse("hypernyms", "query", "w0123", "--model", model, "-k", 3)
     assert shown.out.startswith("w0123: what a w0123 is\n")
     assert len(shown.out.splitlines()) <= 5
+
+
+def test_a_word_with_nothing_above_it_is_told_so(model: Path, tmp_path: Path) -> None:
+    strict = shutil.copytree(model, tmp_path / "model")
+    config = json.loads((strict / "config.json").read_text())
+    (strict / "config.json").write_text(json.dumps(config | {"threshold": 0}))
+    ask = ("hypernyms", "query", "w0", "--model", strict)
+    assert hasse(*ask).out == "w0: what a w0 is\nthe model puts nothing above it\n"
+    assert json.loads(hasse(*ask, "--json").out)["ancestors"] == []
 
 
 def test_a_word_that_wordnet_does_not_have_is_a_mistake(model: Path) -> None:
