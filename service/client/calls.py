@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from service.client.errors import NotFoundError, UnreadableError, UnsendableError, error_of
+from service.client.errors import NotFoundError, UnreadableError, UnsendableError, error_of, told
 from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
 from service.schemas import (
     AddedImage,
@@ -86,6 +86,21 @@ class Call(Generic[Result]):
         if self.removes and attempt > 1 and response.status_code == httpx.codes.NOT_FOUND:
             return isinstance(error_of(response), NotFoundError)
         return response.is_success
+
+
+def address(url: str) -> httpx.URL:
+    """Return the address of a service.
+
+    Raises:
+        ValueError: nothing can be asked there.
+    """
+    try:
+        found = httpx.URL(url)
+    except httpx.InvalidURL:
+        found = httpx.URL()
+    if found.scheme not in {"http", "https"} or not found.host:
+        raise ValueError(f"this is no address of a service, such as {DEFAULT_URL}")
+    return found
 
 
 def key_header(key: str | None) -> dict[str, str]:
@@ -256,7 +271,7 @@ def _nothing(response: httpx.Response) -> None:
 
 def _unreadable(response: httpx.Response) -> UnreadableError:
     return UnreadableError(
-        f"{response.url} did not answer as this service does: is this its address?"
+        f"{told(response.url)} did not answer as this service does: is this its address?"
     )
 
 

@@ -87,10 +87,15 @@ def error_of(response: httpx.Response) -> HasseError:
         problem = Problem.model_validate_json(response.content, extra="ignore")
     except ValidationError:
         return UnreadableError(
-            f"{response.url} answered {response.status_code} and no problem document: "
+            f"{told(response.url)} answered {response.status_code} and no problem document: "
             "is this the address of the service?"
         )
     return _CLASSES.get(problem.status, ProblemError)(problem, retry_after(response))
+
+
+def told(url: httpx.URL) -> str:
+    """Return an address as it may stand in a log: without the name and the password in it."""
+    return str(url.copy_with(userinfo=b""))
 
 
 def retry_after(response: httpx.Response) -> float | None:

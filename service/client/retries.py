@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from service.client.errors import UnreachableError, error_of, retry_after
+from service.client.errors import UnreachableError, error_of, retry_after, told
 
 _PASSING = frozenset({429, 502, 503, 504})
 
@@ -36,7 +36,7 @@ class Retries:
         """
         if attempt >= self.attempts:
             words = str(error) or type(error).__name__
-            raise UnreachableError(f"{error.request.url} did not answer: {words}") from error
+            raise UnreachableError(f"{told(error.request.url)} did not answer: {words}") from error
         return self._backoff(attempt)
 
     def after_refusal(self, attempt: int, response: httpx.Response) -> float:

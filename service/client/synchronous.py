@@ -12,7 +12,16 @@ from typing import Self, Unpack
 import httpx
 
 from service.client import calls
-from service.client.calls import DEFAULT_URL, Call, Options, Part, Picture, Result, key_header
+from service.client.calls import (
+    DEFAULT_URL,
+    Call,
+    Options,
+    Part,
+    Picture,
+    Result,
+    address,
+    key_header,
+)
 from service.client.retries import Retries
 from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment
 from service.schemas import (
@@ -47,10 +56,13 @@ class Client:
         """Ask the service at `url`, with a `key` if it wants one.
 
         A request is given up, and repeated or not, after `timeout` seconds of silence.
+
+        Raises:
+            ValueError: nothing can be asked at `url`, or no header can hold the key.
         """
         self._retries = retries or Retries()
         self._http = httpx.Client(
-            base_url=url, headers=key_header(key), timeout=timeout, transport=transport
+            base_url=address(url), headers=key_header(key), timeout=timeout, transport=transport
         )
 
     def __enter__(self) -> Self:

@@ -350,6 +350,37 @@ def test_a_key_goes_in_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sent == [None, None, "Bearer k"]
 
 
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:8000", "localhost:8000", "http:/127.0.0.1", "ftp://a", "http://a:b"]
+)
+def test_where_nothing_can_be_asked_no_client_is_made(
+    client: Callable[[str], object], url: str
+) -> None:
+    with pytest.raises(
+        ValueError, match=r"no address of a service, such as http://127\.0\.0\.1:8000"
+    ):
+        client(url)
+
+
+def test_a_password_in_the_address_is_sent_and_not_told() -> None:
+    answers = [httpx.Response(200, text="x"), httpx.Response(404, text="x")]
+    sent: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        if not answers:
+            raise httpx.ConnectError("refused", request=request)
+        return answers.pop()
+
+    url, transport = "http://any:secret@hasse.test/base", httpx.MockTransport(respond)
+    with Client(url, retries=Retries(attempts=1), transport=transport) as hasse:
+        for error in (UnreadableError, UnreadableError, UnreachableError):
+            with pytest.raises(error, match=r"^http://hasse\.test/base/readyz (did|answered)"):
+                hasse.ready()
+    assert all(request.headers["Authorization"].startswith("Basic ") for request in sent)
+
+
 @pytest.mark.parametrize("key", [" ", "hasse_secret\n", "hasse_secret\u00fc"])
 def test_what_no_header_holds_is_no_key_and_is_not_told(key: str) -> None:
     with pytest.raises(ValueError, match="no key") as raised:
