@@ -113,7 +113,10 @@ def search(
 
 def part(text: str) -> Part:
     """Read what stands on the command line for a caption, a picture or a stored image."""
-    if text.isascii() and text.isdigit() and len(text) < 19:
+    from service.schemas import ID_MAXIMUM
+
+    is_number = text.isascii() and text.isdigit() and len(text) < 20
+    if is_number and int(text) <= ID_MAXIMUM:
         return int(text)
     picture = _picture(text)
     return text if picture is None else picture

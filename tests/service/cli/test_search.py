@@ -148,6 +148,11 @@ def test_the_bounds_are_those_of_the_service() -> None:
     assert shell == (PARTS_MAXIMUM, K_MAXIMUM, CANDIDATES_MAXIMUM)
 
 
-@pytest.mark.parametrize("text", ["²", "٣", "9" * 19])
+@pytest.mark.parametrize("text", ["²", "٣", str(2**63), "9" * 5000])
 def test_what_cannot_be_the_number_of_an_image_is_words(text: str) -> None:
     assert search.part(text) == text
+
+
+@pytest.mark.parametrize("number", [0, 7, 10**18, 2**63 - 1])
+def test_any_number_that_an_image_can_have_is_its_number(number: int) -> None:
+    assert search.part(str(number)) == number
