@@ -83,9 +83,8 @@ class Call(Generic[Result]):
 
     def is_done(self, response: httpx.Response, attempt: int) -> bool:
         """Tell whether an answer to the attempt (from 1) is the one that was asked for."""
-        if self.removes and attempt > 1 and response.status_code == httpx.codes.NOT_FOUND:
-            return isinstance(error_of(response), NotFoundError)
-        return response.is_success
+        repeated = self.removes and attempt > 1
+        return response.is_success or (repeated and isinstance(error_of(response), NotFoundError))
 
 
 def address(url: str) -> httpx.URL:
