@@ -39,10 +39,8 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
         return Settings(**chosen)
     except ValidationError as error:
         first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else "settings"
-        source = f"HASSE_{name.upper()}"
-        if name in chosen:
-            source = f"--set {name}" if given.get(name) is None else f"--{name}"
+        name = str(first["loc"][0])
+        source = f"--set {name}" if name in chosen else f"HASSE_{name.upper()}"
         # Who writes down a key and not its SHA-256 does not want it in a log too.
         value = "" if name.endswith("_keys") else f" (it is {first['input']!r})"
         raise Mistake(f"{source}: {reason_of(first)}{value}") from None

@@ -34,6 +34,8 @@ from service.client import (
     UnreadableError,
     UnsendableError,
 )
+from service.client.errors import error_of
+from service.errors import REASONS, Kind
 from service.settings import Settings
 from tests.service.client import Client as InProcess
 from tests.service.collection import make_collection, png
@@ -276,10 +278,23 @@ LIVE = httpx.Response(200, json={"status": "alive"})
 def test_a_passing_trouble_is_waited_out_as_the_service_asks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    busy, starting = problem(429, **{"Retry-After": "3"}), problem(503, **{"Retry-After": "1"})
+    busy, starting = problem(429, **{"Retry-After": "10"}), problem(503, **{"Retry-After": "0"})
     waits = Waits(monkeypatch, busy, starting, LIVE)
     waits.client().live()
-    assert waits.seconds == [3, 1]
+    assert waits.seconds == [10, 0]
+
+
+@pytest.mark.parametrize("answer", [problem(503), httpx.Response(502), httpx.Response(504)])
+@pytest.mark.parametrize("said", [None, "Wed, 21 Oct 2026 07:28:00 GMT", "1.5", "-1", "²"])
+def test_a_passing_trouble_that_names_no_seconds_is_waited_out_too(
+    monkeypatch: pytest.MonkeyPatch, answer: httpx.Response, said: str | None
+) -> None:
+    headers = [] if said is None else [(b"Retry-After", said.encode("latin-1"))]
+    answer = httpx.Response(answer.status_code, headers=headers, content=answer.content)
+    waits = Waits(monkeypatch, answer, LIVE)
+    waits.client().live()
+    (wait,) = waits.seconds
+    assert 0.1 <= wait <= 0.2
 
 
 def test_waits_double_differ_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +330,21 @@ def test_what_waiting_does_not_help_is_raised(
     with pytest.raises(error) as raised:
         waits.client().ready()
     assert type(raised.value) is error
+    assert not str(raised.value).endswith(": ")
     assert len(waits.seconds) == asked - 1
+
+
+@pytest.mark.parametrize("kind", set(REASONS.values()), ids=lambda kind: kind.title)
+def test_every_error_of_the_service_has_its_class(kind: Kind) -> None:
+    classes: dict[int, type[HasseError]] = {
+        **dict.fromkeys((400, 413, 415, 422), InvalidError),
+        **dict.fromkeys((401, 403), AccessError),
+        404: NotFoundError,
+        409: ConflictError,
+        429: BusyError,
+        **dict.fromkeys((503, 507), UnavailableError),
+    }
+    assert type(error_of(problem(kind.status))) is classes.get(kind.status, ProblemError)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -50,11 +51,11 @@ def test_an_index_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_every_setting_is_listed_with_its_value() -> None:
-    shown = hasse("serve", "--settings", "--port", 9000, "--set", "in_flight=7")
+    shown = hasse("serve", "--settings", "--port", 0, "--set", "in_flight=7")
     assert shown.status == 0
     lines = {line.split()[0]: line.split()[1] for line in shown.out.splitlines()[1:]}
     assert set(lines) == {f"HASSE_{name.upper()}" for name in Settings.model_fields}
-    assert lines["HASSE_PORT"] == "9000"
+    assert lines["HASSE_PORT"] == "0"
     assert lines["HASSE_IN_FLIGHT"] == "7"
 
 
@@ -95,6 +96,7 @@ def test_a_variable_that_is_nearly_a_setting_is_named_and_no_other(
     others = ("PORT", "PORT_8000_TCP", "SERVICE_HOST", "DEMO", "SITE", "REQUIRE_BROWSER")
     for name in ("READ_KEY", *others):
         monkeypatch.setenv(f"HASSE_{name}", "1")
+    monkeypatch.setenv("hasse_in_flight", "1")  # is read as well
     told = hasse("serve", "--settings").err.splitlines()
     assert told == ["warning: HASSE_READ_KEY is no setting: should it be HASSE_READ_KEYS?"]
 
@@ -155,6 +157,35 @@ def test_a_demo_of_another_version_of_the_model_is_made_again(
     after = hasse("index", "info", tmp_path / "index", "--json").out
     fingerprints = {json.loads(text)["model"]["fingerprint"] for text in (before, after)}
     assert len(fingerprints) == 2
+
+
+def test_scenes_that_are_drawn_are_indexed_as_they_are(built_in: Path, tmp_path: Path) -> None:
+    demo(tmp_path, "--count", 6)
+    drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")}
+    shutil.rmtree(tmp_path / "index")
+    demo(tmp_path, "--count", 6)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")} == drawn
+    shutil.rmtree(tmp_path / "index")
+    demo(tmp_path, "--count", 7)
+    assert images(tmp_path) == (7, 1)
+
+
+def test_a_demo_is_served_by_the_model_that_made_it(
+    built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Settings] = []
+    monkeypatch.setattr("service.server.serve", lambda settings, tell: served.append(settings))
+    demo(tmp_path, "--count", 6)
+    start = ("demo", "--port", 0, "--index", tmp_path / "index")
+    assert hasse(*start).status == 0
+    monkeypatch.setenv("HASSE_MODEL", str(tmp_path / "named"))
+    assert hasse(*start).status == 0
+    monkeypatch.delenv("HASSE_MODEL")
+    later = tiny_checkpoint(tmp_path / "tiny-2", seed=1)
+    monkeypatch.setattr(checkpoint, "pretrained", lambda: later)
+    assert hasse(*start).status == 0
+    # The last is of a model that is no longer the built-in one: the index remembers where it is.
+    assert [settings.model for settings in served] == [built_in, tmp_path / "named", None]
 
 
 def test_somebodys_own_index_is_left_alone(
