@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import pickle
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -272,7 +274,8 @@ class Waits:
         return Client(transport=httpx.MockTransport(self), retries=Retries(**retries))
 
 
-LIVE = httpx.Response(200, json={"status": "alive"})
+ALIVE = {"status": "alive"}
+LIVE = httpx.Response(200, json=ALIVE)
 
 
 def test_a_passing_trouble_is_waited_out_as_the_service_asks(
@@ -295,6 +298,77 @@ def test_a_passing_trouble_that_names_no_seconds_is_waited_out_too(
     waits.client().live()
     (wait,) = waits.seconds
     assert 0.1 <= wait <= 0.2
+
+
+def test_in_an_event_loop_troubles_are_waited_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    silence = httpx.ConnectError("refused", request=httpx.Request("GET", "/"))
+    answers = (problem(429, **{"Retry-After": "3"}), httpx.Response(200, json=ALIVE))
+    waits = Waits(monkeypatch, silence, *answers)
+
+    async def sleep(seconds: float) -> None:
+        waits.seconds.append(seconds)
+
+    async def ask() -> None:
+        retries = Retries(attempts=3, first_wait=2)
+        async with AsyncClient(transport=httpx.MockTransport(waits), retries=retries) as hasse:
+            await hasse.live()
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    asyncio.run(ask())
+    backoff, asked = waits.seconds
+    assert 1 <= backoff <= 2
+    assert asked == 3
+
+
+def test_in_an_event_loop_files_are_read_beside_it(tmp_path: Path) -> None:
+    readers: list[int] = []
+
+    class Picture(os.PathLike[str]):
+        def __fspath__(self) -> str:
+            readers.append(threading.get_ident())
+            return str(tmp_path / "a.png")
+
+    async def ask() -> None:
+        transport = httpx.MockTransport(lambda _: httpx.Response(404))
+        async with AsyncClient(transport=transport) as hasse:
+            for answer in (
+                hasse.search_captions(Picture()),
+                hasse.entails(Picture(), "a dog"),
+                hasse.add_image(Picture()),
+            ):
+                with pytest.raises(UnreadableError):
+                    await answer
+
+    (tmp_path / "a.png").write_bytes(png(1))
+    asyncio.run(ask())
+    assert readers
+    assert threading.get_ident() not in readers
+
+
+def test_silence_is_bounded_and_connections_are_let_go() -> None:
+    silences: list[float] = []
+    closed: list[str] = []
+
+    class Transport(httpx.MockTransport):
+        def close(self) -> None:
+            closed.append("plain")
+
+        async def aclose(self) -> None:
+            closed.append("asynchronous")
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        silences.extend(request.extensions["timeout"].values())
+        return httpx.Response(200, json=ALIVE)
+
+    async def ask() -> None:
+        async with AsyncClient(transport=Transport(respond), timeout=7) as hasse:
+            await hasse.live()
+
+    with Client(transport=Transport(respond), timeout=7) as hasse:
+        hasse.live()
+    asyncio.run(ask())
+    assert set(silences) == {7}
+    assert closed == ["plain", "asynchronous"]
 
 
 def test_waits_double_differ_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,7 @@ def test_every_setting_is_listed_with_its_value() -> None:
     assert set(lines) == {f"HASSE_{name.upper()}" for name in Settings.model_fields}
     assert lines["HASSE_PORT"] == "0"
     assert lines["HASSE_IN_FLIGHT"] == "7"
+    assert "None" not in shown.out
 
 
 def test_the_command_line_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,8 +98,12 @@ def test_a_variable_that_is_nearly_a_setting_is_named_and_no_other(
     for name in ("READ_KEY", *others):
         monkeypatch.setenv(f"HASSE_{name}", "1")
     monkeypatch.setenv("hasse_in_flight", "1")  # is read as well
+    monkeypatch.setenv("hasse_write_key", "1")
     told = hasse("serve", "--settings").err.splitlines()
-    assert told == ["warning: HASSE_READ_KEY is no setting: should it be HASSE_READ_KEYS?"]
+    assert told == [
+        "warning: HASSE_READ_KEY is no setting: should it be HASSE_READ_KEYS?",
+        "warning: hasse_write_key is no setting: should it be HASSE_WRITE_KEYS?",
+    ]
 
 
 @pytest.mark.parametrize("name", ["read_keys", "write_keys"])
