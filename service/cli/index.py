@@ -325,6 +325,8 @@ def _collections(
     for path in paths:
         if not (path.is_dir() or path.is_file()):
             raise Mistake(f"there is no picture or folder {path}: check the path")
+    if captions is not None and (len(paths) > 1 or not paths[0].is_dir()):
+        raise Mistake("--captions is for one folder: name that one, and nothing beside it")
     read = [reader.read(path, captions, known=known) for path in paths if path.is_dir()]
     if single := [path for path in paths if not path.is_dir()]:
         read.append(reader.read_pictures(single, known))

@@ -95,6 +95,20 @@ def test_several_folders_make_one_index(pictures: Path, tmp_path: Path) -> None:
     assert about["images"] == len(SIZES) + 1
 
 
+def test_a_table_of_captions_is_read_for_one_folder_and_never_passed_over(
+    pictures: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "captions.csv"
+    table.write_text("file_name,caption\n2024/IMG_0.jpg,a dog\n")
+    add = ("index", "add", tmp_path / "index", "--captions", table)
+    for paths in ([pictures / "2024" / "IMG_0.jpg"], [pictures, tmp_path]):
+        assert "--captions is for one folder" in hasse(*add, *paths).error
+    assert not (tmp_path / "index").exists()
+    done(hasse(*add, pictures))
+    about = json.loads(done(hasse("index", "info", tmp_path / "index", "--json")).out)
+    assert (about["images"], about["captions"]) == (len(SIZES), 1)
+
+
 def test_a_built_in_model_is_chosen_by_name(pictures: Path, tmp_path: Path) -> None:
     done(hasse("index", "add", tmp_path / "index", pictures, "--model", "scenes"))
     about = json.loads(done(hasse("index", "info", tmp_path / "index", "--json")).out)
