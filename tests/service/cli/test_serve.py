@@ -15,10 +15,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from index.store import Index
 from models import checkpoint
+from service.cli import demo as demo_command
 from service.cli.configuration import pairs
+from service.indexing import identity_of
 from service.settings import Settings
 from tests.service.cli.shell import Outcome, hasse
+from tests.service.cli.test_interruption import ctrl_c_at
 from tests.tiny import tiny_checkpoint
 
 
@@ -147,9 +151,31 @@ def test_a_demo_is_made_once(built_in: Path, tmp_path: Path) -> None:
     demo(tmp_path)
     assert images(tmp_path) == (6, 1)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")} == drawn
-    refused = hasse("demo", "--no-serve", "--count", 7, "--index", tmp_path / "index")
-    assert refused.status == 1
-    assert "holds 6 images" in refused.error
+    for other in (5, 7):
+        refused = hasse("demo", "--no-serve", "--count", other, "--index", tmp_path / "index")
+        assert refused.status == 1
+        assert "holds 6 images" in refused.error
+
+
+def test_a_demo_goes_on_where_ctrl_c_stopped_it(
+    built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        ctrl_c_at(2, demo_command.demo, patch)  # the first is of the drawing
+        places = ("--pictures", tmp_path / "scenes", "--index", tmp_path / "index")
+        stopped = hasse("demo", "--no-serve", "--count", 6, *places)
+    assert stopped.status == 130
+    assert f"what is encoded is kept in {tmp_path / 'index'}" in stopped.err
+    demo(tmp_path, "--count", 6)
+    assert images(tmp_path) == (6, 1)
+
+
+def test_a_demo_that_was_killed_before_anything_was_encoded_is_made(
+    built_in: Path, tmp_path: Path
+) -> None:
+    Index.create(tmp_path / "index", identity_of(checkpoint.load(built_in))).close()
+    demo(tmp_path, "--count", 6)
+    assert images(tmp_path) == (6, 1)
 
 
 def test_a_demo_of_another_version_of_the_model_is_made_again(
