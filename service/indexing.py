@@ -215,7 +215,8 @@ def _fingerprint(dataset: Dataset, source: ImageSource) -> str:
     """Tell one build from another: the same images and captions, read the same way."""
     digest = hashlib.sha256(str(source.features).encode())
     for image in dataset.images:
-        row = [image.id, str(image.path), [[c.id, c.text] for c in image.captions]]
+        captions = [[caption.id, caption.text] for caption in image.captions]
+        row = [image.id, image.file_name, str(image.path), image.split, captions]
         digest.update(json.dumps(row).encode())
     return f"{dataset.name} {digest.hexdigest()}"
 

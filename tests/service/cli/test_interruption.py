@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from models import checkpoint
-from models.datasets import load
+from models.datasets import Image, load
 from models.files import alone_in
 from service import indexing
 from service.cli import features as features_command
@@ -158,6 +160,79 @@ def test_a_note_that_a_full_disk_cut_short_is_taken_up_again(
     assert note.read_text() == "4\n10\n"
     with indexing.build(collection, loaded, tmp_path / "index", source) as built:
         assert built.info().images == PICTURES - len(DAMAGED)
+
+
+def test_a_picture_that_was_mended_after_it_was_noted_is_indexed_like_any_other(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
+    whole = load(dataset)
+    images = [replace(one, path=tmp_path / one.path.name) for one in whole.images]
+    for old, new in zip(whole.images, images, strict=True):
+        shutil.copy(old.path, new.path)
+    collection = replace(whole, images=tuple(images))
+    source = ImageSource(batch_size=4)
+    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
+
+    def kill(done: int, _total: int) -> None:
+        if done >= 8:
+            raise Kill
+
+    def killed(*_: object) -> None:
+        raise Kill
+
+    mended = images[1].path.read_bytes()
+    images[1].path.write_bytes(mended[:-200])
+    with monkeypatch.context() as patch:
+        patch.setattr(indexing, "image_row", killed)  # the note is there, and no row yet
+        with pytest.raises(Kill):
+            indexing.build(collection, loaded, tmp_path / "index", source)
+    assert (tmp_path / "index" / "staging" / indexing.SKIPPED).read_text() == "2\n"
+    images[1].path.write_bytes(mended)
+    with pytest.raises(Kill):
+        indexing.build(collection, loaded, tmp_path / "index", source, kill)
+    with indexing.build(collection, loaded, tmp_path / "index", source) as built:
+        found = set(built.images(range(1, PICTURES + 1)))
+    assert found == {one.id for one in images if one.id - 1 not in DAMAGED}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: replace(one, split="new"),
+        lambda one: replace(one, file_name=f"new-{one.file_name}"),
+        lambda one: replace(
+            one, captions=tuple(replace(said, text="a child") for said in one.captions)
+        ),
+    ],
+)
+def test_a_build_of_something_else_does_not_go_on_with_what_is_there(
+    dataset: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Image], Image],
+) -> None:
+    loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
+    former = load(dataset)
+    monkeypatch.setattr(indexing, "CAPTIONS_AT_ONCE", 16)
+
+    def kill(done: int, _total: int) -> None:
+        if done > PICTURES:
+            raise Kill
+
+    with pytest.raises(Kill):
+        indexing.build(former, loaded, tmp_path / "index", ImageSource(), kill)
+    later = replace(former, images=tuple(map(change, former.images)))
+    with indexing.build(later, loaded, tmp_path / "index", ImageSource()) as built:
+        rows = built.images([one.id for one in later.images])
+        captions = built.captions([one.id for one in later.captions])
+    there = [one for one in later.images if one.id - 1 not in DAMAGED]
+    assert {(row.split, row.file_name) for row in rows.values()} == {
+        (one.split, one.file_name) for one in there
+    }
+    assert {row.text for row in captions.values()} == {
+        said.text for one in there for said in one.captions
+    }
 
 
 def test_features_go_on_where_ctrl_c_stopped_them(
