@@ -61,7 +61,16 @@ def test_an_empty_text_is_the_empty_default(monkeypatch: pytest.MonkeyPatch, nam
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("PORT", "70000"), ("IN_FLIGHT", "0"), ("DEADLINE_SECONDS", "-1"), ("K_MAXIMUM", "1001")],
+    [
+        ("PORT", "70000"),
+        ("IN_FLIGHT", "0"),
+        ("DEADLINE_SECONDS", "-1"),
+        ("K_MAXIMUM", "1001"),
+        ("SEARCHES_PER_MINUTE", "0"),
+        ("WRITES_PER_MINUTE", "0"),
+        ("READ_KEYS", f"me:{'0' * 63}"),
+        ("WRITE_KEYS", f"me:{'0' * 65}"),
+    ],
 )
 def test_a_setting_out_of_bounds_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
