@@ -195,6 +195,9 @@ def test_pictures_are_added_and_removed(app: InProcess) -> None:
             for options in ({"split": "new"}, {"added_from": before}, {"image_ids": (0,)}):
                 hits = (await hasse.search_images("a dog", **options)).hits
                 assert [hit.image_id for hit in hits] == [0]
+            for time in (before, before.astimezone().replace(tzinfo=None)):
+                earlier = (await hasse.search_images("a dog", added_before=time)).hits
+                assert 0 not in {hit.image_id for hit in earlier}
             with pytest.raises(ConflictError):
                 await hasse.add_image(png(61), image_id=0)
             await hasse.remove_image(0)
