@@ -55,7 +55,12 @@ def _pairs(path: Path) -> tuple[tuple[Pair, ...], int]:
         if label == NO_LABEL:
             dropped += 1
             continue
-        if label not in LABELS or not isinstance(premise, str) or not isinstance(hypothesis, str):
+        if not isinstance(premise, str) or not isinstance(hypothesis, str):
+            raise EntailmentError(
+                f"{path}, line {number}: sentence1 and sentence2 are not both text: the file is "
+                f"not SNLI's, or not whole"
+            )
+        if label not in LABELS:
             raise EntailmentError(
                 f"{path}, line {number}: the label is {json.dumps(label)[:40]}; SNLI's are "
                 f"entailment, neutral, contradiction and '{NO_LABEL}'"

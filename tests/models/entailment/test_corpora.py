@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,41 @@ def test_a_line_of_sick_gives_both_its_directions(tmp_path: Path) -> None:
     assert corpus.note == ""
 
 
+def test_each_part_is_read_from_its_own_place(tmp_path: Path) -> None:
+    table = tmp_path / "SICK.txt"
+    labels = "CONTRADICTION\tA_contradicts_B\tB_entails_A"
+    parts = ("TEST", "TRAIN", "TRIAL")
+    lines = [f"1\t{part} runs \tIt runs\t{labels}\t{part} " for part in parts]
+    table.write_text("\n".join([SICK_HEADER, *lines]) + "\n")
+    for split, unsure in (("train", 1), ("dev", 2), ("test", 4)):
+        said = {"sentence1": f"{split} runs", "sentence2": "It runs"}
+        rows = [json.dumps(said | {"gold_label": label}) for label in ("neutral", *"-" * unsure)]
+        (tmp_path / f"snli_1.0_{split}.jsonl").write_text("\n".join(rows))
+    corpus, other = read(table), read(tmp_path)
+    for name, pairs in (("TRAIN", corpus.train), ("TRIAL", corpus.validation)):
+        assert pairs[0] == Pair(f"{name} runs", "It runs", entailed=False)
+        assert pairs[1] == Pair("It runs", f"{name} runs", entailed=True)
+    assert corpus.test[0].premise == "TEST runs"
+    for name, pairs in (("train", other.train), ("dev", other.validation), ("test", other.test)):
+        assert pairs == (Pair(f"{name} runs", "It runs", entailed=False),)
+    assert other.dropped == 7
+
+
 def test_sick_without_its_test_part_is_measured_on_trial(tmp_path: Path) -> None:
-    corpus = read(sick(tmp_path / "SICK.txt"))
-    assert len(corpus.test) == 2 * len(facts())
-    assert len(corpus.train) + len(corpus.validation) == 2 * len(facts())
-    assert 0 < len(corpus.validation) < len(corpus.train)
+    path = tmp_path / "SICK.txt"
+    rows = [f"{at}\tTRAIN {at}\tB\tX\tA_neutral_B\tB_neutral_A\tTRAIN" for at in range(1000)]
+    rows += ["0\tTRIAL\tB\tX\tA_neutral_B\tB_neutral_A\tTRIAL"]
+    path.write_text("\n".join([SICK_HEADER, *rows]))
+    corpus = read(path)
+    assert [pair.premise for pair in corpus.test] == ["TRIAL", "B"]
+    learned, held = (
+        {pair.premise for pair in part[::2]} for part in (corpus.train, corpus.validation)
+    )
+    assert learned | held == {f"TRAIN {at}" for at in range(1000)}
+    assert not learned & held
+    assert 70 < len(held) < 130
     assert "measured on TRIAL" in corpus.note
-    assert corpus == read(sick(tmp_path / "SICK.txt")), "the same file is always split alike"
+    assert corpus == read(path), "the same file is always split alike"
 
 
 @pytest.mark.parametrize(
@@ -42,6 +71,13 @@ def test_sick_without_its_test_part_is_measured_on_trial(tmp_path: Path) -> None
         ('["neutral", "a", "b"]', "no JSON object with gold_label"),
         ('{"gold_label": "maybe", "sentence1": "a", "sentence2": "b"}', 'the label is "maybe"'),
         ('{"gold_label": [], "sentence1": "a", "sentence2": "b"}', r"the label is \[\]"),
+        (
+            json.dumps({"gold_label": "x" * 99, "sentence1": "a", "sentence2": "b"}),
+            r'the label is "x{39};',
+        ),
+        ("[" * 100_000, "no JSON object with gold_label"),
+        ('{"gold_label": "neutral", "sentence1": 1, "sentence2": "b"}', "are not both text"),
+        ('{"gold_label": "neutral", "sentence1": "a", "sentence2": null}', "are not both text"),
     ],
 )
 def test_a_line_that_is_not_snlis_is_named(tmp_path: Path, line: str, reason: str) -> None:
@@ -81,6 +117,10 @@ def test_what_is_neither_is_refused_with_what_is_expected(tmp_path: Path) -> Non
         path.write_bytes(content)
         with pytest.raises(EntailmentError, match=reason):
             read(path)
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"snli_1.0_{split}.jsonl").mkdir()
+    with pytest.raises(EntailmentError, match=r"_train\.jsonl cannot be read: Is a directory"):
+        read(tmp_path)
 
 
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
@@ -89,6 +129,13 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     for path in folder.iterdir():
         path.write_text(path.read_text(), encoding="utf-8-sig")
     assert read(folder) == plain
+
+
+def test_a_file_in_which_nobody_agreed_is_named(tmp_path: Path) -> None:
+    file = snli(tmp_path) / "snli_1.0_test.jsonl"
+    file.write_text('{"gold_label": "-", "sentence1": "a", "sentence2": "b"}')
+    with pytest.raises(EntailmentError, match=r"_test\.jsonl has no pair with a label"):
+        read(tmp_path)
 
 
 def test_two_files_of_one_split_are_refused(tmp_path: Path) -> None:
