@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,16 +11,18 @@ import torch
 
 from models import checkpoint as retrieval
 from models import entailment
+from models.bootstrap import interval
+from models.caption_encoder import MOST_COORDINATES
 from models.entailment import checkpoint
 from models.entailment.checkpoint import EntailmentCheckpoint
 from models.entailment.embedding import SentenceConfig, SentenceEmbedding
-from models.entailment.evaluation import evaluate, evaluate_majority
-from models.entailment.pairs import Corpus, EntailmentError, Pair
+from models.entailment.evaluation import Accuracy, evaluate, evaluate_majority
+from models.entailment.pairs import Corpus, EntailmentError, Pair, labels
 from models.entailment.training import EntailmentTraining, Progress, initial, start_from, train
 from models.model import ModelConfig, OrderEmbedding
-from models.model_folder import CheckpointError
+from models.model_folder import CheckpointError, weights
 from models.pictures import Preprocessing
-from models.threshold import Threshold
+from models.threshold import Threshold, best_threshold
 from models.vocabulary import Vocabulary, words
 from tests.models.entailment.corpora import snli
 from tests.tiny import tiny_checkpoint
@@ -51,6 +55,7 @@ def test_the_order_learns_what_a_symmetric_comparison_cannot(
     assert of_order.accuracy > evaluate_majority(corpus.train, corpus.test).accuracy
     assert of_order.accuracy > evaluate(control, cut.value, corpus.test).accuracy
     assert of_order.low <= of_order.accuracy <= of_order.high
+    assert of_order.average_precision is not None
 
 
 def test_the_majority_answers_what_is_more_frequent(corpus: Corpus) -> None:
@@ -58,6 +63,16 @@ def test_the_majority_answers_what_is_more_frequent(corpus: Corpus) -> None:
     assert found.accuracy == pytest.approx(75)
     assert found.average_precision is None
     assert evaluate_majority([Pair("a", "b", entailed=True)], corpus.test).accuracy == 25
+
+
+def test_what_is_measured_is_in_percent_and_its_interval_too() -> None:
+    right, true = np.array([True, True, False, True] * 5), np.array([True, False] * 10)
+    penalty = np.arange(20, dtype=np.float32)
+    found = Accuracy.of(right, true, penalty)
+    assert (found.accuracy, found.pairs, found.entailed) == (75, 20, 10)
+    assert (found.low / 100, found.high / 100) == pytest.approx(interval(right))
+    expected = np.mean([hits / (2 * hits - 1) for hits in range(1, 11)])
+    assert found.average_precision == pytest.approx(100 * expected)
 
 
 def test_the_best_epoch_is_kept_and_told_of(corpus: Corpus) -> None:
@@ -76,6 +91,17 @@ def test_the_best_epoch_is_kept_and_told_of(corpus: Corpus) -> None:
     assert kept[-1] == best
     assert len(kept) == 1 + sum(now.best for now in ends)
     assert best.accuracy >= max(now.threshold.accuracy for now in ends if now.threshold)
+
+
+def test_the_model_that_is_returned_is_the_best_epochs_and_not_the_last(corpus: Corpus) -> None:
+    told: list[Progress] = []
+    for seed in range(5):
+        wild = replace(SMALL, epochs=4, learning_rate=0.5, seed=seed)
+        model, best = train(wild, initial(wild, corpus), corpus, report=told.append)
+        assert best_threshold(model.penalties(corpus.validation), labels(corpus.validation)) == best
+        if told[-1].threshold != best:
+            return
+    pytest.fail("the last epoch was always the best")
 
 
 def test_an_epoch_that_is_only_as_good_is_not_better(corpus: Corpus) -> None:
@@ -99,18 +125,64 @@ def test_a_training_that_is_stopped_returns_the_best_so_far(corpus: Corpus) -> N
     assert len(steps) == 3
 
 
+def test_the_loss_is_what_true_pairs_violate_and_false_ones_lack_to_the_margin(
+    corpus: Corpus,
+) -> None:
+    still = replace(SMALL, epochs=1, learning_rate=1e-30, margin=0.01)
+    model = initial(still, corpus)
+    penalty, true = model.penalties(corpus.train), labels(corpus.train)
+    losses = np.where(true, penalty, np.maximum(still.margin - penalty, 0))
+    assert (penalty[~true] > still.margin).any(), "some lack nothing"
+    told: list[Progress] = []
+    train(still, model, corpus, report=told.append)
+    assert len(losses) % still.batch_size == 0
+    assert told[-1].loss == pytest.approx(losses.mean(), rel=1e-4)
+    assert told[-2].loss == told[-1].loss, "of all steps so far"
+
+
+def test_a_seed_decides_where_a_training_begins_and_in_which_order_it_reads(
+    corpus: Corpus,
+) -> None:
+    begun = [initial(replace(SMALL, seed=seed), corpus) for seed in (0, 0, 1)]
+    tables = [model.captions.state_dict()["embedding.weight"] for model in begun]
+    assert tables[0].equal(tables[1])
+    assert not tables[0].equal(tables[2])
+    found: list[list[float]] = []
+    for seed in (0, 0, 1):
+        told: list[Progress] = []
+        one = replace(SMALL, epochs=1, seed=seed)
+        train(one, copy.deepcopy(begun[0]), corpus, report=told.append)
+        found.append([now.loss for now in told])
+    assert found[0] == found[1] != found[2]
+
+
+def test_an_epoch_reads_all_pairs_and_gradients_are_no_longer_than_they_may_be(
+    corpus: Corpus,
+) -> None:
+    short = replace(SMALL, epochs=1, batch_size=10, clip_norm=1e-3)
+    model = initial(short, corpus)
+    told: list[Progress] = []
+    train(short, model, corpus, report=told.append)
+    assert told[-1].step == told[-1].steps == 5, "also the last 8 of 48 pairs"
+    lengths = [float(w.grad.norm()) for w in model.parameters() if w.grad is not None]
+    assert max(lengths) == pytest.approx(1e-3, rel=1e-2)
+
+
 def test_a_pair_is_compared_alike_alone_and_among_others(
     corpus: Corpus, learned: tuple[SentenceEmbedding, Threshold]
 ) -> None:
     model, _ = learned
     every = model.penalties(corpus.test, batch_size=7)
-    alone = [model.penalties([pair])[0] for pair in corpus.test[:5]]
-    np.testing.assert_allclose(every[:5], alone, atol=1e-6)
+    rows = [0, 1, 20, -2, -1]
+    alone = [model.penalties([corpus.test[row]])[0] for row in rows]
+    np.testing.assert_allclose(every[rows], alone, atol=1e-6)
 
 
 def test_a_retrieval_model_is_a_starting_point(corpus: Corpus, tmp_path: Path) -> None:
     begun = retrieval.load(tiny_checkpoint(tmp_path / "model"))
-    config = start_from(begun, replace(SMALL, model=replace(SMALL.model, length="unit")))
+    config = start_from(
+        begun, replace(SMALL, model=replace(SMALL.model, length="unit", max_words=3))
+    )
     assert config.model.dimension == begun.model.config.dimension
     model = initial(config, corpus, begun)
     captions = ["a dog runs in the park", "a red cat"]
@@ -197,12 +269,70 @@ def test_a_checkpoint_compares_like_the_model_it_holds(
         (tmp_path / name).write_bytes(whole)
 
 
+def test_a_model_that_is_written_while_it_is_read_is_refused(
+    learned: tuple[SentenceEmbedding, Threshold], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = EntailmentCheckpoint(*_learned(learned), SMALL, {}, tmp_path)
+    checkpoint.save(kept)
+
+    def late(folder: Path) -> Any:
+        checkpoint.save(replace(kept, threshold=0.5))
+        return weights(folder)
+
+    monkeypatch.setattr(checkpoint, "weights", late)
+    with pytest.raises(CheckpointError, match="was written while it was read: do the same"):
+        checkpoint.load(tmp_path)
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"epochs": -1}, {"margin": 0.0}, {"learning_rate": -1.0}, {"learning_rate": 1e38}]
+    "wrong",
+    [
+        {"epochs": -1},
+        {"batch_size": 0},
+        {"margin": 0.0},
+        {"clip_norm": 0.0},
+        {"learning_rate": -1.0},
+        {"learning_rate": 1e38},
+        {"seed": -1},
+        {"seed": 2**63},
+    ],
 )
 def test_a_training_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"at least|above 0"):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))}.* (at least|above 0|from 0)"):
         EntailmentTraining(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"dimension": 0}, "dimension, word_dimension and max_words are at least 1"),
+        ({"word_dimension": 0}, "dimension, word_dimension and max_words are at least 1"),
+        ({"max_words": 0}, "dimension, word_dimension and max_words are at least 1"),
+        ({"word_dimension": MOST_COORDINATES + 1}, "word_dimension are at most"),
+        ({"word_range": 0.0}, "word_range is above 0"),
+        ({"comparison": "cosine"}, "comparison is order or symmetric, not 'cosine'"),
+        ({"reading": "first"}, "reading is last or join"),
+        ({"length": "short"}, "length is unit, learned or free"),
+    ],
+)
+def test_a_model_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        SentenceConfig(**wrong)
+
+
+def test_a_premise_that_has_more_of_everything_entails_and_not_the_other_way() -> None:
+    model = SentenceEmbedding(SMALL.model, Vocabulary(["a"]))
+    more, less = torch.tensor([[0.5, 0.9]]), torch.tensor([[0.5, 0.2]])
+    assert model.compare(more, less).item() == 0
+    assert model.compare(less, more).item() == pytest.approx(0.49)
+
+
+def test_the_symmetric_comparison_is_of_directions_whatever_the_length_says() -> None:
+    shape = replace(SMALL.model, comparison="symmetric", length="free")
+    model = SentenceEmbedding(shape, Vocabulary(["a", "dog"])).eval()
+    with torch.inference_mode():
+        points = model([model.tokens(text) for text in ("a", "a dog")])
+    torch.testing.assert_close(points.norm(dim=1), torch.ones(2))
 
 
 def test_pairs_without_words_are_said(corpus: Corpus) -> None:
