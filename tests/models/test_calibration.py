@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from models import calibration
 from models.calibration import BINS, Calibration, calibrate, calibrations
 from models.datasets import Caption, Dataset, Image
 from models.scenes import Statement, compose, entails, sample_statements
+from models.score import SCORES, Score, penalties_between
+from models.truth import Meanings, Rows, known_truth
 
 CERTAIN = Calibration((0.1, 0.3), (0.8, 0.2), 0.2, 100, 10)
 
@@ -65,10 +68,10 @@ def test_blocks_add_up() -> None:
     assert parts.threshold == whole.threshold
 
 
-def test_penalties_above_1_count_as_1() -> None:
+def test_penalties_outside_of_0_to_1_count_as_its_ends() -> None:
     true = np.array([True, False, False])
-    assert calibrate([(np.array([0.2, 1.3, 2.0]), true)]) == calibrate(
-        [(np.array([0.2, 1.0, 1.0]), true)]
+    assert calibrate([(np.array([-1e-7, 1.3, 2.0]), true)]) == calibrate(
+        [(np.array([0.0, 1.0, 1.0]), true)]
     )
 
 
@@ -97,7 +100,7 @@ def test_what_is_no_falling_curve_of_probabilities_is_refused(
         Calibration(violations, probabilities, threshold, 2, 1)
 
 
-def test_scenes_calibrate_images_and_captions_by_meaning() -> None:
+def drawn_scenes() -> Dataset:
     draw = random.Random(0)
     images = []
     for row in range(12):
@@ -109,21 +112,59 @@ def test_scenes_calibrate_images_and_captions_by_meaning() -> None:
         images.append(
             Image(row, f"{row}.png", Path(f"{row}.png"), "val", 9, 9, captions, scene.to_json())
         )
-    dataset = Dataset("scenes", tuple(images))
-    every = list(dataset.captions)
-    points = np.random.default_rng(0).random((len(every), 4), dtype=np.float32)
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    found = calibrations(dataset, points[:12], points, "order")
-    assert found.image is not None
-    assert found.caption is not None
-    assert found.image.pairs == 12 * len(every)
-    assert found.caption.pairs == len(every) * (len(every) - 1)
-    assert found.caption.true == sum(
-        entails(premise, hypothesis)
-        for at, premise in enumerate(_statements(every))
-        for to, hypothesis in enumerate(_statements(every))
-        if at != to
-    )
+    return Dataset("scenes", tuple(images))
+
+
+def some_points(count: int) -> NDArray[np.float32]:
+    points = np.random.default_rng(0).random((count, 4), dtype=np.float32)
+    return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("rows", [5, 256])
+def test_scenes_calibrate_images_and_captions_by_meaning_in_blocks_of_any_size(
+    rows: int, score: Score, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "BLOCK_ROWS", rows)
+    dataset = drawn_scenes()
+    statements = _statements(list(dataset.captions))
+    points = some_points(len(statements))
+    found = calibrations(dataset, points[:12], points, score)
+    entailed = np.array([[entails(p, h) for h in statements] for p in statements])
+    others = ~np.eye(len(statements), dtype=np.bool_)
+    held = known_truth(dataset).holds(np.arange(12), np.arange(len(statements)))
+    for measured, expected, pairs in (
+        (found.image, (penalties_between(score, points[:12], points), held), held.size),
+        (
+            found.caption,
+            (penalties_between(score, points, points)[others], entailed[others]),
+            others.sum(),
+        ),
+    ):
+        plain = calibrate([expected])
+        assert measured is not None
+        assert plain is not None
+        assert (measured.pairs, measured.true) == (pairs, expected[1].sum())
+        for name in ("violations", "probabilities", "threshold"):
+            np.testing.assert_allclose(
+                getattr(measured, name), getattr(plain, name), rtol=1e-5, atol=1e-6
+            )
+
+
+def test_of_many_captions_some_are_paired_taken_from_the_first_to_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calibration, "PAIRED_CAPTIONS", 5)
+    dataset = drawn_scenes()
+    asked: list[list[int]] = []
+
+    def watched(_: object, premises: Rows, hypotheses: Rows) -> None:
+        asked.append(premises.tolist())
+
+    monkeypatch.setattr(Meanings, "entails", watched)
+    points = some_points(24)
+    calibrations(dataset, points[:12], points, "order")
+    assert asked == [[0, 5, 11, 17, 23]]
 
 
 def _statements(captions: list[Caption]) -> list[Statement]:

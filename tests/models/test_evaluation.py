@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from models import evaluation
 from models.datasets import Caption, Dataset, Image
 from models.evaluation import evaluate
+from models.scenes import scene_and_captions
 from models.score import SCORES, Score
 
 
@@ -34,7 +36,11 @@ def test_a_perfect_model_scores_six_hundred(score: Score) -> None:
     assert measured.image_retrieval.mean == measured.caption_retrieval.mean == 1
 
 
-def test_a_model_that_cannot_tell_scores_as_chance() -> None:
+@pytest.mark.parametrize("block", [60, 1 << 23])
+def test_a_model_that_cannot_tell_scores_as_chance(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "BLOCK_ENTRIES", block)
     images, captions = np.full((20, 4), 0.5, np.float32), np.full((20, 4), 0.5, np.float32)
     measured = evaluate(dataset([[f"{i}"] for i in range(20)]), images, captions, "order")
     assert measured.image_retrieval.mean == 10.5
@@ -69,7 +75,29 @@ def test_an_image_without_captions_is_searched_but_does_not_ask() -> None:
     assert measured.rsum == 600
 
 
+@pytest.mark.parametrize(("truth", "r1"), [("annotation", 0), ("meaning", 100)])
+def test_a_caption_of_another_image_is_true_where_its_meaning_is_known(
+    truth: str, r1: float
+) -> None:
+    plain = dataset([["the same words"], ["the same words"]])
+    scene, (statement, *_) = scene_and_captions(0, "train", 0)
+    images = tuple(
+        replace(
+            image,
+            captions=(replace(image.captions[0], meaning=statement.to_json()),),
+            meaning=scene.to_json(),
+        )
+        for image in plain.images
+    )
+    points = np.eye(2, dtype=np.float32)
+    collection = plain if truth == "annotation" else replace(plain, images=images)
+    measured = evaluate(collection, points, points[::-1].copy(), "order")
+    assert measured.truth == truth
+    assert measured.caption_retrieval.r1 == measured.image_retrieval.r1 == r1
+
+
 def test_points_of_another_dataset_are_refused() -> None:
     points = np.eye(3, dtype=np.float32)
-    with pytest.raises(ValueError, match="not those of this dataset"):
-        evaluate(dataset([["a"], ["b"]]), points, points, "order")
+    for images, captions in ((points, points[:2]), (points[:2], points)):
+        with pytest.raises(ValueError, match="not those of this dataset"):
+            evaluate(dataset([["a"], ["b"]]), images, captions, "order")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from models import length_study as study
+from models.bootstrap import interval
 from models.length_study import length_study
 from models.score import SCORES, Score
 from tests.models.test_evaluation import dataset, unit
@@ -56,8 +57,9 @@ def test_ranks_are_those_of_a_plain_count(monkeypatch: pytest.MonkeyPatch) -> No
         of_captions.append(1 + sum(violation(other, captions[short]) < own for other in others))
     assert found.image_rank == pytest.approx(np.mean(of_images))
     assert found.caption_rank == pytest.approx(np.mean(of_captions))
-    low, high = found.caption_rank_interval
-    assert low <= found.caption_rank <= high
+    pairs = np.reshape(of_images, (3, 2)).mean(1)
+    assert found.image_rank_interval == pytest.approx(interval(pairs))
+    assert found.caption_rank_interval == pytest.approx(interval(of_captions))
 
 
 def test_half_of_the_ties_stand_before() -> None:

@@ -65,3 +65,11 @@ def test_metrics_follow_the_reference_formulas() -> None:
     assert metrics.mean == 12.5
     assert metrics.mean_average_precision == 50
     assert (metrics.queries, metrics.tied) == (4, 1)
+
+
+def test_blocks_are_averaged_and_what_was_counted_is_added_up() -> None:
+    one = RankingMetrics(10, 20, 30, 4, 5.5, 60, queries=100, tied=1)
+    other = RankingMetrics(20, 40, 60, 1, 2.5, 80, queries=50, tied=3)
+    blocks = [one, other, other]
+    expected = RankingMetrics(50 / 3, 100 / 3, 50, 2, 3.5, 220 / 3, queries=200, tied=7)
+    assert RankingMetrics.mean_of(blocks) == expected
