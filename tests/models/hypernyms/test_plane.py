@@ -12,7 +12,7 @@ from models.hypernyms.drawing import draw
 from models.hypernyms.plane import Plane, learn_plane
 from models.hypernyms.taxonomy import HypernymError, Taxonomy
 from models.hypernyms.wordnet import read
-from tests.models.hypernyms.dictionary import write
+from tests.models.hypernyms.dictionary import tree, write
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -40,22 +40,46 @@ def test_a_few_concepts_are_learned_without_a_mistake(
     }
     assert len(found.missed) == len(found.spurious) == 0
     assert told == list(range(0, 300, 50))
+    assert found.points.min() >= 0
 
 
 def test_a_pair_shown_wrongly_is_left_out_where_two_others_make_it(
     taxonomy: Taxonomy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = torch.tensor([[[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]])  # each below the one before it
-    monkeypatch.setattr(learning, "_learn", lambda *_: row)
+    row = torch.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])  # each below the one before it
+    monkeypatch.setattr(learning, "_learn", lambda *_: row[None])
     found = learn_plane(taxonomy, [taxonomy.senses(word)[0] for word in ("cat", "poodle", "Rex")])
     assert found.true.tolist() == []
     assert found.spurious.tolist() == [[1, 0], [2, 1]]
 
 
-def test_too_few_and_too_many_are_refused(taxonomy: Taxonomy) -> None:
+def test_the_start_with_the_fewest_mistakes_is_kept_and_what_it_misses_told(
+    taxonomy: Taxonomy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = torch.tensor([[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
+    upside_down = torch.tensor([[2.0, 2.0], [1.0, 1.0], [0.0, 0.0]])
+    starts = torch.stack([upside_down, apart, upside_down])
+    monkeypatch.setattr(learning, "_learn", lambda *_: starts)
+    chain = [taxonomy.senses(word)[0] for word in ("entity", "animal", "dog")]
+    found = learn_plane(taxonomy, chain)
+    assert found.points.tolist() == apart.tolist()
+    assert found.missed.tolist() == found.true.tolist() == [[1, 0], [2, 1]]
+    assert found.spurious.tolist() == []
+
+
+def test_too_few_and_too_many_and_a_seed_below_0_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "STEPS", 1)
+    taxonomy = read(write(tmp_path, tree()))
     for concepts in ([], [0, 0], range(61)):
         with pytest.raises(HypernymError, match="from 2 to 60"):
             learn_plane(taxonomy, list(concepts))
+    first, other = (learn_plane(taxonomy, range(60), seed).points for seed in (0, 1))
+    assert first.shape == (60, 2)
+    assert (first != other).any()
+    with pytest.raises(HypernymError, match="a seed is a whole number from 0"):
+        learn_plane(taxonomy, range(60), -1)
 
 
 def test_points_that_differ_by_less_than_can_be_learned_are_drawn_at_one_place() -> None:

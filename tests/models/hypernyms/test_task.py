@@ -4,8 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from models.hypernyms.evaluation import evaluate_closure
+from models.bootstrap import interval
+from models.hypernyms.embedding import ConceptEmbedding
+from models.hypernyms.evaluation import Accuracy, evaluate, evaluate_closure
 from models.hypernyms.task import LabelledPairs, PairSet, Task, corrupt, make_task
 from models.hypernyms.taxonomy import HypernymError, Taxonomy, closure
 from models.hypernyms.wordnet import read
@@ -101,6 +104,17 @@ def test_the_closure_baseline_knows_the_pairs_of_validation_too() -> None:
 
     task = Task("clean", 3, np.array([[0, 1]]), held([1, 2], [2, 1]), held([0, 2], [2, 0]), 1.0)
     assert evaluate_closure(task).accuracy == 100
+
+
+def test_what_is_measured_is_in_percent_and_apart_for_true_and_false_pairs() -> None:
+    right, true = np.array([True, True, True, False] * 5), np.array([True, True, False, False] * 5)
+    found = Accuracy.of(right, true)
+    assert (found.accuracy, found.of_true, found.of_false, found.pairs) == (75, 100, 50, 20)
+    assert (found.low / 100, found.high / 100) == pytest.approx(interval(right))
+    held = LabelledPairs(np.array([[0, 1], [1, 0], [1, 2]]), np.array([True, False, False]))
+    task = Task("clean", 3, held.pairs[:1], held, held, 1.0)
+    everything = evaluate(ConceptEmbedding("order", torch.rand(3, 2), None), 9.0, task)
+    assert (everything.of_true, everything.of_false) == (100, 0)
 
 
 def test_a_set_of_pairs_knows_its_own(taxonomy: Taxonomy) -> None:

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from models.hypernyms import checkpoint
+from models.hypernyms import checkpoint, embedding
 from models.hypernyms.checkpoint import HypernymCheckpoint, Withheld
-from models.hypernyms.embedding import COMPARISONS
+from models.hypernyms.embedding import COMPARISONS, Comparison, ConceptEmbedding
 from models.hypernyms.evaluation import evaluate, evaluate_closure
 from models.hypernyms.query import ancestors
 from models.hypernyms.table_adam import TableAdam
@@ -24,7 +27,7 @@ from models.hypernyms.training import (
     train,
 )
 from models.hypernyms.wordnet import read
-from models.model_folder import CheckpointError
+from models.model_folder import WEIGHTS, CheckpointError
 from models.order import violation
 from models.threshold import best_threshold
 from tests.models.hypernyms.dictionary import tree, write
@@ -171,6 +174,76 @@ def test_points_of_other_concepts_are_refused(learned: Path, tmp_path: Path) -> 
         checkpoint.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("part", "spoil", "said"),
+    [
+        ("points", lambda points: points[:, :-1].clone(), "the points of 341 concepts are"),
+        ("edges", lambda edges: edges.clamp(min=341), "the hypernyms lead nowhere"),
+        ("edges", lambda edges: edges - 1, "the hypernyms lead nowhere"),
+        ("edges", torch.flatten, "the hypernyms lead nowhere"),
+        ("relation", lambda _: torch.eye(20), "the relation is not what the comparison needs"),
+    ],
+)
+def test_weights_that_do_not_go_together_are_refused(
+    learned: Path, tmp_path: Path, part: str, spoil: Callable[[Tensor | None], Tensor], said: str
+) -> None:
+    for path in learned.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    found = load_file(learned / WEIGHTS)
+    save_file(found | {part: spoil(found.get(part))}, tmp_path / WEIGHTS)
+    with pytest.raises(CheckpointError, match=said):
+        checkpoint.load(tmp_path)
+
+
+def test_a_model_with_a_relation_is_kept_with_it(
+    taxonomy: Taxonomy, task: Task, tmp_path: Path
+) -> None:
+    config = small("bilinear", epochs=1)
+    model, threshold = train(config, task)
+    withheld = Withheld("clean", 0, HELD_OUT, task.fingerprint)
+    checkpoint.save(
+        HypernymCheckpoint(model, taxonomy, threshold.value, withheld, config, {}, tmp_path)
+    )
+    again = checkpoint.load(tmp_path).model
+    np.testing.assert_array_equal(
+        again.penalties(task.test.pairs), model.penalties(task.test.pairs)
+    )
+
+
+def test_a_split_of_another_seed_is_made_again(taxonomy: Taxonomy, learned: Path) -> None:
+    other = make_task(taxonomy, "clean", 3, HELD_OUT)
+    withheld = Withheld("clean", 3, HELD_OUT, other.fingerprint)
+    again = replace(checkpoint.load(learned), withheld=withheld).task()
+    assert np.array_equal(again.test.pairs, other.test.pairs)
+
+
+def test_penalties_are_those_of_the_comparison_in_blocks_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw = np.random.default_rng(0)
+    points, relation = draw.random((9, 4)), draw.random((4, 4))
+    pairs = draw.integers(0, 9, (20, 2))
+    below, above = points[pairs[:, 0]], points[pairs[:, 1]]
+    lengths = np.linalg.norm(below, axis=1) * np.linalg.norm(above, axis=1)
+    expected = {
+        "order": np.square(np.maximum(above - below, 0)).sum(1),
+        "symmetric": 1 - (below * above).sum(1) / lengths,
+        "bilinear": 1 - np.einsum("bn,nm,bm->b", below, relation, above),
+    }
+    monkeypatch.setattr(embedding, "BLOCK_PAIRS", 7)
+    for comparison in COMPARISONS:
+        learned = torch.from_numpy(relation) if comparison == "bilinear" else None
+        model = ConceptEmbedding(comparison, torch.from_numpy(points), learned)
+        np.testing.assert_allclose(model.penalties(pairs), expected[comparison], atol=1e-6)
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS)
+def test_a_seed_decides_where_the_points_begin(comparison: Comparison) -> None:
+    first, again, other = (ConceptEmbedding.random(comparison, 5, 3, seed) for seed in (0, 0, 1))
+    assert first.points.equal(again.points)
+    assert not first.points.equal(other.points)
+
+
 def test_points_that_are_not_numbers_are_refused(learned: Path, tmp_path: Path) -> None:
     found = checkpoint.load(learned)
     found.model.points[3, 0] = torch.nan
@@ -191,7 +264,10 @@ def test_ancestors_come_from_specific_to_general_and_are_mostly_known(learned: P
     depth = loaded.model.depth()[[one.concept for one in found]]
     assert (np.diff(depth) <= 0).all()
     assert all(one.violation < loaded.threshold for one in found)
-    assert ancestors(loaded, concept, 1)[0].violation == min(one.violation for one in found)
+    (likeliest,) = ancestors(loaded, concept, 1)
+    assert likeliest.violation == min(one.violation for one in found)
+    strict = replace(loaded, threshold=sorted(one.violation for one in found)[3])
+    assert len(ancestors(strict, concept, 10)) == 3, "and not the one at the threshold"
 
 
 def test_adam_for_a_table_is_adam_when_every_row_is_touched() -> None:
