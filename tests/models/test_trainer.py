@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from models import checkpoint, trainer
 from models.backbone import Backbone, build_backbone
@@ -16,21 +19,25 @@ from models.calibration import calibrations
 from models.caption_encoder import Members, Reading
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.distributed import ALONE, World
-from models.evaluation import evaluate
+from models.evaluation import Evaluation, evaluate
 from models.inputs import FeatureInput, ImageInput, PixelInput, dataset_points
 from models.learner import Learner
+from models.loss import contrastive_loss, ranking_loss
 from models.model import ModelConfig
 from models.model_folder import WEIGHTS
 from models.order import pairwise_violation
 from models.pictures import Preprocessing
 from models.pixels import cache_pixels
-from models.ranking import average_precisions
+from models.ranking import RankingMetrics, average_precisions
 from models.scenes import scene_and_captions
+from models.schedule import Schedule
+from models.score import SCORES, Score, penalties
 from models.stored import StoredDtype
 from models.trainer import Progress, TrainingError, TrainingStopped, train
 from models.training_config import TrainingConfig
-from models.training_state import FILE_NAME, StateError, difference
+from models.training_state import FILE_NAME, StateError, difference, save_state
 from models.truth import known_truth
+from models.vocabulary import END, PADDING, UNKNOWN
 
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
 SHAPES = ("dark", "bright")
@@ -103,11 +110,16 @@ def run(
     return train(config, "colours", folder, data, data, stop=stop, report=report)
 
 
-def a_run(config: TrainingConfig, folder: Path) -> trainer._Run:
+def a_run(
+    config: TrainingConfig,
+    folder: Path,
+    data: tuple[Dataset, ImageInput] | None = None,
+    world: World = ALONE,
+) -> trainer._Run:
     """Return a training that has not begun, on the features of the collection."""
-    data = (collection(), features(collection()))
+    data = data or (collection(), features(collection()))
     return trainer._Run(
-        config, "colours", folder, data, data, backbone_weights=None, start=None, world=ALONE
+        config, "colours", folder, data, data, backbone_weights=None, start=None, world=world
     )
 
 
@@ -142,6 +154,134 @@ def test_the_contrastive_loss_is_learned_from_too(tmp_path: Path) -> None:
     run(tmp_path / "b", replace(CONFIG, loss="contrastive", sharpness=3.0))
     assert validations[-1] > validations[0]
     assert weights(tmp_path / "a") != weights(tmp_path / "b")
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("kind", ["ranking", "contrastive"])
+def test_the_loss_that_is_told_is_the_one_asked_for_and_a_mean_over_captions_and_members(
+    tmp_path: Path, kind: Literal["ranking", "contrastive"], score: Score
+) -> None:
+    config = replace(
+        CONFIG,
+        model=replace(CONFIG.model, score=score, members=2),
+        batch_size=8,
+        captions_per_image=2,
+        loss=kind,
+        margin=0.3,
+        sharpness=7.0,
+        entailment=0.5,
+    )
+    training = a_run(config, tmp_path, (scenes(8), features(scenes(8))))
+    (batch,) = training._prepared(0, 0)
+    images, tokens, lengths, owners, true, follows = batch.inputs
+    model = training.model
+
+    def loss(of: Tensor, captions: Tensor, owners: Tensor, true: Tensor) -> Tensor:
+        penalty = penalties(score, of, captions)
+        if kind == "ranking":
+            return ranking_loss(penalty, owners, true, 0.3)
+        return contrastive_loss(penalty, owners, true, 7.0)
+
+    total = 0.0
+    with torch.no_grad():
+        every = model.feature_points(images), model.caption_points(tokens, lengths)
+        for seen, said in zip(*map(model.parts, every), strict=True):
+            total += float(loss(seen, said, owners, true))
+            total += 0.5 * float(loss(said, said, torch.arange(len(said)), follows))
+    told: list[Progress] = []
+    training.epoch_steps(told.append, None)
+    assert told[0].loss == pytest.approx(total / (16 * 2), rel=1e-4)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_the_learning_rate_rises_over_the_first_steps_and_falls_over_all_epochs(
+    tmp_path: Path, schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: list[float] = []
+    step = Learner.step
+
+    def watched(learner: Learner, inputs: tuple[Tensor, ...], rate: float) -> Tensor:
+        loss = step(learner, inputs, rate)
+        rates.append(learner.optimizer.param_groups[0]["lr"])
+        return loss
+
+    monkeypatch.setattr(Learner, "step", watched)
+    run(tmp_path, replace(CONFIG, epochs=2, schedule=schedule, warm_up=4))
+    falls = [(1 + math.cos(math.pi * at / 6)) / 2 if schedule == "cosine" else 1 for at in range(6)]
+    rises = [0.25, 0.5, 0.75, 1, 1, 1]
+    expected = [0.01 * fall * rise for fall, rise in zip(falls, rises, strict=True)]
+    assert rates == pytest.approx(expected)
+
+
+def test_each_gradient_is_shortened_by_itself_and_none_is_lengthened(tmp_path: Path) -> None:
+    def gradients(longest: float) -> list[Tensor]:
+        training = a_run(replace(CONFIG, clip_norm=longest), tmp_path)
+        training._step(0, next(training._prepared(0, 0)))
+        return [weight.grad for weight in training.model.parameters() if weight.grad is not None]
+
+    free = gradients(1e9)
+    lengths = [float(gradient.norm()) for gradient in free]
+    middle = float(np.median(lengths))
+    assert min(lengths) < middle < max(lengths)
+    for short, whole, length in zip(gradients(middle), free, lengths, strict=True):
+        torch.testing.assert_close(short, whole * min(1.0, middle / length))
+
+
+def test_weights_decay_apart_from_their_gradients(tmp_path: Path) -> None:
+    def after_a_step(decay: float) -> tuple[Tensor, Tensor]:
+        training = a_run(replace(CONFIG, weight_decay=decay), tmp_path)
+        weight = training.model.images.projection.weight
+        before = weight.detach().clone()
+        training._step(0, next(training._prepared(0, 0)))
+        return before, weight.detach()
+
+    (before, plain), (_, decayed) = after_a_step(0.0), after_a_step(10.0)
+    torch.testing.assert_close(plain - decayed, 0.01 * 10 * before, rtol=1e-3, atol=1e-6)
+
+
+def test_a_batch_is_read_as_the_configuration_says(tmp_path: Path) -> None:
+    config = replace(
+        CONFIG,
+        model=replace(CONFIG.model, max_words=3),
+        captions_per_image=2,
+        unknown_rate=1.0,
+        min_word_count=7,
+    )
+    training = a_run(config, tmp_path)
+    batch = next(training._prepared(0, 0))
+    _, tokens, lengths, *_ = batch.inputs
+    assert batch.captions == len(tokens) == 8
+    assert lengths.max() == 4, "and the end"
+    assert set(tokens.flatten().tolist()) <= {UNKNOWN, END, PADDING}
+    assert "green" not in training.model.vocabulary.words
+    assert "picture" in training.model.vocabulary.words
+
+
+def test_a_seed_decides_where_a_training_begins_and_what_it_reads_when(tmp_path: Path) -> None:
+    first, second = (a_run(replace(CONFIG, seed=seed), tmp_path) for seed in (0, 1))
+    weights = [one.model.images.projection.weight for one in (first, second)]
+    assert not weights[0].equal(weights[1])
+    orders = [
+        [rows.tolist() for _, rows, *_ in one.batches.of_epoch(0, 0)] for one in (first, second)
+    ]
+    assert orders[0] != orders[1]
+
+
+def test_parts_of_a_batch_are_read_by_different_processes_and_varied_differently(
+    tmp_path: Path,
+) -> None:
+    ids = np.array([image.id for image in collection().images])
+    views = np.empty((10, 50, 1024), dtype=np.float32)
+    views[:] = np.arange(10)[:, None, None] * 50 + np.arange(50)[:, None]  # which one it is
+    data = (collection(), FeatureInput(ids, views[:, 0], views))
+    config = replace(CONFIG, batch_size=10)
+    read = [
+        next(a_run(config, tmp_path, data, World(rank=rank, size=2))._prepared(0, 0)).inputs
+        for rank in range(2)
+    ]
+    seen = [inputs[0][:, 0].int() for inputs in read]
+    assert sorted(torch.cat(seen).div(50, rounding_mode="floor").tolist()) == list(range(10))
+    assert (seen[0] % 50).tolist() != (seen[1] % 50).tolist()
 
 
 def test_members_learn_as_each_would_alone(tmp_path: Path) -> None:
@@ -342,7 +482,7 @@ def test_a_training_does_not_choose_its_best_epoch_by_two_measures(tmp_path: Pat
 def test_training_stops_early_and_keeps_the_best_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    qualities = iter([1.0, 5.0, 4.0, 3.0, 9.0])
+    qualities = iter([1.0, 5.0, 5.0, 3.0, 9.0])
     monkeypatch.setattr(trainer, "_quality", lambda measured: next(qualities))
     bests: list[bool] = []
 
@@ -353,6 +493,45 @@ def test_training_stops_early_and_keeps_the_best_epoch(
     best = run(tmp_path, replace(CONFIG, epochs=9, patience=2), report=report)
     assert bests == [True, True, False, False]
     assert [row["epoch"] for row in best.metrics["history"]] == [1, 2]
+
+
+@pytest.mark.parametrize(("truth", "best"), [("meaning", 1), ("annotation", 2)])
+def test_where_all_truth_is_known_the_best_epoch_retrieves_the_most_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truth: str, best: int
+) -> None:
+    def measured(recall: float, precision: float) -> Evaluation:
+        metrics = RankingMetrics(recall, recall, recall, 1, 1, precision, queries=4, tied=0)
+        return Evaluation(4, 4, truth, metrics, metrics)
+
+    found = iter([measured(10, 90), measured(20, 80)])
+    monkeypatch.setattr(trainer, "evaluate", lambda *_: next(found))
+    assert len(run(tmp_path, replace(CONFIG, epochs=2)).metrics["history"]) == best
+
+
+def test_the_state_is_written_now_and_then_and_the_seconds_of_all_calls_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    written: list[tuple[int, int]] = []
+
+    def passing(_: Progress) -> None:
+        nonlocal now
+        now += 4
+
+    def watched(folder: Path, model: Any, optimizer: Any, notes: dict[str, Any]) -> None:
+        written.append((notes["epoch"], notes["step"]))
+        save_state(folder, model, optimizer, notes)
+
+    monkeypatch.setattr(trainer, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(trainer, "SECONDS_BETWEEN_STATES", 10)
+    monkeypatch.setattr(trainer, "save_state", watched)
+    config = replace(CONFIG, epochs=1, batch_size=2)
+    data = (collection(19), features(collection(19)))
+    with pytest.raises(TrainingStopped):
+        run(tmp_path, config, data, stop_after(7), passing)
+    assert written == [(0, 3), (0, 6), (0, 7)]
+    now = 0.0  # another process, another clock
+    assert run(tmp_path, config, data, report=passing).metrics["seconds"] == 9 * 4
 
 
 def test_the_coordinates_of_a_checkpoint_fall_in_weight_and_those_of_the_training_stay(
@@ -372,18 +551,24 @@ def test_the_coordinates_of_a_checkpoint_fall_in_weight_and_those_of_the_trainin
 
 
 @pytest.mark.parametrize(
-    ("dtype", "precision"),
+    ("dtype", "precision", "read"),
     [
-        ("float32", "float32"),
-        ("float16", "float32"),
-        ("int8", "float32"),
-        ("float32", "bfloat16"),
+        ("float32", "float32", features),
+        ("float16", "float32", features),
+        ("int8", "float32", features),
+        ("float32", "bfloat16", features),
+        ("float32", "float32", pixels),
     ],
 )
 def test_what_a_checkpoint_says_of_itself_was_measured_on_the_weights_that_it_holds(
-    dtype: StoredDtype, precision: Literal["float32", "bfloat16"], tmp_path: Path
+    dtype: StoredDtype,
+    precision: Literal["float32", "bfloat16"],
+    read: Callable[..., Any],
+    tmp_path: Path,
 ) -> None:
-    data = (collection(30), features(collection(30)))
+    data: tuple[Dataset, ImageInput] = (collection(30), features(collection(30)))
+    if read is pixels:
+        data = pixels(collection(30), tmp_path / "pictures")
     kept = run(tmp_path, replace(CONFIG, saved_dtype=dtype, precision=precision), data)
     points = dataset_points(kept.model, *data)
     measured = evaluate(data[0], *points, "order").to_json()
@@ -395,6 +580,9 @@ def test_what_a_checkpoint_says_of_itself_was_measured_on_the_weights_that_it_ho
     assert kept.calibration.image is not None
     # To rounding: the coordinates were renumbered when they were saved.
     np.testing.assert_allclose(kept.calibration.image.violations, meant.violations, rtol=1e-5)
+    stored = load_file(tmp_path / WEIGHTS)["images.projection.weight"].dtype
+    assert stored == getattr(torch, dtype)
+    assert kept.metrics["dataset"] == {"name": "colours", "images": 30, "captions": 60}
 
 
 def test_a_frozen_backbone_is_not_changed(tmp_path: Path) -> None:
@@ -439,6 +627,23 @@ def test_a_training_on_features_keeps_their_network_also_where_its_start_has_it_
     assert len({network.fingerprint() for network in networks}) == 1
     for key, value in then.model.images.backbone.state_dict().items():
         assert value.equal(start[key]), key
+
+
+def test_a_network_that_learns_begins_where_the_start_has_it(tmp_path: Path) -> None:
+    data = pixels(collection(), tmp_path / "pictures")
+    still = replace(CONFIG, epochs=1, learning_rate=1e-12)
+    first = train(still, "first", tmp_path / "first", data, data)
+    other = dict(build_backbone("shufflenet_v2_x0_5").state_dict())
+    then = train(still, "then", tmp_path / "then", data, data, backbone_weights=other, start=first)
+    weights = dict(first.model.images.backbone.named_parameters())
+    for name, weight in then.model.images.backbone.named_parameters():
+        torch.testing.assert_close(weight, weights[name], atol=1e-6, rtol=0)
+
+
+def test_one_image_is_too_few(tmp_path: Path) -> None:
+    data = (collection(1), features(collection(1)))
+    with pytest.raises(DatasetError, match="at least two captioned images"):
+        run(tmp_path, data=data)
 
 
 def test_features_that_are_not_numbers_stop_the_training_at_their_own_step(tmp_path: Path) -> None:
