@@ -170,10 +170,11 @@ def from_features(
     )
     backbone = build_backbone(store.maker.backbone, weights)
     if backbone.fingerprint() != store.maker.weights:
+        other = f"other weights of {backbone.name} than {weights}"
+        made = other if weights else f"weights of {backbone.name} that are not noted beside them"
         raise FeaturesError(
-            f"the features in {folder} were made with other weights of {store.maker.backbone} than "
-            f"{weights or 'those given'}: name them with --weights, since the checkpoint holds "
-            f"them, to encode new pictures with"
+            f"the features in {folder} were made with {made}: name them with --weights, since the "
+            f"checkpoint holds them, to encode new pictures with"
         )
     views = store.views(parts=parts)
     rows = FeatureInput(store.image_ids, views[:, 0], views if config.views else None)
