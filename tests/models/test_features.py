@@ -9,16 +9,17 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image as Pillow
 
-from models import decoding, feature_store
+from models import decoding, feature_store, features
 from models.backbone import Backbone, BackboneError, build_backbone
 from models.datasets import Dataset, Image, save
-from models.feature_store import appending
+from models.feature_store import Appender, Maker, appending
 from models.features import ExtractionStopped, FeaturesError, FeatureStore, extract
 from models.files import FolderTakenError
 from models.parts import PARTS, parts_of
@@ -475,12 +476,120 @@ def test_a_device_without_memory_and_a_size_that_does_not_fit_are_sentences(
     assert "lower --batch-size" in refusal(dataset, backbone, SMALL, tmp_path / "f")
 
 
+def appended(folder: Path, count: int) -> None:
+    """Append that many rows, of three images by turns, each with its number for features."""
+    images = [Image(row % 3, f"{row % 3}.png", Path(f"{row % 3}.png")) for row in range(count)]
+    with appending(folder, Maker("network", "weights", 1, SMALL)) as writer:
+        writer.add(images, [1] * count, np.arange(count, dtype=np.float16)[:, None, None])
+        writer.commit()
+
+
+def test_of_many_rows_of_an_image_the_last_one_counts(tmp_path: Path) -> None:
+    appended(tmp_path, 300)
+    store = FeatureStore.open(tmp_path)
+    assert store.select([2, 0, 1]).tolist() == [[299], [297], [298]]
+    assert len(store) == 3
+
+
+def test_features_of_nothing_are_said_to_be(tmp_path: Path) -> None:
+    with appending(tmp_path, Maker("network", "weights", 1, SMALL)) as writer:
+        writer.commit()
+    with pytest.raises(FeaturesError, match="are of no image yet: make them again"):
+        FeatureStore.open(tmp_path)
+
+
+def test_rows_reach_the_disk_before_the_manifest_counts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached: list[str] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        reached.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    appended(tmp_path, 3)
+    rows = [feature_store.FEATURES, feature_store.IMAGES, feature_store.STAMPS]
+    assert reached == [*rows, f"{feature_store.MANIFEST}.partial", tmp_path.name]
+
+
+@pytest.mark.parametrize(("images", "seconds"), [(3, 1e9), (1000, 25.0)])
+def test_what_is_done_is_made_durable_now_and_then(
+    images: int,
+    seconds: float,
+    backbone: Backbone,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, durable, commit = 1000.0, [], Appender.commit
+
+    def passing(done: int, total: int) -> None:
+        nonlocal now
+        now += 10
+
+    def watched(writer: Appender) -> None:
+        commit(writer)
+        durable.append(writer.rows)
+
+    monkeypatch.setattr(features, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(features, "COMMIT_IMAGES", images)
+    monkeypatch.setattr(features, "COMMIT_SECONDS", seconds)
+    monkeypatch.setattr(Appender, "commit", watched)
+    dataset = pictures(tmp_path / "p", 7)
+    extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=1, progress=passing)
+    assert durable == [3, 6, 7]
+
+
+def test_the_network_takes_so_many_crops_at_a_time_and_as_many_pictures_are_read(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    forward = Backbone.forward
+
+    def watched(network: Backbone, crops: torch.Tensor) -> torch.Tensor:
+        taken.append(len(crops))
+        return forward(network, crops)
+
+    monkeypatch.setattr(Backbone, "forward", watched)
+    dataset, how = pictures(tmp_path / "p", 5), replace(SMALL, crops=10)
+    for size, batches in ((24, [24, 24, 12]), (8, [8, 4] * 5)):
+        taken.clear()
+        extract(dataset, backbone, how, tmp_path / f"{size}", views=2, batch_size=size)
+        assert [count for count in taken if count > 1] == batches
+
+
+def test_a_stop_that_comes_too_late_is_none(backbone: Backbone, tmp_path: Path) -> None:
+    dataset = pictures(tmp_path / "p", 2)
+    assert len(extract(dataset, backbone, SMALL, tmp_path / "f", stop=lambda: True)) == 2
+
+
+def test_a_picture_that_changes_while_it_is_read_is_read_again(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = pictures(tmp_path / "p", 2)
+
+    def changing(path: Path, at_least: int) -> Pillow.Image:
+        picture = open_picture(path, at_least=at_least)
+        picture.load()
+        if path == dataset.images[1].path:
+            overwrite(dataset.images[1], 100)
+        return picture
+
+    with monkeypatch.context() as patch:
+        patch.setattr(decoding, "open_picture", changing)
+        extract(dataset, backbone, SMALL, tmp_path / "f")
+    told: list[str] = []
+    extract(dataset, backbone, SMALL, tmp_path / "f", changed=told.append)
+    assert told == ["pictures that are not those of their features any more: 1, read again"]
+
+
 def test_what_was_made_durable_is_not_written_again(backbone: Backbone, tmp_path: Path) -> None:
     dataset, folder = pictures(tmp_path / "p", 3), tmp_path / "f"
     extract(dataset, backbone, SMALL, folder)
-    features = FeatureStore.open(folder)
-    with appending(folder, features.maker) as writer:
-        writer.add(dataset.images[:1], [1], features.rows[:1])
+    store = FeatureStore.open(folder)
+    with appending(folder, store.maker) as writer:
+        writer.add(dataset.images[:1], [1], store.rows[:1])
         writer.commit()
         writer.commit()
         assert writer.rows == 4
