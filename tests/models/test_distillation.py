@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,7 @@ from torch import nn
 
 from models import distillation, student
 from models.backbone import Backbone, BackboneError, build_backbone
-from models.cuts import CutsConfig
+from models.cuts import CutsConfig, varied
 from models.distillation import (
     DistillationConfig,
     DistillationError,
@@ -220,6 +223,118 @@ def test_a_student_that_is_stopped_ends_in_the_same_weights(
     assert notes[0] is not None
     assert notes[1] is not None
     assert notes[0]["history"] == notes[1]["history"]
+    learn("stopped", stop=After(0))  # there is nothing left to stop
+
+
+def test_every_pass_sees_the_same_pictures_in_another_order_and_never_those_that_measure(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught: list[list[int]] = []
+    measured: set[int] = set()
+    chosen = distillation._Run._chosen
+
+    def watched(run: distillation._Run, rows: NDArray[np.int64]) -> torch.Tensor:
+        if run.student.training:
+            taught.append(rows.tolist())
+        else:
+            measured.update(rows.tolist())
+        return chosen(run, rows)
+
+    monkeypatch.setattr(distillation._Run, "_chosen", watched)
+    told: list[DistillationProgress] = []
+    distil(LEARNS, pixels, build_like(teacher), tmp_path, report=told.append)
+    _, *steps = taught  # the first looks for what all have in common
+    assert len(steps) == 2 * 5
+    assert measured == {23, 47}
+    first, second = (np.concatenate(steps[at : at + 5]).tolist() for at in (0, 5))
+    assert len(set(first)) == len(set(second)) == 40, "each once, and the rest in another pass"
+    assert first != second
+    assert not measured & {*first, *second}
+    notes = read_notes(tmp_path)
+    assert notes is not None
+    ends = [now for now in told if now.held_out is not None]
+    assert [row["held_out"] for row in notes["history"]] == [now.held_out for now in ends]
+    assert [now.cuts for now in ends] == [40, 80]
+
+
+def a_run(config: DistillationConfig, pixels: Pixels, teacher: Backbone, folder: Path) -> Any:
+    seeing = Teacher(build_like(teacher), None, config.teacher_side, torch.float32, "cpu")
+    return distillation._Run(config, pixels, seeing, folder, None, "cpu")
+
+
+def test_a_step_is_as_large_as_it_should_be_and_decays_matrices_alone(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    run = a_run(replace(LEARNS, clip_norm=1e-3), pixels, teacher, tmp_path)
+    rates: list[float] = []
+    lengths: list[float] = []
+
+    def look(_: DistillationProgress) -> None:
+        rates.append(run.optimizer.param_groups[-1]["lr"])
+        gradients = [each.grad.norm() for each in run.student.parameters() if each.grad is not None]
+        lengths.append(float(torch.stack(gradients).norm()))
+
+    for _ in range(2):
+        run.epoch_steps(look, None)
+        run.measure(None)
+    falls = [(1 + math.cos(math.pi * at / 10)) / 2 for at in range(10)]
+    expected = [2e-3 * fall * (0.5 if at == 0 else 1) for at, fall in enumerate(falls)]
+    assert rates == pytest.approx(expected)
+    assert lengths == pytest.approx([1e-3] * 10, rel=1e-2)
+    for group in run.optimizer.param_groups:
+        for weight in group["params"]:
+            assert group["weight_decay"] == (LEARNS.weight_decay if weight.ndim > 1 else 0)
+
+
+def test_hints_count_as_much_as_they_are_said_to(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    losses = []
+    for hints in (0.0, 1.0, 3.0):
+        run = a_run(replace(LEARNS, hints=hints), pixels, teacher, tmp_path)
+        loss, whole = run._step(0, 0, run.taught[:8]).tolist()
+        assert loss > whole
+        losses.append(loss)
+    assert losses[2] - losses[0] == pytest.approx(3 * (losses[1] - losses[0]), rel=1e-3)
+
+
+def test_each_step_varies_its_pictures_in_its_own_way(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[float] = []
+
+    def watched(cut: torch.Tensor, how: CutsConfig, side: int, draw: np.random.Generator) -> Any:
+        drawn.append(copy.deepcopy(draw).random())
+        return varied(cut, how, side, draw)
+
+    monkeypatch.setattr(distillation, "varied", watched)
+    for seed, times in ((0, 2), (1, 1)):
+        run = a_run(replace(LEARNS, seed=seed), pixels, teacher, tmp_path)
+        for epoch in range(times):
+            for step in range(2):
+                run._step(epoch, step, run.taught[:8])
+    assert len(set(drawn)) == len(drawn) == 6
+
+
+def test_the_state_of_a_distillation_is_written_now_and_then(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    written: list[tuple[int, int]] = []
+
+    def passing(_: DistillationProgress) -> None:
+        nonlocal now
+        now += 4
+
+    def watched(folder: Path, model: Any, optimizer: Any, notes: dict[str, Any]) -> None:
+        written.append((notes["epoch"], notes["step"]))
+
+    monkeypatch.setattr(distillation, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(distillation, "SECONDS_BETWEEN_STATES", 6)
+    monkeypatch.setattr(distillation, "save_state", watched)
+    one = replace(LEARNS, epochs=1)
+    distil(one, pixels, build_like(teacher), tmp_path, report=passing)
+    assert written == [(0, 2), (0, 4), (1, 0)]
 
 
 def test_a_student_begins_with_the_weights_it_is_given(
@@ -281,6 +396,12 @@ def test_what_a_student_learns_with_has_an_upper_bound(name: str, most: Any) -> 
     replace(LEARNS, **{name: most})
     with pytest.raises(ValueError, match=name):
         replace(LEARNS, **{name: 2 * most})
+
+
+@pytest.mark.parametrize(("name", "value"), [("learning_rate", 0.0), ("seed", -1), ("seed", 2**63)])
+def test_what_a_student_cannot_learn_with_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name):
+        replace(LEARNS, **{name: value})
 
 
 def test_a_network_without_a_grid_cannot_teach() -> None:

@@ -222,7 +222,7 @@ def test_each_gradient_is_shortened_by_itself_and_none_is_lengthened(tmp_path: P
     free = gradients(1e9)
     lengths = [float(gradient.norm()) for gradient in free]
     middle = float(np.median(lengths))
-    assert min(lengths) < middle < max(lengths)
+    assert min(lengths) < middle < max(lengths) < 1e3
     for short, whole, length in zip(gradients(middle), free, lengths, strict=True):
         torch.testing.assert_close(short, whole * min(1.0, middle / length))
 
