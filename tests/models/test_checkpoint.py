@@ -21,7 +21,7 @@ from models.datasets import Dataset
 from models.datasets import Image as Pictured
 from models.model_folder import CONFIG, SUMS, WEIGHTS, CheckpointError
 from models.stored import StoredDtype
-from tests.models.test_files import files_of_at_most
+from tests.models.test_files import files_of_at_most, room_for
 from tests.tiny import seal, tiny_checkpoint, tiny_model
 
 
@@ -37,6 +37,7 @@ def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         loaded.model.encode_images([picture]), model.encode_images([picture]), atol=1e-6
     )
+    assert not loaded.model.training
     assert (loaded.name, loaded.metrics) == ("tiny", {"seen": 3})
     assert loaded.calibration == calibration
 
@@ -97,6 +98,27 @@ def test_the_fingerprint_follows_what_decides_the_encoding(tmp_path: Path) -> No
         seal(tmp_path / "b")
         assert fingerprint("b") != fingerprint("a")
         path.write_bytes(before)
+
+
+def test_a_model_remembers_the_network_whose_features_it_learned_from(tmp_path: Path) -> None:
+    model = tiny_model()
+    own = model.images.backbone.fingerprint()
+    model.images.backbone.origin = "the fingerprint"
+    checkpoint.save(tmp_path, model, "tiny", {})
+    assert checkpoint.load(tmp_path).model.images.backbone.origin == "the fingerprint"
+    config = json.loads((tmp_path / CONFIG).read_text())
+    del config["network"]  # it is its own, then
+    (tmp_path / CONFIG).write_text(json.dumps(config))
+    seal(tmp_path)
+    assert checkpoint.load(tmp_path).model.images.backbone.origin == own
+
+
+@pytest.mark.parametrize("written", range(6))
+def test_before_a_first_model_is_written_whole_there_is_none(tmp_path: Path, written: int) -> None:
+    with room_for(written), pytest.raises(OSError, match="No space"):
+        checkpoint.save(tmp_path, tiny_model(), "tiny", {})
+    with pytest.raises(CheckpointError, match=f"it has no {CONFIG}"):
+        checkpoint.load(tmp_path)
 
 
 def test_a_model_without_room_leaves_the_one_before_it_as_it_was(tmp_path: Path) -> None:
@@ -248,6 +270,14 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_built_in_model_is_refused_with_those_there_are() -> None:
     with pytest.raises(CheckpointError, match="no built-in model is called 'nothing'"):
         checkpoint.pretrained("nothing")
+
+
+def test_where_no_model_is_built_in_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "PRETRAINED", tmp_path)
+    with pytest.raises(CheckpointError, match="there are: none"):
+        checkpoint.pretrained("scenes")
 
 
 def test_the_built_in_model_that_suits_is_found_and_any_by_name_or_folder(

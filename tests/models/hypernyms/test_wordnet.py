@@ -3,9 +3,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from models.hypernyms.taxonomy import HypernymError, Taxonomy
+from models.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
 from models.hypernyms.wordnet import read
 from tests.models.hypernyms.dictionary import SMALL, lines, offset, write
 
@@ -58,6 +59,22 @@ def test_a_synset_above_itself_is_a_circle(tmp_path: Path) -> None:
         read(write(tmp_path, {"entity": ("entity",)}))
 
 
+def test_a_long_circle_is_named_by_its_ends(tmp_path: Path) -> None:
+    words = "abcdefghijk"
+    circle = {word: (words[(at + 1) % len(words)],) for at, word in enumerate(words)}
+    with pytest.raises(
+        HypernymError, match=r"circle: (\w \(\d+\) -> ){4}\.\. 4 more \.\. -> (.*){4};"
+    ):
+        read(write(tmp_path, circle))
+
+
+def test_words_are_counted_in_hexadecimal(tmp_path: Path) -> None:
+    words = " ".join(f"word{at} 0" for at in range(10))
+    (tmp_path / "data.noun").write_text(f"00001740 03 n 0a {words} 000 | ten words\n")
+    (concept,) = read(tmp_path).concepts
+    assert concept.words == tuple(f"word{at}" for at in range(10))
+
+
 def test_a_pointer_to_no_synset_is_named_with_its_line(tmp_path: Path) -> None:
     kept = [line for line in lines() if not line.startswith(offset("pet"))]
     (tmp_path / "data.noun").write_text("\n".join(kept))
@@ -94,10 +111,16 @@ def test_what_is_not_wordnet_is_refused_with_the_remedy(tmp_path: Path) -> None:
         read(tmp_path)
     with pytest.raises(HypernymError, match="there is no file"):
         read(tmp_path / "nowhere")
+    (tmp_path / "data.noun").mkdir()
+    with pytest.raises(HypernymError, match="cannot be read: Is a directory"):
+        read(tmp_path)
+    (tmp_path / "data.noun").rmdir()
     (tmp_path / "data.noun").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(HypernymError, match="not text"):
         read(tmp_path)
-    (tmp_path / "data.noun").write_text("  1 only the licence\n")
+    with pytest.raises(HypernymError, match="there is no file"):
+        read(tmp_path / "data.noun" / "deeper")
+    (tmp_path / "data.noun").write_text("  1 only the licence\n\n")
     with pytest.raises(HypernymError, match="no synset"):
         read(tmp_path)
 
@@ -109,3 +132,11 @@ def test_the_likeliest_meaning_of_a_word_comes_first(tmp_path: Path) -> None:
     assert [named(taxonomy, at) for at in taxonomy.senses("dog thing")] == ["dog"]
     assert taxonomy.senses("unicorn") == []
     assert taxonomy.senses(offset("cat", words)) == taxonomy.senses("cat")
+
+
+def test_of_several_meanings_the_one_that_is_called_so_first_and_written_so_comes_first() -> None:
+    called = (("hound", "dog"), ("Dog",), ("dog", "hound"), ("cat",))
+    concepts = [Concept(f"{at}", words) for at, words in enumerate(called)]
+    taxonomy = Taxonomy(concepts, np.empty((0, 2), dtype=np.int64))
+    assert taxonomy.senses(" dog ") == [2, 0, 1]
+    assert taxonomy.senses("1") == [1], "by its key"
