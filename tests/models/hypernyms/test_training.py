@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,20 +11,21 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models.hypernyms import checkpoint, embedding
+from models.hypernyms import checkpoint, embedding, training
 from models.hypernyms.checkpoint import HypernymCheckpoint, Withheld
 from models.hypernyms.embedding import COMPARISONS, Comparison, ConceptEmbedding
 from models.hypernyms.evaluation import evaluate, evaluate_closure
 from models.hypernyms.query import ancestors
 from models.hypernyms.table_adam import TableAdam
-from models.hypernyms.task import Task, make_task
-from models.hypernyms.taxonomy import HypernymError, Taxonomy
+from models.hypernyms.task import PairSet, Task, corrupt, make_task
+from models.hypernyms.taxonomy import Edges, HypernymError, Taxonomy
 from models.hypernyms.training import (
     PRESETS,
     HypernymTraining,
     Progress,
     distance_to_order,
     inferred,
+    preset,
     train,
 )
 from models.hypernyms.wordnet import read
@@ -92,6 +94,43 @@ def test_the_best_epoch_is_returned_with_its_threshold(task: Task) -> None:
         if last[-1].threshold != best:
             return
     pytest.fail("the last epoch was always the best")
+
+
+def test_each_step_is_drawn_and_sized_as_the_training_says(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = inferred(task.train)
+    known = PairSet(edges, task.concepts)
+    rates: list[float] = []
+    drawn: list[tuple[int, float]] = []
+    step = TableAdam.step
+
+    def stepped(table: TableAdam, rows: Tensor, gradient: Tensor, rate: float) -> None:
+        rates.append(rate)
+        step(table, rows, gradient, rate)
+
+    def corrupted(
+        true: Edges, concepts: int, draw: np.random.Generator, told: PairSet, specific: float
+    ) -> Edges:
+        false = corrupt(true, concepts, draw, told, specific)
+        assert known.holds(true).all()
+        assert not known.holds(false).any()
+        drawn.append((len(true), specific))
+        return false
+
+    monkeypatch.setattr(TableAdam, "step", stepped)
+    monkeypatch.setattr(training, "corrupt", corrupted)
+    train(replace(small("order", 2), batch_size=300, negatives=3, specific=0.7), task)
+    steps = math.ceil(len(edges) / 300)
+    assert rates == pytest.approx([0.05 * (1 - at / (2 * steps)) for at in range(2 * steps)])
+    assert sum(count for count, _ in drawn) == 2 * 3 * len(edges)
+    assert {specific for _, specific in drawn} == {0.7}
+
+
+def test_a_preset_is_left_what_is_not_chosen() -> None:
+    assert preset("symmetric") == PRESETS["symmetric"]
+    chosen = preset("symmetric", dimension=7, epochs=3, seed=5)
+    assert chosen == replace(PRESETS["symmetric"], dimension=7, epochs=3, seed=5)
 
 
 def test_the_same_seed_trains_the_same_model(task: Task) -> None:
@@ -270,6 +309,15 @@ def test_ancestors_come_from_specific_to_general_and_are_mostly_known(learned: P
     assert len(ancestors(strict, concept, 10)) == 3, "and not the one at the threshold"
 
 
+def test_concepts_above_one_come_by_penalty_where_none_is_more_general(learned: Path) -> None:
+    loaded = checkpoint.load(learned)
+    symmetric = ConceptEmbedding.random("symmetric", len(loaded.taxonomy), 20, 0)
+    found = ancestors(replace(loaded, model=symmetric, threshold=2.0), 0, 10)
+    penalties = [one.violation for one in found]
+    assert penalties == sorted(penalties)
+    assert not any(one.known for one in found), "nothing is above the root"
+
+
 def test_adam_for_a_table_is_adam_when_every_row_is_touched() -> None:
     draw = torch.Generator().manual_seed(0)
     table = torch.rand(5, 3, generator=draw)
@@ -295,7 +343,9 @@ def test_adam_for_a_table_leaves_other_rows_alone() -> None:
     [
         {"epochs": 0},
         {"dimension": 0},
+        {"negatives": 0},
         {"margin": 0.0},
+        {"margin": float("inf")},
         {"learning_rate": float("inf")},
         {"specific": 2.0},
     ],
