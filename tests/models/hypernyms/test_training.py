@@ -84,10 +84,11 @@ def test_every_comparison_learns(task: Task, comparison: str) -> None:
     assert max(now.threshold.accuracy for now in ends if now.threshold) == threshold.accuracy
 
 
-def test_the_best_epoch_is_returned_with_its_threshold(task: Task) -> None:
+@pytest.mark.parametrize("comparison", ["symmetric", "bilinear"])
+def test_the_best_epoch_is_returned_with_its_threshold(task: Task, comparison: str) -> None:
     last: list[Progress] = []
     for seed in range(3):
-        config = replace(small("symmetric", epochs=8), learning_rate=0.5, seed=seed)
+        config = replace(small(comparison, epochs=8), learning_rate=0.5, seed=seed)
         model, best = train(config, task, last.append)
         held = task.validation
         assert best_threshold(model.penalties(held.pairs), held.true) == best
@@ -138,6 +139,32 @@ def test_the_same_seed_trains_the_same_model(task: Task) -> None:
     assert torch.equal(first, second)
     other = train(replace(small("order", epochs=2), seed=1), task)[0].points
     assert not torch.equal(first, other)
+
+
+def test_a_seed_decides_where_a_training_begins_and_what_it_draws(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+    begin = ConceptEmbedding.random
+
+    def watched(of: Comparison, concepts: int, dimension: int, seed: int) -> ConceptEmbedding:
+        seeds.append(seed)
+        return begin(of, concepts, dimension, 0)
+
+    monkeypatch.setattr(ConceptEmbedding, "random", watched)
+    first, other = (
+        train(replace(small("order", epochs=1), seed=seed), task)[0].points for seed in (0, 1)
+    )
+    assert seeds == [0, 1]
+    assert not torch.equal(first, other)
+
+
+def test_false_pairs_are_pushed_as_far_as_the_margin(task: Task) -> None:
+    near, far = (
+        train(replace(small("order", epochs=5), margin=margin), task)[0].points.max()
+        for margin in (0.1, 3.0)
+    )
+    assert far > 2 * near
 
 
 def test_points_of_the_order_have_no_negative_coordinate(learned: Path) -> None:

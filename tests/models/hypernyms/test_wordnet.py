@@ -62,9 +62,9 @@ def test_a_synset_above_itself_is_a_circle(tmp_path: Path) -> None:
 def test_a_long_circle_is_named_by_its_ends(tmp_path: Path) -> None:
     words = "abcdefghijk"
     circle = {word: (words[(at + 1) % len(words)],) for at, word in enumerate(words)}
-    with pytest.raises(
-        HypernymError, match=r"circle: (\w \(\d+\) -> ){4}\.\. 4 more \.\. -> (.*){4};"
-    ):
+    name = r"\w \(\d+\)"
+    ends = rf"circle: ({name} -> ){{4}}\.\. 4 more \.\. -> ({name} -> ){{3}}{name};"
+    with pytest.raises(HypernymError, match=ends):
         read(write(tmp_path, circle))
 
 
@@ -140,3 +140,4 @@ def test_of_several_meanings_the_one_that_is_called_so_first_and_written_so_come
     taxonomy = Taxonomy(concepts, np.empty((0, 2), dtype=np.int64))
     assert taxonomy.senses(" dog ") == [2, 0, 1]
     assert taxonomy.senses("1") == [1], "by its key"
+    assert Concept("5", ("hot_dog", "frank")).name == "hot dog"
