@@ -46,6 +46,13 @@ def test_an_edge_of_the_closure_is_counted_once_for_each_path(tmp_path: Path) ->
     assert found["dog", "object"] == found["Rex", "entity"] == 2
     assert ("animal", "dog") not in found
     assert len(pairs) == len({tuple(pair) for pair in pairs.tolist()}) == 23
+    concepts = [Concept(name, (name,)) for name in "abc"]
+    both_ways = Taxonomy(concepts, np.array([[0, 1], [0, 2], [1, 2]])).paths()
+    assert dict(zip(map(tuple, both_ways[0].tolist()), both_ways[1].tolist(), strict=True)) == {
+        (0, 1): 1,
+        (0, 2): 2,
+        (1, 2): 1,
+    }
 
 
 def test_a_circle_is_named(tmp_path: Path) -> None:
