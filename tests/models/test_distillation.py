@@ -295,6 +295,7 @@ def test_hints_count_as_much_as_they_are_said_to(
         loss, whole = run._step(0, 0, run.taught[:8]).tolist()
         assert loss > whole
         losses.append(loss)
+    assert losses[0] < losses[1]
     assert losses[2] - losses[0] == pytest.approx(3 * (losses[1] - losses[0]), rel=1e-3)
 
 
