@@ -257,6 +257,7 @@ def test_weights_that_do_not_go_together_are_refused(
         (tmp_path / path.name).write_bytes(path.read_bytes())
     found = load_file(learned / WEIGHTS)
     save_file(found | {part: spoil(found.get(part))}, tmp_path / WEIGHTS)
+    seal(tmp_path)
     with pytest.raises(CheckpointError, match=said):
         checkpoint.load(tmp_path)
 
