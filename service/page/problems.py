@@ -102,6 +102,8 @@ def trouble(error: ServiceError, query: Query, settings: Settings) -> Trouble:
     title, detail, remedy = _WORDS.get(error.reason, (error.kind.title, sentence, _TRY_AGAIN))
     if error.reason == "invalid":
         title, remedy = "That cannot be asked", _FIRST_PAGE
+    elif error.reason == "forbidden":
+        remedy = _FIRST_PAGE  # the next time neither
     return Trouble(title, detail, remedy, query.url() if remedy is _TRY_AGAIN else "/")
 
 

@@ -39,6 +39,7 @@ def test_where_nobody_may_write_nothing_is_offered(client: Client) -> None:
     ):
         assert response.status_code == 403
         assert '<form id="add"' not in response.text
+        assert '<a class="again" href="/">Go to the first page</a>' in response.text
 
 
 def test_a_picture_and_its_captions_are_added_and_known_again(keyed: Client) -> None:
