@@ -197,9 +197,7 @@ class Door(HttpToolsProtocol):
         if came is not None:
             self.scope["hasse.waited"] = self.loop.time() - came  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
-        held = HeldHead(self.transport, self.on_response_complete)
-        self.cycle.transport = held  # type: ignore[assignment]
-        self.cycle.on_response = held.finish
+        self.cycle.transport = HeldHead(self.transport)  # type: ignore[assignment]
         if is_next:
             self._answering = self.cycle
 
@@ -229,6 +227,8 @@ class Door(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or rest."""
+        if self._answering is not None:
+            self._answering.transport.finish()  # type: ignore[attr-defined]
         super()._unset_keepalive_if_required()
         self._answering = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()

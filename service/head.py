@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 _INTERIM = b"HTTP/1.1 1"  # the beginning of a head that another one follows, such as 100 Continue
 _SHORT = 65_536  # bytes of a body that are sooner copied than handed over apart
@@ -15,11 +14,10 @@ class HeldHead:
     They go out in one write, so that a client is woken once and a short answer is one packet.
     """
 
-    __slots__ = ("_begun", "_finished", "_head", "_transport")
+    __slots__ = ("_begun", "_head", "_transport")
 
-    def __init__(self, transport: asyncio.Transport, finished: Callable[[], None]) -> None:
+    def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self._finished = finished
         self._head = b""
         self._begun = False  # to send the answer
 
@@ -38,7 +36,7 @@ class HeldHead:
 
     def close(self) -> None:
         """Close the connection when all that was written is sent."""
-        self._send_head()
+        self.finish()
         self._transport.close()
 
     def is_closing(self) -> bool:
@@ -46,11 +44,7 @@ class HeldHead:
         return self._transport.is_closing()
 
     def finish(self) -> None:
-        """Say that the answer is complete, be it without a body."""
-        self._send_head()
-        self._finished()
-
-    def _send_head(self) -> None:
+        """Send the head, if that is all there is."""
         if self._head and not self._begun:
             self._begun = True
             self._transport.write(self._head)
