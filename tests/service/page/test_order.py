@@ -149,6 +149,20 @@ def test_no_good_match_is_said_where_even_the_best_is_beyond_the_threshold(
             assert ("/page/together?ask=common" in page.text) is not is_said
 
 
+def test_what_words_share_is_doubted_by_what_follows_from_words(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine: Engine = client.app.state.engine
+    strict = Calibration((0.1, 0.9), (0.9, 0.1), 0.0, 100, 10)
+    for known, is_said in (
+        (Calibrations(image=strict), False),
+        (Calibrations(image=replace(strict, threshold=9.0), caption=strict), True),
+    ):
+        monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
+        page = client.get("/page/together?ask=common&words=a+person+runs%0Aa+cat+runs")
+        assert ("No caption here is likely to be true of it all." in said(page)) is is_said
+
+
 def test_nothing_is_said_of_doubt_where_nobody_measured_it(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -227,10 +227,10 @@ def test_keystrokes_refine_one_entry_of_the_history(
 
 
 def test_the_address_after_an_upload_explains_itself_later(client: Client) -> None:
-    form = {"k": "12", "mode": "sideways"}
+    form = {"k": "12", "mode": "sideways", "brought": "x1"}
     files = {"image": ("a.png", png())}
     response = client.post("/page/picture", files=files, data=form, headers=HTMX)
-    assert response.headers["HX-Push-Url"] == "/page/picture?k=12"
+    assert response.headers["HX-Push-Url"] == "/page/picture?brought=x1&k=12"
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,14 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 
+from service.page.together import Question
 from service.questions import PARTS_MAXIMUM
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.page.markup import HTMX, Tags, said
 
 ADDRESS = "/page/together"
+THINGS = "\n".join(f"a dog {at}" for at in range(PARTS_MAXIMUM))
 
 
 def put(client: Client, *pictures: bytes, **fields: str | list[str]) -> httpx.Response:
@@ -120,15 +122,21 @@ def test_a_step_leads_here_from_words_pictures_and_the_first_view(client: Client
     assert parse_qsl(step.query)[1:] == [("image", str(hit["image_id"])) for hit in hits]
 
 
-def test_pictures_of_the_collection_can_be_looked_for_and_ticked(client: Client) -> None:
-    response = client.get(f"{ADDRESS}?do=find&find=a+dog&image=1003", headers=HTMX)
-    boxes = [box for box in Tags(response.text).of("input") if box.get("type") == "checkbox"]
+def test_pictures_of_the_collection_can_be_looked_for_and_ticked(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.page.together._OFFERED", 4)
     hits = client.post("/search/images", json={"caption": "a dog", "k": 12}).json()["hits"]
-    found = [str(hit["image_id"]) for hit in hits if hit["image_id"] != 1003]
-    assert [box["value"] for box in boxes] == ["1003", *found]
-    assert ["checked" in box for box in boxes] == [True] + [False] * len(found)
-    assert response.headers["HX-Push-Url"] == "false"
-    assert shown(response) == []
+    found = [str(hit["image_id"]) for hit in hits]
+    for ticked in (found[0], found[-1]):
+        looked = {"ask": "all_of", "words": "a cat", "do": "find", "find": "a dog", "image": ticked}
+        response = client.get(ADDRESS, params=looked, headers=HTMX)
+        boxes = [box for box in Tags(response.text).of("input") if box.get("type") == "checkbox"]
+        more = [one for one in found if one != ticked][:4]
+        assert [box["value"] for box in boxes] == [ticked, *more]
+        assert ["checked" in box for box in boxes] == [True] + [False] * 4
+        assert response.headers["HX-Push-Url"] == "false"
+        assert shown(response) == []  # to look for some asks nothing yet
 
 
 @pytest.mark.parametrize(
@@ -141,6 +149,7 @@ def test_pictures_of_the_collection_can_be_looked_for_and_ticked(client: Client)
         ([], {"ask": "all_of", "words": "a " * 101}, 422, "More than 100 words."),
         ([], {"ask": "like", "words": "a dog"}, 422, "Choose one picture"),
         ([3, 4], {"ask": "like", "words": "a dog"}, 422, "Choose one picture"),
+        ([3], {"ask": "like", "words": "a", "without": THINGS}, 422, "At most 16 things"),
         ([3], {"ask": "like"}, 422, "Say what to add, in words."),
         ([3], {"ask": "like", "without": "a dog"}, 422, "Say what takes the place of what"),
         ([3, None], {"ask": "common"}, 415, "1.png: That is not a picture Hasse can read."),
@@ -163,8 +172,21 @@ def test_what_cannot_be_asked_is_said_beside_the_form(
 
 
 def test_as_many_things_as_are_promised_are_taken(client: Client) -> None:
-    words = "\n".join(f"a dog {at}" for at in range(PARTS_MAXIMUM - 1))
+    words = THINGS.partition("\n")[2]
     assert put(client, png(), ask="all_of", words=words).status_code == 200
+    assert put(client, png(), ask="like", words=words, without=words).status_code == 200
+
+
+def test_what_is_said_twice_counts_once() -> None:
+    said = [("image", number) for number in ["7"] * PARTS_MAXIMUM + ["07"]]
+    found = Question.read([*said, ("words", "a dog\n a  dog"), ("words", "a dog")])
+    assert (found.image_ids, found.words) == ((7,), ("a dog",))
+
+
+def test_a_question_that_there_is_not_is_not_asked(client: Client) -> None:
+    response = client.get(f"{ADDRESS}?ask=sideways&words=a+dog")
+    assert (response.status_code, shown(response)) == (200, [])
+    assert "a dog</textarea>" in response.text
 
 
 @pytest.mark.parametrize("size", [5_000_001, 6_000_000])

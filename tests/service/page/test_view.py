@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from models.calibration import Calibration
 from service.errors import ServiceError
 from service.page.scale import Scale
-from service.page.view import DEFAULT_SIZE, Query, doubt, folding, lines, links, verdict
-from service.schemas import CaptionAnswer, CaptionHit, Mode
+from service.page.view import DEFAULT_SIZE, Query, cards, doubt, folding, lines, links, verdict
+from service.schemas import CaptionAnswer, CaptionHit, ImageAnswer, ImageHit, Mode
 from service.settings import Settings
 from service.timing import Stages
 
@@ -71,6 +71,7 @@ def test_an_address_leaves_out_what_is_usual() -> None:
     assert Query().url() == "/"
     assert Query(text="a dog & a cat").url() == "/?q=a+dog+%26+a+cat"
     assert Query(image_id=7, k=48).url() == "/?image=7&k=48"
+    assert Query(image_id=0).url() == "/?image=0"
     assert Query(k=12, mode="exact").picture_url() == "/page/picture?k=12&mode=exact"
 
 
@@ -100,15 +101,16 @@ def test_what_is_no_number_of_an_image_is_not_found(image: str) -> None:
     assert caught.value.reason == "not_found"
 
 
-def test_words_win_over_an_image() -> None:
+def test_words_win_over_an_image_and_an_image_left_blank_is_none() -> None:
     assert Query(text="a dog").about("5") == Query(text="a dog")
+    assert Query(k=7).about(" ") == Query(k=7)
 
 
 def test_captions_that_say_the_same_are_one_line_with_their_pictures() -> None:
     answer = caption_answer(
         (1, "a dog", 0.1),
         (2, "A dog.", 0.1),
-        (2, "a  dog", 0.1),
+        (2, "a  dog!", 0.1),
         (3, "a cat", 0.2),
         (4, "a dog", 0.3),
         (5, "a dog", 0.3),
@@ -120,6 +122,26 @@ def test_captions_that_say_the_same_are_one_line_with_their_pictures() -> None:
     ]
     assert dog.fit == Scale.even().fit(0.1)
     assert (cat.text, cat.count, cat.more) == ("a cat", 1, 0)
+
+
+def test_a_picture_is_told_by_its_first_caption_or_its_name() -> None:
+    hits = [
+        ImageHit(
+            rank=at + 1,
+            image_id=at,
+            file_name=f"{at}.png",
+            violation=0.1,
+            probability=None,
+            captions=captions,
+            image_url="",
+            thumbnail_url="",
+        )
+        for at, captions in enumerate((["a dog", "an animal"], []))
+    ]
+    facts = caption_answer().model_dump() | {"hits": hits, "unknown_words": []}
+    told, untold = cards(ImageAnswer.model_validate(facts), Query(), Scale.even())
+    assert (told.alt, untold.alt) == ("a dog", "1.png")
+    assert [link.text for link in told.captions] == ["a dog", "an animal"]
 
 
 def test_nothing_is_said_of_how_a_caption_fits_of_which_the_model_knows_no_word() -> None:
@@ -137,7 +159,7 @@ def test_doubt_is_told_of_the_first_caption_that_says_something() -> None:
         return doubt(caption_answer(*hits), [known], "Unlikely", lambda text: text != "zorp glim")
 
     assert told(nonsense, (2, "a dog", 0.2)) == "Unlikely. The nearest come first."
-    assert told(nonsense, (2, "a dog", 0.1)) == ""
+    assert told(nonsense, (2, "a dog", 0.15)) == ""  # at the threshold it is true
     assert told(nonsense) == ""
 
 
@@ -170,6 +192,11 @@ def test_the_verdict_claims_a_proof_only_where_there_is_one(
 ) -> None:
     found = verdict(caption_answer(mode=mode, certified=certified), 2, "caption", stages())
     assert (found.proof, found.sentence) == (proof, words)
+
+
+def test_no_answer_claims_to_have_taken_no_time() -> None:
+    found = verdict(caption_answer(), 2, "caption", stages(0.0001))
+    assert found.sentence.endswith(", in 1 ms")
 
 
 def test_a_small_collection_is_shown_whole() -> None:
