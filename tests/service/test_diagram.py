@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from index.store import Index
+from index.terms import Kind
 from models.calibration import Calibration, Calibrations
 from models.diagram import closure, covering
+from models.vocabulary import Vocabulary
 from service.app import create_app
 from service.diagram import NODES
+from service.encoding import Point
 from service.engine import Engine
 from service.questions import Diagram
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import IMAGES, make_collection
+from tests.service.collection import IMAGES, make_collection, png
 
 
 @pytest.fixture(params=["entailment", "truth of images", "nothing"])
@@ -39,6 +44,8 @@ def test_a_diagram_has_its_focus_and_only_covering_pairs(client: Client, path: s
     assert response.status_code == 200, response.text
     found = Diagram.model_validate_json(response.content)
     assert [node.place for node in found.nodes].count("focus") == 1
+    of_image = [None if node.image_id is None else node.place for node in found.nodes]
+    assert [place for place in of_image if place] == ["focus"] * ("1003" in path)
     assert len(found.nodes) <= NODES
     relation = np.zeros((len(found.nodes), len(found.nodes)), np.bool_)
     for edge in found.edges:
@@ -83,6 +90,53 @@ def test_words_that_the_model_never_learned_are_named(client: Client) -> None:
         assert client.get(path).json()["unknown_words"] == unknown
 
 
+def drawn(client: Client) -> set[str]:
+    """Return the captions in the diagram of an image."""
+    nodes = client.get("/images/1003/diagram").json()["nodes"]
+    return {text for node in nodes for text in node["captions"]}
+
+
+def test_without_calibration_a_quarter_of_the_captions_is_drawn_those_that_fit_best(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"image": ("a.png", png(3))}
+    hits = client.post("/search/captions", files=files, data={"k": "24"}).json()["hits"]
+    texts = list(dict.fromkeys(hit["caption"] for hit in hits))
+    engine: Engine = client.app.state.engine
+    unknown = replace(engine.checkpoint, calibration=Calibrations())
+    monkeypatch.setattr(engine, "checkpoint", unknown)
+    assert len(texts) == 6
+    assert drawn(client) == set(texts[:2])
+
+
+def test_a_caption_of_which_no_word_is_known_is_in_no_diagram_of_an_image(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = drawn(client)
+    said = min(texts)
+    monkeypatch.setattr(Vocabulary, "knows", lambda _, text: text != said)
+    assert said not in drawn(client)
+
+
+def test_a_caption_that_is_removed_meanwhile_is_left_out(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index: Index = client.app.state.engine.index
+    read, gone = index.points, set[str]()
+
+    def without_the_first(kind: Kind, ids: Sequence[int]) -> dict[int, Point]:
+        found = dict(read(kind, ids))
+        if kind == "caption":
+            gone.add(index.captions([ids[0]])[ids[0]].text)
+            del found[ids[0]]
+        return found
+
+    before = drawn(client)
+    monkeypatch.setattr(index, "points", without_the_first)
+    assert drawn(client) & gone == set()
+    assert gone <= before
+
+
 @pytest.mark.parametrize("known", ["captions too", "images alone"])
 def test_a_picture_that_no_caption_is_true_of_has_an_empty_diagram(
     client: Client, monkeypatch: pytest.MonkeyPatch, known: str
@@ -115,7 +169,12 @@ def test_a_caption_stands_alone_in_an_empty_collection(
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [("/diagram", 422), ("/diagram?caption=+", 422), ("/images/7/diagram", 404)],
+    [
+        ("/diagram", 422),
+        ("/diagram?caption=+", 422),
+        ("/diagram?caption=" + "dog+" * 101, 422),
+        ("/images/7/diagram", 404),
+    ],
 )
 def test_what_cannot_be_drawn_is_a_problem(client: Client, path: str, status: int) -> None:
     response = client.get(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from models import checkpoint
 from models.calibration import Calibration, Calibrations
 from models.exchange import exchanged
 from models.model import OrderEmbedding, Points
+from models.vocabulary import Vocabulary
 from service.app import create_app
+from service.engine import Engine
 from service.questions import (
     PAIRS_MAXIMUM,
     PARTS_MAXIMUM,
@@ -40,6 +43,16 @@ def model(collection: Path) -> OrderEmbedding:
 @pytest.fixture(scope="module")
 def images(model: OrderEmbedding) -> Points:
     return model.encode_images([picture(at) for at in range(IMAGES)])
+
+
+def learn(client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float | None) -> None:
+    """Let a model call that true between captions which violates no more; None: nobody knows."""
+    engine: Engine = client.app.state.engine
+    known = engine.checkpoint.calibration
+    assert known.caption is not None
+    told = None if threshold is None else replace(known.caption, threshold=threshold)
+    known = replace(known, caption=told)
+    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
 
 
 def detail(client: Client, path: str, body: object) -> str:
@@ -183,6 +196,8 @@ def test_an_image_like_another_is_never_that_image(client: Client) -> None:
     assert sorted(found) == [n for n in range(1000, 1000 + IMAGES) if n != 1004]
     assert [hit.rank for hit in answer.hits] == list(range(1, IMAGES))
     assert answer.certified
+    # How likely an exchange is true, nobody measured.
+    assert {hit.probability for hit in answer.hits} == {None}
     pages = [client.post("/search/like", json=body | {"k": 4, "offset": at}) for at in (0, 4, 8)]
     assert [hit["image_id"] for page in pages for hit in page.json()["hits"]] == found
 
@@ -199,10 +214,20 @@ def test_like_with_nothing_taken_out_is_the_join(
     ]
 
 
-@pytest.mark.parametrize(("minus", "old"), [("dog", "a dog runs"), ("qux", "qux")])
+@pytest.mark.parametrize(
+    ("minus", "threshold", "old"),
+    [("dog", 2.0, "a dog runs"), ("dog", 0.0, "dog"), ("dog", None, "dog"), ("qux", 2.0, "qux")],
+)
 def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
-    calibrated: Client, model: OrderEmbedding, images: Points, minus: str, old: str
+    calibrated: Client,
+    model: OrderEmbedding,
+    images: Points,
+    monkeypatch: pytest.MonkeyPatch,
+    minus: str,
+    threshold: float | None,
+    old: str,
 ) -> None:
+    learn(calibrated, monkeypatch, threshold)
     body = {"like": "a person", "plus": ["cat"], "minus": [minus], "k": 4}
     answer = ImageAnswer.model_validate_json(calibrated.post("/search/like", json=body).content)
     captions = ["a person", old.replace(minus, "cat"), old]
@@ -211,6 +236,7 @@ def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
     expected = np.sort(pairwise_violation(images, point[None])[:, 0])[:4]
     assert [hit.violation for hit in answer.hits] == pytest.approx(expected, abs=1e-5)
     assert answer.certified
+    assert answer.unknown_words == (["qux"] if minus == "qux" else [])
 
 
 @pytest.mark.parametrize(
@@ -221,6 +247,10 @@ def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
         ("/search/all_of", {"all_of": ["a dog", "  "]}, "blank"),
         ("/search/all_of", {}, "all_of: field required"),
         ("/search/all_of", {"all_of": ["dog " * 200]}, "all_of: more than"),
+        ("/search/common", {"common": ["dog " * 200]}, "common: more than"),
+        ("/search/like", {"like": "dog " * 200, "plus": ["a"]}, "like: more than"),
+        ("/search/like", {"like": 1, "plus": ["a", "dog " * 200]}, "plus.1: more than"),
+        ("/search/like", {"like": 1, "plus": ["a"], "minus": ["dog " * 200]}, "minus: more than"),
         ("/search/common", {"common": []}, "common: there must be at least 1 of these"),
         ("/search/like", {"like": 1004}, "plus: field required"),
         ("/search/like", {"like": 1004, "minus": ["a dog"]}, "minus needs plus"),
@@ -335,7 +365,23 @@ def test_how_likely_a_caption_is_of_which_no_word_is_known_nobody_says(
     assert None not in {hit["probability"] for hit in some["hits"]}
 
 
-def test_a_caption_follows_from_itself(calibrated: Client) -> None:
+def test_of_a_found_caption_of_which_no_word_is_known_no_chance_is_told(
+    calibrated: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Vocabulary, "knows", lambda _, text: text != "a dog runs")
+    for path, question in (
+        ("common", {"json": {"common": [1001, "a dog"], "k": 24}}),
+        ("captions", {"files": {"image": png(1)}, "data": {"k": "24"}}),
+    ):
+        hits = calibrated.post(f"/search/{path}", **question).json()["hits"]
+        unknown = {hit["caption"] for hit in hits if hit["probability"] is None}
+        assert unknown == {"a dog runs"}
+
+
+def test_a_caption_follows_from_itself_however_strict_the_threshold(
+    calibrated: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn(calibrated, monkeypatch, 0.0)
     answer = calibrated.post("/entails", json={"premise": "a dog", "hypothesis": "a dog"}).json()
     assert answer["violation"] == 0
     assert answer["entailed"] is True
