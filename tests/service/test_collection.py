@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,17 @@ def test_a_changed_picture_is_another_version(tmp_path: Path) -> None:
         after = client.get("/images/1000/thumbnail")
         assert after.headers["etag"] != before.headers["etag"]
         assert after.content != before.content
+
+
+def test_a_picture_changed_into_one_of_its_size_is_another_version(tmp_path: Path) -> None:
+    index = make_collection(tmp_path)
+    path = tmp_path / "pictures" / "picture-0.png"
+    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+        before = client.get("/images/1000/file")
+        path.write_bytes(before.content[:-1] + b"?")
+        os.utime(path, ns=(0, 1))
+        after = client.get("/images/1000/file", headers={"If-None-Match": before.headers["etag"]})
+        assert after.content[-1:] == b"?"
 
 
 def test_files_are_served_by_id_only(client: Client) -> None:

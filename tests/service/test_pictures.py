@@ -139,13 +139,16 @@ def test_a_turned_picture_is_seen_upright(client: Client) -> None:
     assert captions(turned) == captions(encoded(picture(1), "PNG"))
 
 
-def test_thumbnails_fit_their_size_and_are_not_enlarged(collection: Path) -> None:
+def test_thumbnails_fit_their_size_and_are_not_enlarged(client: Client, collection: Path) -> None:
+    usual = client.get("/images/1001/thumbnail")
     settings = Settings(index=collection, device="cpu", thumbnail_size=16)
-    with Client(create_app(settings)) as client:
-        small = Image.open(io.BytesIO(client.get("/images/1001/thumbnail").content))
-        assert small.size == (16, 12)
-        engine = client.app.state.engine
-        preview = client.run(engine.pictures.preview(encoded(picture(1, (4, 8)), "PNG")))
+    with Client(create_app(settings)) as other:
+        small = other.get(
+            "/images/1001/thumbnail", headers={"If-None-Match": usual.headers["etag"]}
+        )
+        assert Image.open(io.BytesIO(small.content)).size == (16, 12)
+        engine = other.app.state.engine
+        preview = other.run(engine.pictures.preview(encoded(picture(1, (4, 8)), "PNG")))
         assert Image.open(io.BytesIO(preview)).size == (4, 8)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from index.query import Answer
+from index.store import Index
 from models import checkpoint
 from models.pictures import open_picture
 from service.schemas import CaptionAnswer, ImageAnswer
@@ -36,10 +40,35 @@ def test_images_come_in_the_order_of_their_true_violations(
     assert np.allclose(
         [hit.probability or 0 for hit in answer.hits], told.probability(expected[order]), atol=1e-4
     )
+    for hit in answer.hits:  # in as few digits as tell it
+        assert str(hit.violation) == str(np.float32(hit.violation))
     assert answer.mode == mode
     assert answer.searched == IMAGES
     assert answer.model == "tiny"
     assert answer.unknown_words == []
+
+
+@pytest.mark.parametrize("certified", [True, False])
+def test_an_answer_says_what_the_index_says_of_its_search(
+    client: Client, monkeypatch: pytest.MonkeyPatch, *, certified: bool
+) -> None:
+    index: Index = client.app.state.engine.index
+    search = index.search_batch
+    told: list[Answer] = []
+
+    def searched(*given: Any, **options: Any) -> list[Answer]:
+        assert options["candidates"] == 3
+        found = search(*given, **options)
+        told.extend(replace(one, certified=certified, rescored=7) for one in found)
+        return told
+
+    monkeypatch.setattr(index, "search_batch", searched)
+    asked = {"caption": "a dog", "k": 2, "mode": "fast", "candidates": 3}
+    answer = client.post("/search/images", json=asked).json()
+    assert answer["certified"] is certified
+    assert (answer["rescored"], answer["searched"]) == (7, IMAGES)
+    assert answer["plan"] == told[0].plan != ""
+    assert answer["touched"] == told[0].touched._asdict()
 
 
 def test_a_whole_number_may_be_written_with_a_point(client: Client) -> None:

@@ -124,6 +124,7 @@ def test_every_time_that_an_answer_says_is_read_to_the_millisecond() -> None:
     for at in (0, 1_795_220_602_084, 2_193_209_881_444):
         assert milliseconds(instant(at)) == at
     assert milliseconds("2016-12-31T23:59:60.5Z") == milliseconds("2016-12-31T23:59:59.5Z")
+    assert milliseconds("2016-12-31T23:59:59.123456789Z") % 1000 == 123
     assert milliseconds("2016-12-31t23:59:59z") == milliseconds("2016-12-31T23:59:59Z")
 
 
