@@ -96,7 +96,7 @@ def test_either_kind_of_key_may_read_in_any_of_the_ways_to_send_it(
 ) -> None:
     for headers in (
         bearer(key),
-        {"Authorization": f"bearer {key}"},
+        {"Authorization": f"bearer  {key}"},
         {"X-API-Key": key},
         basic(key),
     ):
@@ -197,13 +197,15 @@ def test_a_quota_says_for_how_long_it_is_used_up(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(ServiceError) as refused:
             quota.take("alice")
         assert refused.value.retry_after == wait
-        now += 15
+        now += 15.5  # a second that has begun is waited for whole
     now += 30
     quota.take("alice")
 
 
-def test_keys_differ_and_settings_hold_only_what_they_hash_to() -> None:
-    assert len({new_key() for _ in range(100)}) == 100
+def test_keys_are_long_and_differ_and_settings_hold_only_what_they_hash_to() -> None:
+    found = {new_key() for _ in range(100)}
+    assert len(found) == 100
+    assert {len(key) for key in found} == {len("hasse_") + 32}  # 192 bits, six a letter
     assert keys_of(KEYS["write_keys"])["alice"] == fingerprint(WRITER)
     assert keys_of(" , ") == {}
 

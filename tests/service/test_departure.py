@@ -31,6 +31,27 @@ def test_a_client_that_left_before_it_was_watched_is_seen() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_who_else_cancels_the_work_is_not_told_that_its_client_left(*, leaves: bool) -> None:
+    async def main() -> None:
+        messages: asyncio.Queue[Any] = asyncio.Queue()
+
+        async def work() -> None:
+            async with until_client_leaves(request(messages)):
+                await asyncio.sleep(20)
+
+        working = asyncio.create_task(work())
+        await asyncio.sleep(LONG)
+        if leaves:
+            messages.put_nowait({"type": "http.disconnect"})
+            await asyncio.sleep(0)  # the watch has seen it, and the work has not
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("seconds", [0.0, LONG])
 def test_a_client_that_leaves_when_its_work_is_done_cancels_nothing(seconds: float) -> None:
     async def main() -> None:

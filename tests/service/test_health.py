@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from service import health
 from service.health import trouble
 
 
@@ -76,6 +77,31 @@ def test_nobody_there_is_not_healthy() -> None:
     assert sick.returncode == 1
     assert sick.stderr.startswith("error: no answer from 127.0.0.1")
     assert sick.stderr.count("\n") == 1
+
+
+def test_what_speaks_no_http_is_not_healthy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer() -> None:
+            connection, _ = other.accept()
+            with connection:
+                connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        found = trouble("127.0.0.1", other.getsockname()[1])
+        answering.join()
+    assert found is not None
+    assert "no answer" in found
+
+
+def test_the_address_is_the_usual_one_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+    monkeypatch.setattr(health, "trouble", lambda *address: asked.append(address))
+    for name in ("HASSE_HOST", "HASSE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    assert health.main() == 0
+    assert asked == [("127.0.0.1", 8000)]
 
 
 def test_a_service_that_hangs_is_not_healthy() -> None:
