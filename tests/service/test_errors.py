@@ -123,6 +123,14 @@ def test_a_body_of_another_shape_is_told_which_is_wanted(client: Client) -> None
     assert problem(pairs, 422, "invalid").detail == "pairs.0: this is not a JSON object"
 
 
+def test_of_very_many_faults_the_first_are_named_and_none_at_length(client: Client) -> None:
+    asked = {"caption": "a dog"} | {f"{at:03}" + "x" * 100: 1 for at in range(50)}
+    found = problem(client.post("/search/images", json=asked), 422, "invalid")
+    named = [f"{at:03}" + "x" * 61 for at in range(20)]
+    assert [error.field for error in found.errors] == named
+    assert found.detail == "; ".join(f"{name}: there is no such field" for name in named[:5])
+
+
 def test_what_a_client_sent_is_not_echoed(client: Client) -> None:
     response = client.post("/search/images", json={"caption": 1, "k": "secret words"})
     problem(response, 422, "invalid")
