@@ -17,14 +17,18 @@ from numpy.typing import NDArray
 from index.errors import CatalogUnreachableError
 from index.store import Index
 from index.terms import ImageRow
+from service import opening
 from service.app import create_app
+from service.encoding import Encoder
 from service.engine import Engine
 from service.metrics import Metrics
 from service.readiness import Phase
 from service.settings import Settings
+from service.timing import Stages
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png
 from tests.service.problems import problem
+from tests.tiny import tiny_model
 
 
 class Faults:
@@ -209,6 +213,8 @@ def test_a_full_queue_is_an_answer_with_a_time_to_come_back(faulty: Client, faul
     async def burst() -> list[Any]:
         asking = [asyncio.create_task(ask(faulty)) for _ in range(20)]
         await until(lambda: sum(task.done() for task in asking) == 14)
+        numbers = faulty.app.state.metrics.text().decode().splitlines()
+        assert {"hasse_in_flight 4.0", "hasse_queue_length 2.0"} <= set(numbers)
         faults.gate.set()
         return await asyncio.gather(*asking)
 
@@ -356,6 +362,45 @@ def test_an_engine_that_cannot_open_says_why_in_one_sentence(
             found = problem(client.get("/readyz"), 503, "not_ready")
             assert str(tmp_path) not in found.detail
             problem(client.post("/search/images", json={"caption": "a"}), 503, "not_ready")
+
+
+@pytest.mark.parametrize("step", ["its_own_model", "sweep", "warm"])
+def test_an_engine_that_cannot_open_lets_go_of_its_index(
+    collection: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    let_go: list[Index] = []
+    close = Index.close
+
+    def closed(index: Index) -> None:
+        let_go.append(index)
+        close(index)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(Index, "close", closed)
+    monkeypatch.setattr(opening, step, fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        Engine.open(Settings(index=collection, device="cpu"))
+    assert len(let_go) == 1
+
+
+def test_captions_and_pictures_have_batches_of_a_size_of_their_own() -> None:
+    told: list[tuple[str, int]] = []
+    model = tiny_model()
+    encoder = Encoder(
+        model,
+        Settings(caption_batch=2, picture_batch=1, batch_seconds=1),
+        on_batch=lambda kind, size: told.append((kind, size)),
+    )
+
+    async def main() -> None:
+        await encoder.captions(["a dog", "a cat"], Stages())
+        await encoder.picture(model.preprocessing.apply(picture(1)), Stages())
+
+    asyncio.run(main())
+    encoder.batcher.close()
+    assert told == [("caption", 2), ("picture", 1)]
 
 
 def test_a_start_that_fails_when_asked_to_stop_is_no_failure(collection: Path) -> None:
