@@ -16,9 +16,11 @@ from index.store import Index
 from index.terms import CaptionRow, ImageRow
 from models import checkpoint
 from models.calibration import Calibration, Calibrations
+from models.vocabulary import Vocabulary
 from service.access import fingerprint, new_key
 from service.app import create_app
 from service.engine import Engine
+from service.errors import ServiceError
 from service.page import search
 from service.page.screen import HERE
 from service.settings import Settings
@@ -127,6 +129,37 @@ def test_what_holds_no_known_word_is_not_answered_as_if_it_did(
         response = client.get(path, params=fields)
         assert response.status_code == 422
         assert told in said(response)
+
+
+@pytest.mark.parametrize(
+    "asked", ["/?image=1003", "/page/together?ask=common&image=1003&words=a+dog"]
+)
+def test_of_a_caption_without_a_known_word_no_page_says_how_it_fits(
+    client: Client, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    assert "unknown words" not in said(client.get(asked))
+    monkeypatch.setattr(Vocabulary, "knows", lambda _, text: text != "a dog runs")
+    assert said(client.get(asked)).count("unknown words") == 1
+
+
+@pytest.mark.parametrize(
+    "asked", ["/?image=1003", "/page/claim?image=1003&hypothesis=a", "/page/together?image=1003"]
+)
+def test_who_is_refused_is_told_when_to_come_back_and_is_counted(
+    client: Client, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    def full(_: object) -> None:
+        raise ServiceError("busy", "full", retry_after=7)
+
+    def refused() -> float:
+        name, reason = "hasse_rejections_total", {"reason": "busy"}
+        return client.app.state.metrics.registry.get_sample_value(name, reason) or 0
+
+    before = refused()
+    monkeypatch.setattr(client.app.state.engine, "image", full)
+    response = client.get(asked)
+    assert (response.status_code, response.headers["Retry-After"]) == (429, "7")
+    assert refused() == before + 1
 
 
 @pytest.mark.parametrize("mode", ["certified", "exact", "fast"])
