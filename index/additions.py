@@ -92,6 +92,7 @@ class Additions:
         Raises:
             BadRowsError: an id is taken, or a caption's image is not there.
             DiskFullError, IndexLockedError: nothing was changed.
+            NotLoadedError: it is durable; searches see it from the next refresh on.
         """
         deadline = time.monotonic() + patience
         with self._lock:

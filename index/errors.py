@@ -63,6 +63,10 @@ class DiskFullError(HasseIndexError):
     """The disk has no room; what was searchable before still is."""
 
 
+class NotLoadedError(HasseIndexError):
+    """What was written is durable; this process could not load it, and its searches lack it yet."""
+
+
 class IndexLockedError(HasseIndexError):
     """Another process is writing to the index."""
 

@@ -37,6 +37,7 @@ from index.errors import (
     IndexExistsError,
     IndexLockedError,
     ModelMismatchError,
+    NotLoadedError,
     disk_full_named,
 )
 from index.info import IndexInfo, describe
@@ -351,6 +352,7 @@ class Index:
             BadRowsError: an id is taken, or a caption's image is not there.
             BadPointsError: a point cannot be stored; the message names the row.
             DiskFullError, IndexLockedError: nothing was changed.
+            NotLoadedError: it was changed durably; searches see it from the next `refresh` on.
         """
         addition = Addition.of(self.model, images, image_points, captions, caption_points)
         return self._additions.add(addition, patience)
@@ -363,6 +365,7 @@ class Index:
         Raises:
             BadRowsError: there is no such image.
             DiskFullError, IndexLockedError: nothing was changed.
+            NotLoadedError: it was changed durably; searches see it from the next `refresh` on.
         """
         ids: list[int] = checked_ids("image", image_ids).tolist()
         with self.writing(patience) as writer:
@@ -381,6 +384,7 @@ class Index:
             IndexLockedError: another process is compacting.
             DamagedIndexError: a segment was changed since it was written.
             DiskFullError: what was not merged yet stays as it is.
+            NotLoadedError: what was merged is durable; searches see it from the next `refresh` on.
         """
         return compaction.run(self, choose, progress)
 
@@ -393,6 +397,7 @@ class Index:
 
         Raises:
             IndexLockedError: another writer kept the lock.
+            NotLoadedError: what was committed stands, and the next `refresh` looks for it again.
         """
         deadline = time.monotonic() + patience
         if not self._writing.acquire(timeout=patience):
@@ -404,7 +409,13 @@ class Index:
             left = max(0.0, deadline - time.monotonic())
             with writing(self.folder, self.catalog, left) as writer:
                 yield writer
-            self.refresh()
+            try:
+                self.refresh()
+            except Exception as error:
+                raise NotLoadedError(
+                    f"what was written to {self.folder} is there, but could not be loaded "
+                    f"({error}): do not write it again, but open the index once that is mended"
+                ) from error
         finally:
             self._writing.release()
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from index import durable, kept
-from index.errors import BadRowsError
+from index.errors import BadRowsError, NotLoadedError
 from index.store import LOCK_PATIENCE, Index
 from index.terms import CaptionRow, ImageRow, Kind, Points
 from service.encoding import Point
@@ -115,13 +116,14 @@ class Ledger:
                 )
                 pictures[path] = arrival.sha256
             dimension = self._index.model.dimension
-            self._index.add(
-                plan.images,
-                np.reshape([arrival.point for arrival in plan.pictures], (-1, dimension)),
-                plan.captions,
-                np.reshape(plan.caption_points, (-1, dimension)),
-                patience=_patience(arrivals),
-            )
+            with _standing():
+                self._index.add(
+                    plan.images,
+                    np.reshape([arrival.point for arrival in plan.pictures], (-1, dimension)),
+                    plan.captions,
+                    np.reshape(plan.caption_points, (-1, dimension)),
+                    patience=_patience(arrivals),
+                )
         except Exception:
             if pictures:
                 self._index.catalog.settle()
@@ -140,7 +142,8 @@ class Ledger:
             there = image_id in rows and image_id not in image_ids[:at]
             outcomes.append(None if there else absent(image_id))
         if rows:
-            self._index.remove(sorted(rows), patience=_patience(removals))
+            with _standing():
+                self._index.remove(sorted(rows), patience=_patience(removals))
             for row in rows.values():
                 if kept.is_kept(row) and not self._is_shown(row.path, row.sha256):
                     self._discard(row.path)
@@ -234,6 +237,15 @@ class Plan:
                 self.captions.append(CaptionRow(self._largest["caption"], image_id, text))
                 self.caption_points.append(point)
         return None
+
+
+@contextmanager
+def _standing() -> Iterator[None]:
+    """Let a change stand that is made and could not be loaded: the next look loads it."""
+    try:
+        yield
+    except NotLoadedError as error:
+        event("refresh failed", logging.ERROR, error=str(error))
 
 
 def _patience(changes: Sequence[Change]) -> float:

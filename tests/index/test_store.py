@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gc
 import shutil
 import sqlite3
@@ -26,11 +27,14 @@ from index.errors import (
     MissingIndexError,
     ModelMismatchError,
     NotAnIndexError,
+    NotLoadedError,
     ReadOnlyIndexError,
 )
+from index.loading import Loader
 from index.records import SegmentRecord
 from index.schema import FORMAT
 from index.segment import Segment, Verify, write_segment
+from index.snapshot import Snapshot
 from index.store import Index
 from index.terms import KINDS, MODES, CaptionRow, Mode
 from index.verify import verify
@@ -317,6 +321,26 @@ def test_what_is_gone_before_it_is_opened_is_looked_for_in_the_next_generation(
         with Index.open(tmp_path / "i", threads=1) as reader:
             assert reader.generation == 2
             assert 80 in reader.points("image", [80])
+
+
+def test_a_change_that_is_made_and_cannot_be_loaded_is_told_as_that_and_seen_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Snapshot:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with small_index(tmp_path / "i") as index:
+        monkeypatch.setattr(Loader, "load", broken)
+        with pytest.raises(NotLoadedError, match=r"is there, .*Too many open files.*not write it"):
+            index.add(images([80]), np.zeros((1, 16)))
+        with pytest.raises(NotLoadedError, match="is there"):
+            index.remove([3])
+        monkeypatch.undo()
+        assert 80 not in index.points("image", [80])
+        assert index.refresh()
+        assert set(index.points("image", [3, 80])) == {80}
+        assert index.generation == 3
+    assert verify(tmp_path / "i").ok
 
 
 def test_a_second_writer_is_told_of_the_first(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from PIL import Image
 
 from index import durable, kept
 from index.errors import IndexLockedError
+from index.loading import Loader
 from index.store import Index
 from index.terms import CaptionRow, ImageRow
 from index.verify import verify
@@ -372,6 +373,27 @@ def test_a_write_that_fails_is_said_and_changes_nothing(
     monkeypatch.undo()
     assert "Input" not in found_then.detail
     assert len(found(writable)) == 12
+    assert verify(folder).ok
+
+
+def test_a_change_that_is_made_and_cannot_be_loaded_is_acknowledged_and_seen_once_it_can_be(
+    writable: Client,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Loader, "load", broken)
+    image = added(add(writable, png(50), caption="a dog"))
+    assert writable.request("DELETE", "/images/1001").status_code == 204
+    monkeypatch.undo()
+    assert caplog.messages.count("refresh failed") >= 2
+    assert writable.get(f"/images/{image.image_id}/file").content == png(50)
+    writable.app.state.engine.index.refresh()
+    assert image.image_id in found(writable)
+    assert 1001 not in found(writable)
     assert verify(folder).ok
 
 
