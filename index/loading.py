@@ -44,7 +44,7 @@ class Loader:
                 lease.release()
                 continue
             try:
-                segments = self._segments(state, known, since)
+                segments = self._segments(state, known)
             except DamagedIndexError:
                 # Where nothing can be leased it may be gone at any time.
                 if self._catalog.generation() == state.generation:
@@ -53,17 +53,14 @@ class Loader:
             searched = self._searched(segments)
             return Snapshot(state.generation, state.model, segments, searched, lease)
 
-    def _segments(
-        self, state: State, known: dict[str, LiveSegment], since: int
-    ) -> tuple[LiveSegment, ...]:
+    def _segments(self, state: State, known: dict[str, LiveSegment]) -> tuple[LiveSegment, ...]:
         deleted = {kind: _deletions(state, kind) for kind in KINDS}
         segments = []
         for record in state.segments:
             live = known.get(record.name) or LiveSegment.whole(self._opened(record, state))
             # An id is dead here when it was deleted after the segment was written.
-            after = max(since, record.generation) if record.name in known else record.generation
             ids, generations = deleted[record.kind]
-            segments.append(live.without(ids[generations > after]))
+            segments.append(live.without(ids[generations > record.generation]))
         return tuple(segments)
 
     def _opened(self, record: SegmentRecord, state: State) -> Segment:
