@@ -36,7 +36,7 @@ from index.schema import FORMAT
 from index.segment import Segment, Verify, write_segment
 from index.snapshot import Snapshot
 from index.store import Index
-from index.terms import KINDS, MODES, CaptionRow, Mode
+from index.terms import KINDS, MODES, CaptionRow, Mode, ModelIdentity
 from index.verify import verify
 from index.writer import Writer
 from tests.index.samples import captions, embeddings, images, model, small_index, violations
@@ -214,6 +214,21 @@ def test_an_index_of_an_earlier_or_later_format_is_refused(
     monkeypatch.undo()
     said = f"has the format {other}, and this version reads {FORMAT}: build the index again"
     with pytest.raises(FormatVersionError, match=said):
+        Index.open(tmp_path / "i")
+
+
+@pytest.mark.parametrize("other", [model(8), model(score="order-reversed")])
+def test_segments_that_do_not_fit_the_model_of_the_catalog_are_refused(
+    other: ModelIdentity, tmp_path: Path
+) -> None:
+    small_index(tmp_path / "i").close()
+    with Index.create(tmp_path / "other", other) as index:
+        index.add(images([1]), np.ones((1, other.dimension)))
+    with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as catalog, catalog:
+        catalog.execute("ATTACH ? AS other", (str(tmp_path / "other" / "catalog.db"),))
+        catalog.execute("DELETE FROM meta")
+        catalog.execute("INSERT INTO meta SELECT * FROM other.meta")
+    with pytest.raises(DamagedIndexError, match=r"order points of 16 .* makes .*: build the index"):
         Index.open(tmp_path / "i")
 
 
