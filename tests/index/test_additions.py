@@ -79,15 +79,16 @@ def test_a_caption_finds_its_image_among_what_is_written_with_it(tmp_path: Path)
         assert set(index.captions([1])) == {1}
 
 
-def test_a_full_disk_is_said_to_everyone_who_waited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", ["durable.write", "changes.insert_segments"])
+def test_a_full_disk_is_said_to_everyone_who_waited_and_nothing_is_left(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
     with Index.create(tmp_path / "i", model(), threads=1) as index:
         index.add(images([0]), POINTS[:1])
-        monkeypatch.setattr("index.durable.write", full)
+        monkeypatch.setattr(f"index.{step}", full)
         with ThreadPoolExecutor(4) as pool:
             jobs = []
             with index.writing():
@@ -102,6 +103,7 @@ def test_a_full_disk_is_said_to_everyone_who_waited(
         for job in jobs:
             with pytest.raises(DiskFullError, match="nothing was changed"):
                 job.result()
+        assert len(list((tmp_path / "i" / "segments").iterdir())) == 1
         monkeypatch.undo()
         assert index.generation == 1
         assert index.search("image", POINTS[0], 5).ids.tolist() == [0]

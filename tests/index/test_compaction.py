@@ -162,6 +162,17 @@ def test_a_segment_that_is_mostly_removed_is_rewritten_by_itself(
         assert set(index.search("image", np.zeros(16), 50).ids.tolist()) == set(range(5, 13))
 
 
+def test_a_segment_that_is_mostly_removed_is_merged_once_with_others_of_its_size(
+    tmp_path: Path,
+) -> None:
+    with Index.create(tmp_path / "i", model(), threads=1) as index:
+        for at in range(0, 16, 2):
+            index.add(images([at, at + 1]), POINTS[[at, at + 1]])
+        index.remove([0])
+        done = index.compact()
+        assert (done.before, done.after, done.dropped) == (8, 1, 1)
+
+
 def test_no_merged_segment_has_more_rows_than_one_may_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +181,17 @@ def test_no_merged_segment_has_more_rows_than_one_may_have(
         with grown(tmp_path / choose.__name__, 24) as index:
             index.compact(choose)
             assert sorted(part.rows for part in index.info().segments) == [4] * 2 + [10] * 4
+
+
+def test_a_segment_that_no_other_fits_beside_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "ROWS_PER_SEGMENT", 10)
+    with grown(tmp_path / "i", 21) as index:
+        before = folders(index)
+        index.compact()
+        assert sorted(part.rows for part in index.info().segments) == [1] * 2 + [10] * 4
+        assert len(before & folders(index)) == 2
 
 
 def test_lists_longer_than_a_statement_takes_are_changed_part_by_part(
@@ -291,13 +313,19 @@ def test_what_is_removed_or_added_while_a_merge_writes_is_in_the_next_search(
         assert set(index.search("image", POINTS[150], 50).ids.tolist()) == {*range(10), 60} - {2}
 
 
-def test_a_reader_keeps_the_folders_of_its_generation_until_it_looks_again(tmp_path: Path) -> None:
+def test_a_reader_keeps_the_folders_of_its_generation_until_it_looks_again_and_no_others(
+    tmp_path: Path,
+) -> None:
     with grown(tmp_path / "i", 8) as index:
         old = folders(index)
         with Index.open(tmp_path / "i", threads=1) as reader:
             before = answers(reader, POINTS[200])
             index.compact(everything)
-            assert old < folders(index)
+            with index.writing() as killed:
+                killed.workspace().mkdir()
+            with index.writing():
+                pass
+            assert folders(index) == old | index.catalog.names()
             assert answers(reader, POINTS[200]) == before
             assert reader.refresh()
             assert answers(reader, POINTS[200]) == before
