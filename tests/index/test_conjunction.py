@@ -152,6 +152,7 @@ def test_bounds_of_further_parts_are_asked_while_they_rule_out_enough(
     now = snapshot(tmp_path, "image", "order", [(np.arange(rows), points)])
     found = search_jointly(now, parts, Query("image", 10), workers)
     assert found.touched.left == has[:, : 4 * each : each].all(1).sum(), "by all four"
+    assert found.touched.bounded == rows
     hopeless = parts + 10  # so every picture is nearly as bad
     found = search_jointly(now, hopeless, Query("image", 10), workers)
     exact = search_jointly(now, hopeless, Query("image", 10, "exact"), workers)
@@ -198,6 +199,26 @@ def test_as_many_rows_are_proposed_as_for_one_part_more_where_nothing_is_proved(
     for mode, count in counts.items():
         found = search_jointly(now, points[:2], Query("image", 10, mode), workers)
         assert found.touched.proposed == count
+
+
+@pytest.mark.parametrize(
+    ("kind", "score"), [("image", "order"), ("caption", "order"), ("caption", "cosine")]
+)
+def test_what_is_proposed_fits_all_parts_at_once(
+    kind: Kind, score: Score, tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(8)
+    # Each row has every second one of eight things; a part asks for one, or lacks one.
+    has = np.repeat(rng.random((1000, 8)) < 0.5, 8, axis=1)
+    points = (has * rng.uniform(0.5, 1, has.shape)).astype(np.float32)
+    asks = np.repeat(np.eye(8, dtype=np.float32)[:3], 8, axis=1)
+    parts = 0.8 * (1 - asks) if (kind, score) == ("caption", "order") else 0.4 * asks
+    now = snapshot(tmp_path, kind, score, [(np.arange(1000), points)])
+    found = search_jointly(now, parts, Query(kind, 10, "fast", 100), workers)
+    exact = search_jointly(now, parts, Query(kind, 10, "exact"), workers)
+    assert found.violations.tolist() == exact.violations.tolist()
+    assert found.touched.proposed == 100
+    assert found.touched.bytes > 100 * parts.nbytes, "codes as well as points"
 
 
 def test_no_parts_are_refused(tmp_path: Path) -> None:
