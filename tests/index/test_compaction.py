@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -16,7 +17,7 @@ from index.errors import BadRowsError, ChecksumError, IndexLockedError
 from index.query import Query
 from index.schema import DELETED
 from index.search import search
-from index.snapshot import Snapshot
+from index.snapshot import LiveSegment, Snapshot
 from index.store import Index
 from index.terms import KINDS, MODES, Points
 from index.verify import verify
@@ -363,6 +364,17 @@ def test_what_another_process_added_is_merged_too(tmp_path: Path) -> None:
         other.add(images([80]), POINTS[[80]])
         index.compact(everything)
         assert len(index.info().segments) == 2
+
+
+def test_what_is_removed_before_its_segment_is_merged_counts_as_dropped(tmp_path: Path) -> None:
+    with grown(tmp_path / "i", 4) as index:
+
+        def overtaken(segments: Sequence[LiveSegment]) -> list[compaction.Group]:
+            groups = everything(segments)
+            index.remove([1])
+            return groups
+
+        assert index.compact(overtaken).dropped == 2
 
 
 def test_what_is_added_meanwhile_is_no_work_of_a_compaction(tmp_path: Path) -> None:

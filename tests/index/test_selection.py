@@ -208,9 +208,24 @@ def test_a_segment_is_looked_up_once_for_a_selection(
         assert asked == [12, 13]
 
 
+def test_a_search_over_a_selection_keeps_the_folders_of_its_generation(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        index.remove([1])
+        segments = index.folder / "segments"
+        old = set(segments.iterdir())
+        narrowed = Masks().narrowed(index.snapshot, index.catalog, "image", Selection(split="val"))
+        index.compact(everything)
+        assert old < set(segments.iterdir())
+        del narrowed
+        with index.writing():
+            pass
+        assert not old & set(segments.iterdir())
+
+
 def test_too_long_a_list_of_ids_is_refused() -> None:
     with pytest.raises(BadQueryError, match="10,001 ids are selected: name at most 10,000"):
         Selection(image_ids=tuple(range(10_001)))
+    Selection(image_ids=tuple(range(10_000)))
 
 
 @pytest.mark.parametrize("split", ["\ud800", "te\0st"])
