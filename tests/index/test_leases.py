@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,26 @@ def test_another_process_is_seen_reading_and_its_death_as_well(tmp_path: Path) -
         assert oldest(tmp_path, 4) == 3
         reader.kill()
     assert oldest(tmp_path, 4) == 4
+
+
+def test_looking_for_the_oldest_leaves_no_file_open(tmp_path: Path) -> None:
+    lease = Lease(tmp_path, 3)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert oldest(tmp_path, 9) == 3
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    lease.release()
+
+
+def test_where_no_such_locks_are_known_nothing_is_leased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.fcntl", unknown)
+    lease = Lease(tmp_path, 3)
+    assert oldest(tmp_path, 9) == 9
+    lease.release()
 
 
 def test_a_folder_that_cannot_be_written_is_read_without_a_lease(tmp_path: Path) -> None:

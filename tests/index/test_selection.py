@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from index.catalog import Catalog
 from index.compaction import everything
 from index.errors import BadQueryError
 from index.selection import Masks, Selection
@@ -206,6 +207,28 @@ def test_a_segment_is_looked_up_once_for_a_selection(
         index.search("image", np.ones(16), 5, selection=Selection(split="val"))
         # Small segments are searched together, so the first is looked up again with the second.
         assert asked == [12, 13]
+
+
+def test_a_mask_that_two_threads_make_at_once_is_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masks, asked, ids = Masks(capacity=1000), [], Selection.ids  # one of them takes 624
+
+    def overtaken(selection: Selection, catalog: Catalog, kind: Kind, among: Ids) -> Ids:
+        asked.append(len(among))
+        if len(asked) == 1:
+            narrow()  # by another thread
+        return ids(selection, catalog, kind, among)
+
+    monkeypatch.setattr(Selection, "ids", overtaken)
+    with small_index(tmp_path / "i") as index:
+
+        def narrow() -> None:
+            masks.narrowed(index.snapshot, index.catalog, "image", Selection(split="val"))
+
+        narrow()
+        narrow()
+    assert asked == [12, 12]
 
 
 def test_a_search_over_a_selection_keeps_the_folders_of_its_generation(tmp_path: Path) -> None:
