@@ -91,14 +91,15 @@ def test_what_goes_wrong_is_tried_again_and_said_once_until_it_has_gone_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[Exception] = []
+    faults = {1: "no room", 2: "no room", 3: "damage", 6: "damage", 7: "damage"}
     tried, compact = [0], Index.compact
     done = threading.Event()
 
     def failing(self: Index, **options: object) -> Compacted:
         tried[0] += 1
-        if tried[0] in {1, 2, 5, 6}:  # the third merges, and the fourth finds nothing to merge
-            raise HasseIndexError("no room")
-        if tried[0] > 6:
+        if tried[0] in faults:  # the fourth merges, and the fifth finds nothing to merge
+            raise HasseIndexError(faults[tried[0]])
+        if tried[0] > 7:
             done.set()
         return compact(self, **options)  # type: ignore[arg-type]
 
@@ -108,7 +109,7 @@ def test_what_goes_wrong_is_tried_again_and_said_once_until_it_has_gone_well(
         upkeep.start()
         assert done.wait(60)
         upkeep.close()
-    assert [str(error) for error in said] == ["no room", "no room"]
+    assert [str(error) for error in said] == ["no room", "damage", "damage"]
 
 
 def test_that_another_process_is_merging_is_no_error(
