@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from index import changes
 from index.build import build
@@ -230,6 +231,24 @@ def test_segments_that_do_not_fit_the_model_of_the_catalog_are_refused(
         catalog.execute("INSERT INTO meta SELECT * FROM other.meta")
     with pytest.raises(DamagedIndexError, match=r"order points of 16 .* makes .*: build the index"):
         Index.open(tmp_path / "i")
+
+
+def test_ids_that_were_removed_count_among_the_largest(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        index.remove([12])
+        assert index.catalog.largest_ids() == {"image": 12, "caption": 124}
+
+
+def test_a_catalog_that_another_program_locks_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_index(tmp_path / "i").close()
+    monkeypatch.setattr("index.catalog._LOCK_SECONDS", 0)
+    with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(OperationalError, match="database is locked"):
+            Index.open(tmp_path / "i")
 
 
 def test_a_catalog_that_lost_rows_is_refused(tmp_path: Path) -> None:
