@@ -208,17 +208,17 @@ def test_what_is_proposed_fits_all_parts_at_once(
     kind: Kind, score: Score, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(8)
-    # Each row has every second one of eight things; a part asks for one, or lacks one.
-    has = np.repeat(rng.random((1000, 8)) < 0.5, 8, axis=1)
+    # Each row has four of eight things; a part asks for one, or lacks one.
+    has = np.repeat(rng.random((1000, 8)).argsort() < 4, 8, axis=1)
     points = (has * rng.uniform(0.5, 1, has.shape)).astype(np.float32)
     asks = np.repeat(np.eye(8, dtype=np.float32)[:3], 8, axis=1)
-    parts = 0.8 * (1 - asks) if (kind, score) == ("caption", "order") else 0.4 * asks
+    parts = 1 - asks if (kind, score) == ("caption", "order") else 0.4 * asks
     now = snapshot(tmp_path, kind, score, [(np.arange(1000), points)])
-    found = search_jointly(now, parts, Query(kind, 10, "fast", 100), workers)
+    found = search_jointly(now, parts, Query(kind, 10, "fast", 60), workers)
     exact = search_jointly(now, parts, Query(kind, 10, "exact"), workers)
     assert found.violations.tolist() == exact.violations.tolist()
-    assert found.touched.proposed == 100
-    assert found.touched.bytes > 100 * parts.nbytes, "codes as well as points"
+    assert found.touched.proposed == 60
+    assert found.touched.bytes > 60 * parts.nbytes, "codes as well as points"
 
 
 def test_no_parts_are_refused(tmp_path: Path) -> None:
