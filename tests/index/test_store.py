@@ -243,12 +243,14 @@ def test_a_catalog_that_another_program_locks_is_not_called_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_index(tmp_path / "i").close()
+    path = tmp_path / "i" / "catalog.db"
     monkeypatch.setattr("index.catalog._LOCK_SECONDS", 0)
-    with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as other:
+    catalog = Catalog(f"sqlite:///{path}?timeout=0")
+    with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA locking_mode=EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(OperationalError, match="database is locked"):
-            Index.open(tmp_path / "i")
+            catalog.generation()
 
 
 def test_a_catalog_that_lost_rows_is_refused(tmp_path: Path) -> None:
