@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from models.datasets import source
 from models.datasets.dataset import Dataset, DatasetError
@@ -136,7 +137,7 @@ def _pictures(root: Path, problems: Problems) -> Iterator[str]:
 def _beside(root: Path, names: list[str], problems: Problems) -> Iterator[_Said]:
     for name in names:
         path = (root / name).with_suffix(".txt")
-        if not path.is_file():
+        if not source.is_file(path):
             continue
         subject = path.relative_to(root).as_posix()
         try:
@@ -152,7 +153,8 @@ def _beside(root: Path, names: list[str], problems: Problems) -> Iterator[_Said]
 def _table(path: Path, problems: Problems) -> Iterator[_Said]:
     text = source.read_text(path)
     lines = path.suffix.lower() in {".jsonl", ".ndjson", ".json"}
-    for number, row in _json_rows(text, path, problems) if lines else _csv_rows(text, path):
+    rows = _json_rows if lines else _csv_rows
+    for number, row in rows(text, path, problems):
         subject = f"{path.name}, line {number}"
         name, caption, split = (row.get(key) for key in ("file_name", "caption", "split"))
         if not isinstance(name, str) or not name.strip():
@@ -162,15 +164,22 @@ def _table(path: Path, problems: Problems) -> Iterator[_Said]:
             yield _Said(subject, plain, caption, split.strip() if isinstance(split, str) else "")
 
 
-def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
+def _csv_rows(
+    text: str, path: Path, problems: Problems
+) -> Iterator[tuple[int, Mapping[str, object]]]:
     tabs = path.suffix.lower() == ".tsv"
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",")
     try:
         found = reader.fieldnames or []
         if not {"file_name", "caption"} <= set(found):
             raise DatasetError(f"{path} has the columns {', '.join(found)}: {_EXPECTED}")
-        row: Mapping[str, object] = {}
+        row: Mapping[str | None, Any] = {}
         for row in reader:
+            if any(row.get(None, ())):  # what is behind an unquoted comma of a caption
+                subject = f"{path.name}, line {reader.line_num}"
+                remedy = f"quote a caption that holds a {'tab' if tabs else 'comma'}"
+                problems.add(subject, "more cells than columns", detail=remedy)
+                continue
             yield reader.line_num, row
         # A quote that is never closed makes one caption of all that follows.
         rest = next((value for value in map(str, row.values()) if "\n" in value), None)

@@ -15,7 +15,7 @@ from typing import TypeGuard
 
 from models.datasets.dataset import Caption, Dataset, DatasetError, Image
 from models.datasets.problems import Problems
-from models.datasets.source import is_text
+from models.datasets.source import is_file, is_text
 from models.pictures import PictureError, picture_size
 
 Tally = Callable[[int, int], None]  # told how many are done, of how many
@@ -86,7 +86,7 @@ class Gathering:
             self._refuse(image_id, subject, "file name that leaves its folder")
         else:
             path = next(
-                (found for folder in folders if _is_file(found := folder / file_name)),
+                (found for folder in folders if is_file(found := folder / file_name)),
                 folders[-1] / file_name,
             )
             known = SPLITS.get(split.lower()) if isinstance(split, str) else None
@@ -160,7 +160,7 @@ class Gathering:
                     progress(done, len(rows))
 
     def _note_picture(self, row: _Row, error: PictureError) -> None:
-        if not _is_file(row.path):
+        if not is_file(row.path):
             self.problems.add(str(row), "file not found")
         else:
             reason = {
@@ -186,13 +186,6 @@ def _header(row: _Row) -> _Found:
         return picture_size(row.path)
     except PictureError as error:
         return error
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that is too long, a folder that may not be entered
-        return False
 
 
 def _is_id(value: object) -> TypeGuard[int]:

@@ -78,6 +78,14 @@ def folder(path: Path) -> Path:
     return found
 
 
+def is_file(path: Path) -> bool:
+    """Tell whether there is a file that can be looked at."""
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False
+
+
 def is_text(text: str) -> bool:
     """Tell whether text can be written as UTF-8 and to a database."""
     try:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,19 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
     assert "captions.jsonl, line 2 (../dog.jpg): file not found: skipped" in problems.lines
 
 
+@pytest.mark.parametrize(("kind", "mark"), [("csv", ","), ("tsv", "\t")])
+def test_a_caption_that_is_not_quoted_is_told_and_not_cut(kind: str, mark: str, draw: Draw) -> None:
+    root = draw("dog.jpg")
+    path = root / f"captions.{kind}"
+    rows = (("file_name", "caption"), ("dog.jpg", "A dog", " running."), ("dog.jpg", "A dog.", ""))
+    path.write_text("\n".join(mark.join(row) for row in rows))
+    dataset, problems = folder.read(root, path)
+    assert [caption.text for caption in dataset.captions] == ["A dog."]
+    name = {",": "comma", "\t": "tab"}[mark]
+    why = f"more cells than columns (quote a caption that holds a {name})"
+    assert problems.lines == [f"captions.{kind}, line 2: {why}: skipped"]
+
+
 def test_formats_that_are_not_read_are_told(draw: Draw) -> None:
     root = draw("dog.jpg")
     (root / "IMG_0001.HEIC").write_bytes(b"of a phone")
@@ -127,6 +141,23 @@ def test_a_folder_that_may_not_be_read_is_told(draw: Draw, monkeypatch: pytest.M
     dataset, problems = folder.read(root)
     assert [image.file_name for image in dataset.images] == ["dog.jpg"]
     assert problems.lines == ["private: folder that cannot be read (Permission denied): skipped"]
+
+
+def test_a_folder_that_may_not_be_entered_costs_itself_only(
+    draw: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, look = draw("dog.jpg", "private/cat.jpg"), os.stat
+
+    def stat(path: Path, **more: Any) -> os.stat_result:
+        if Path(path).parent.name == "private":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return look(path, **more)
+
+    (root / "private/cat.jpg").write_bytes(b"")  # as good as unread
+    monkeypatch.setattr(os, "stat", stat)
+    dataset, problems = folder.read(root)
+    assert [image.file_name for image in dataset.images] == ["dog.jpg"]
+    assert problems.lines == ["image 2 (private/cat.jpg): file not found: skipped"]
 
 
 def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
