@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from models.datasets import DatasetError, coco, load, save
+from models.datasets import DatasetError, coco, gathering, load, save
 from tests.models.datasets.conftest import Draw
+from tests.models.test_pictures import png_header
 
 
 def annotation_file(path: Path, images: list[Any], captions: list[Any]) -> Path:
@@ -30,7 +31,7 @@ def caption(number: int, image_id: Any, text: Any = "a dog") -> dict[str, Any]:
 
 
 def test_coco_ids_survive_to_the_dataset_and_through_its_file(draw: Draw) -> None:
-    root = draw("train2017/000000391895.jpg", "train2017/000000000009.jpg")
+    root = draw("train2017/000000391895.jpg", "train2017/000000000009.jpg", "000000391895.jpg")
     path = annotation_file(
         root / "annotations/captions_train2017.json",
         [image(391895), image(9)],
@@ -51,7 +52,9 @@ def test_coco_ids_survive_to_the_dataset_and_through_its_file(draw: Draw) -> Non
     assert load(root / "out") == dataset
 
 
-def test_several_files_each_have_their_split_and_folder(draw: Draw) -> None:
+def test_several_files_each_have_their_split_and_folder(
+    draw: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = draw("train2017/000000000001.jpg", "val2017/000000000002.jpg")
     paths = [
         annotation_file(root / "captions_train2017.json", [image(1)], [caption(1, 1)]),
@@ -59,6 +62,9 @@ def test_several_files_each_have_their_split_and_folder(draw: Draw) -> None:
     ]
     assert coco.read(paths, root)[0].splits() == {"train": 1, "val": 1}
     assert coco.read(paths, root, "test")[0].splits() == {"test": 2}
+    assert coco.read(paths, root, "")[0].splits() == {"": 2}
+    monkeypatch.chdir(root)
+    assert coco.read(paths, Path()) == coco.read(paths, root)
     assert coco.read(paths[:1], root / "train2017")[0].splits() == {"train": 1}
 
 
@@ -86,14 +92,16 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
     (root / "000000000006.jpg").touch()
     whole = (root / "000000000001.jpg").read_bytes()
     (root / "000000000007.jpg").write_bytes(whole[:100])
+    (root / "000000000013.jpg").write_bytes(png_header(12_000, 12_000))
     images = [
-        *(image(number) for number in (1, 2, 3, 4, 5, 6, 7)),
+        *(image(number) for number in (1, 2, 3, 4, 5, 6, 7, 13)),
         image(1),
         {"file_name": "x.jpg"},
         image(True),
         image(-1),
         image(2**63),
         {"id": 8},
+        image(12, file_name=" "),
         image(9, file_name="../../etc/passwd"),
         image(10, file_name="/etc/passwd"),
         image(11, file_name="a\ud800.jpg"),
@@ -120,7 +128,7 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
     assert problems.by_reason == {
         "id of an earlier image": 1,
         "no whole number as id": 5,
-        "no file name": 1,
+        "no file name": 2,
         "file name that leaves its folder": 2,
         "file name with broken characters": 1,
         "row that is no object": 3,
@@ -132,6 +140,7 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
         "file not found": 1,
         "not a picture": 2,
         "damaged picture": 1,
+        "too large a picture": 1,
         "no captions": 1,
     }
     assert "image 4 (000000000004.jpg): file not found: skipped" in problems.lines
@@ -160,16 +169,19 @@ def test_a_split_asked_for_all_that_nobody_knows_is_refused(draw: Draw) -> None:
     path = annotation_file(root / "x.json", [image(1)], [caption(1, 1)])
     with pytest.raises(DatasetError, match=r"^no split is called 'tets': give train, val or test$"):
         coco.read([path], root, "tets")
-    for split, known in (("test", "test"), ("Val", "val"), ("restval", "train"), ("", "")):
-        assert coco.read([path], root, split)[0].splits() == {known: 1}
+    of_train, of_val = ("Training", "restval"), ("Val", "valid", "validation", "dev")
+    for known, names in {"train": of_train, "val": of_val, "test": ("test",), "": ("",)}.items():
+        for split in names:
+            assert coco.read([path], root, split)[0].splits() == {known: 1}
 
 
-def test_progress_reaches_the_end(draw: Draw) -> None:
+def test_progress_reaches_the_end(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "_AT_A_TIME", 2)
     root = draw(*(f"{number:012d}.jpg" for number in range(3)))
     path = annotation_file(root / "x.json", [image(n) for n in range(3)], [caption(1, 1)])
     seen: list[tuple[int, int]] = []
     coco.read([path], root, progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (3, 3)
+    assert seen == [(2, 3), (3, 3)]
 
 
 json_values = st.recursive(
@@ -227,7 +239,7 @@ def test_broken_json_is_refused_with_file_and_place(tmp_path: Path) -> None:
         (b"[]", "holds no JSON object"),
         (b"{}", "has no list 'images'"),
         (b'{"images": [], "annotations": {}}', "has no list 'annotations'"),
-        (b'{"images": [], "annotations": [{"bbox": []}]}', "but no captions"),
+        (b'{"images": [], "annotations": [{"image_id": 1, "bbox": []}]}', "but no captions"),
         (b'{"images": []}', "no image of"),
         (b"[" * 100_000, "is not JSON"),
         (b'{"images": ' + b"9" * 5000 + b"}", "is not JSON"),

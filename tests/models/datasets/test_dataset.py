@@ -32,9 +32,19 @@ def test_a_dataset_comes_back_from_its_file_unchanged(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["dataset.json"]
 
 
-def test_its_folder_can_be_moved(tmp_path: Path) -> None:
-    save(example(tmp_path / "here"), tmp_path / "here")
-    shutil.move(tmp_path / "here", tmp_path / "there")
+def test_a_dataset_that_is_not_written_whole_leaves_the_one_before(tmp_path: Path) -> None:
+    dataset = example(tmp_path)
+    save(dataset, tmp_path)
+    broken = replace(dataset.images[0], meaning={"is": object()})
+    with pytest.raises(TypeError):
+        save(replace(dataset, images=(*dataset.images, broken)), tmp_path)
+    assert load(tmp_path) == dataset
+
+
+def test_its_folder_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(example(tmp_path / "new" / "here"), Path("new/here"))
+    shutil.move(tmp_path / "new" / "here", tmp_path / "there")
     assert load(tmp_path / "there") == example(tmp_path / "there")
 
 
@@ -55,6 +65,8 @@ def test_splits_are_counted_and_taken(tmp_path: Path) -> None:
     ):
         dataset.split("test")
     without = replace(dataset, images=tuple(replace(one, split="") for one in dataset.images))
+    some = replace(dataset, images=(*without.images, *dataset.images))
+    assert [one.has_splits() for one in (dataset, without, some)] == [True, False, True]
     with pytest.raises(DatasetError, match=r"in the split 'test' \(no split, named '': 2\)"):
         without.split("test")
     assert without.split("") == without
@@ -72,7 +84,12 @@ def test_an_image_keeps_its_first_captions(tmp_path: Path) -> None:
 def test_what_is_no_dataset_is_refused_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="make one with 'hasse data import"):
         load(tmp_path)
-    for content in ("{", "{}", '{"info": {"description": 1}, "images": [{}], "annotations": []}'):
+    for content in (
+        "{",
+        "{}",
+        "[]",
+        '{"info": {"description": 1}, "images": [{}], "annotations": []}',
+    ):
         (tmp_path / "dataset.json").write_text(content)
         with pytest.raises(DatasetError, match="import it again"):
             load(tmp_path)

@@ -52,11 +52,19 @@ def test_ids_do_not_depend_on_which_pictures_are_there(draw: Draw) -> None:
 
 
 def test_the_picture_that_flickr8k_misnames_is_found(draw: Draw) -> None:
-    root = draw("2258277193_586949ec62.jpg")
-    tokens = write(root / "t.txt", "2258277193_586949ec62.jpg.1#0\tPeople waiting .")
+    names = ["2258277193_586949ec62.jpg", "IMG.JPG"]
+    root = draw(*names)
+    tokens = write(root / "t.txt", *(f"{name}.1#0\tPeople waiting ." for name in names))
     dataset, problems = flickr8k.read(tokens, root, {})
     assert problems.total == 0
-    assert dataset.images[0].file_name == "2258277193_586949ec62.jpg"
+    assert [image.file_name for image in dataset.images] == names
+
+
+def test_a_collection_is_named_by_its_folder_or_by_the_one_that_has_its_images(draw: Draw) -> None:
+    root = draw("flickr30k/Images/a.jpg", "Flicker8k_Dataset/a.jpg")
+    tokens = write(root / "t.txt", "a.jpg#0\tA dog .")
+    for folder, name in (("flickr30k/Images", "flickr30k"), ("Flicker8k_Dataset",) * 2):
+        assert flickr8k.read(tokens, root / folder, {})[0].name == name
 
 
 def test_a_caption_may_hold_what_unicode_calls_the_end_of_a_line(draw: Draw) -> None:

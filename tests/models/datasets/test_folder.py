@@ -42,13 +42,14 @@ def test_captions_stand_beside_the_picture_one_on_a_line(draw: Draw) -> None:
     ]
     assert [(c.id, c.image_id) for c in dataset.captions] == [(1, 3), (2, 3)]
     assert problems.by_reason == {"captions that cannot be read": 1, "no captions": 2}
-    assert problems.lines[0].startswith("cat.txt: captions that cannot be read")
+    assert problems.lines[0].startswith("cat.txt: captions that cannot be read (")
+    assert "cat.txt is empty" in problems.lines[0]
 
 
 ROWS = [
     {"file_name": "x/dog.jpg", "caption": "A dog, running.", "split": "train"},
     {"file_name": "./cat.jpg", "caption": 'A "cat".', "split": "dev"},
-    {"file_name": "x\\dog.jpg", "caption": "An animal.", "split": "train"},
+    {"file_name": "x\\dog.jpg", "caption": "An\u2028animal.", "split": "test"},
 ]
 
 
@@ -57,7 +58,7 @@ def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
     root = draw("x/dog.jpg", "cat.jpg", "sun.jpg")
     path = root / f"captions.{kind}"
     if kind.lower() == "jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in ROWS))
+        path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS))
     elif kind.lower() == "tsv":
         path.write_text(
             "\n".join("\t".join(r) for r in [list(ROWS[0]), *(list(r.values()) for r in ROWS)])
@@ -66,8 +67,8 @@ def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
         path.write_text(
             "\ufefffile_name,caption,split\n"
             'x/dog.jpg,"A dog, running.",train\n'
-            './cat.jpg,"A ""cat"".", dev\n'
-            "x\\dog.jpg,An animal.,train\n"
+            ' ./cat.jpg,"A ""cat"".", dev\n'
+            'x\\dog.jpg,"An\nanimal.",test\n'
         )
     dataset, problems = folder.read(root, path)
     assert [(i.file_name, i.split, [c.text for c in i.captions]) for i in dataset.images] == [
@@ -82,18 +83,18 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
     root = draw("dog.jpg")
     path = root / "captions.jsonl"
     path.write_text(
-        '{"file_name": "dog.jpg", "caption": "A dog."}\n'
+        '{"file_name": "dog.jpg", "caption": "A dog.", "split": 7}\n'
         '{"file_name": "../dog.jpg", "caption": "A dog."}\n'
         '{"file_name": "dog.jpg", "caption": 7}\n'
         '{"caption": "A dog."}\n'
         "{broken\n"
-        "[]\n"
+        "[]\n" + "[" * 100_000
     )
     dataset, problems = folder.read(root, path)
     assert [c.text for c in dataset.captions] == ["A dog."]
     assert problems.by_reason == {
         "no file name": 1,
-        "line that is not JSON": 1,
+        "line that is not JSON": 2,
         "row that is no object": 1,
         "file not found": 1,
         "caption that is not text": 1,
@@ -105,13 +106,16 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
 def test_a_caption_that_is_not_quoted_is_told_and_not_cut(kind: str, mark: str, draw: Draw) -> None:
     root = draw("dog.jpg")
     path = root / f"captions.{kind}"
-    rows = (("file_name", "caption"), ("dog.jpg", "A dog", " running."), ("dog.jpg", "A dog.", ""))
-    path.write_text("\n".join(mark.join(row) for row in rows))
+    rows = [("file_name", "caption"), ("dog.jpg", "A dog", " running."), ("dog.jpg", "A dog.", "")]
+    path.write_text("\n".join(mark.join(row) for row in [*rows, ("cat.jpg", "A cat.")]))
     dataset, problems = folder.read(root, path)
     assert [caption.text for caption in dataset.captions] == ["A dog."]
     name = {",": "comma", "\t": "tab"}[mark]
     why = f"more cells than columns (quote a caption that holds a {name})"
-    assert problems.lines == [f"captions.{kind}, line 2: {why}: skipped"]
+    assert problems.lines == [
+        f"captions.{kind}, line 2: {why}: skipped",
+        f"captions.{kind}, line 4 (cat.jpg): file not found: skipped",
+    ]
 
 
 def test_formats_that_are_not_read_are_told(draw: Draw) -> None:
@@ -174,10 +178,11 @@ def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
     [
         ("c.csv", "", "is empty"),
         ("c.csv", "image,text\na,b\n", "has the columns image, text: it needs"),
+        ("c.csv", "file_name,text\na,b\n", "has the columns file_name, text: it needs"),
         ("c.csv", 'file_name,caption\na,"' + "x" * 200_000, "broken at line"),
         ("c.csv", "x" * 200_000, "broken at line"),
         ("c.csv", 'file_name,caption\na,"a dog\nb,a cat\n', "never closed, before 'a dog"),
-        ("c.jsonl", '{"image": 1}\n', "no line that is a JSON object with 'file_name'"),
+        ("c.jsonl", '{"file_name": "dog.jpg"}\n', "no line that is a JSON object with 'file_name'"),
         ("c.json", '[{"file_name": "dog.jpg", "caption": "a dog"}]', "it needs one object a line"),
     ],
 )
@@ -222,6 +227,7 @@ def test_single_pictures_are_read_like_those_of_a_folder(
         "not a picture": 1,
         "no captions": 1,
     }
+    assert "sun.txt, line 1: caption with broken characters: skipped" in problems.lines
 
 
 def test_pictures_of_which_none_can_be_used_are_refused(draw: Draw) -> None:

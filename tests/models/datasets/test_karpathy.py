@@ -31,7 +31,7 @@ def row(number: int, split: str, sentences: list[tuple[int, str]], **fields: Any
 
 
 def test_coco_rows_keep_coco_ids_and_restval_is_train(draw: Draw) -> None:
-    root = draw("val2014/0.jpg", "train2014/1.jpg", "val2014/2.jpg")
+    root = draw("val2014/0.jpg", "0.jpg", "train2014/1.jpg", "2.jpg")
     path = split_file(
         root / "dataset_coco.json",
         [
@@ -54,7 +54,8 @@ def test_coco_rows_keep_coco_ids_and_restval_is_train(draw: Draw) -> None:
         (770337, 391895, "A man."),
         (9, 391895, "A moped."),
     ]
-    assert dataset.images[0].path == root / "val2014/0.jpg"
+    found = [image.path.relative_to(root).as_posix() for image in dataset.images]
+    assert found == ["val2014/0.jpg", "train2014/1.jpg", "2.jpg"]
 
 
 def test_flickr_rows_have_no_coco_id_and_no_folder(draw: Draw) -> None:
@@ -67,6 +68,14 @@ def test_flickr_rows_have_no_coco_id_and_no_folder(draw: Draw) -> None:
     dataset, problems = karpathy.read(path, root)
     assert problems.total == 0
     assert [(i.id, i.split) for i in dataset.images] == [(0, "train"), (1, "val")]
+
+
+def test_a_row_may_be_of_no_split_and_have_no_sentences(draw: Draw) -> None:
+    root = draw("0.jpg")
+    path = split_file(root / "x.json", [{"filename": "0.jpg", "imgid": 0}])
+    dataset, problems = karpathy.read(path, root)
+    assert dataset.splits() == {"": 1}
+    assert problems.total == 0
 
 
 @pytest.mark.parametrize("outside", ["/", "../other"])
@@ -88,6 +97,7 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
             row(0, "train", [(0, "Fine."), (0, "again"), (1, "")]),
             row(1, "train", [(2, "missing file")]),
             row(2, "train", []) | {"sentences": "none", "filepath": "../.."},
+            row(2, "train", []) | {"sentences": [{"sentid": 7}]},
             row(3, "train", []) | {"sentences": [3], "filepath": 7},
             "row",
         ],
@@ -98,12 +108,15 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
     assert problems.by_reason == {
         "id of an earlier caption": 1,
         "empty caption": 1,
+        "id of an earlier image": 1,
+        "caption that is not text": 1,
         "sentences that are no list": 1,
         "sentence that is no object": 1,
         "row that is no object": 1,
         "file not found": 2,
         "no captions": 1,
     }
+    assert "image 2: sentences that are no list: no captions" in problems.lines
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

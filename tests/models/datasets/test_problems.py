@@ -8,10 +8,10 @@ from models.datasets.problems import LINES_PER_REASON, Problems
 def test_a_problem_is_one_line_that_says_what_why_and_what_follows() -> None:
     problems = Problems()
     problems.add("image 17 (dog.jpg)", "file not found")
-    problems.add("image 18 (cat.jpg)", "damaged picture", detail="cut short")
+    problems.add("image 18 (cat.jpg)", "damaged picture", detail="cut\nshort")
     assert problems.lines == [
         "image 17 (dog.jpg): file not found: skipped",
-        "image 18 (cat.jpg): damaged picture (cut short): skipped",
+        "image 18 (cat.jpg): damaged picture (cut\\nshort): skipped",
     ]
 
 
