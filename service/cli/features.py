@@ -87,7 +87,13 @@ def features(
 
     place = pick_device(device)
     collection = load(dataset)
+    if parts and crops != "1":
+        raise Mistake("parts are of one crop: leave --parts or --crops out")
+    if crop > resize:
+        raise Mistake(f"a crop of {crop} does not fit in {resize}: give a larger --resize")
     if download_weights:
+        if weights is not None:
+            raise Mistake(f"--weights names {weights}: leave it or --download-weights out")
         with progress(f"fetching the weights of {backbone}") as report:
             weights = networks.download_weights(backbone, report)
     elif weights is None:
@@ -95,10 +101,6 @@ def features(
             "name the network's weights with --weights FILE, or fetch torchvision's with "
             "--download-weights: features of a network that has learned nothing say nothing"
         )
-    if parts and crops != "1":
-        raise Mistake("parts are of one crop: leave --parts or --crops out")
-    if crop > resize:
-        raise Mistake(f"a crop of {crop} does not fit in {resize}: give a larger --resize")
     network = networks.build_backbone(backbone, weights)
     looks = Preprocessing(resize=resize, crop=crop, crops=int(crops), framing=framing)
     kept = f"finished features are kept in {out}; the same command goes on from there"
