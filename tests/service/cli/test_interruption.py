@@ -18,6 +18,7 @@ import pytest
 
 from models import checkpoint
 from models.datasets import Image, load
+from models.features import extract
 from models.files import alone_in
 from service import indexing
 from service.cli import features as features_command
@@ -202,6 +203,9 @@ def test_a_picture_that_was_mended_after_it_was_noted_is_indexed_like_any_other(
         lambda one: replace(one, split="new"),
         lambda one: replace(one, file_name=f"new-{one.file_name}"),
         lambda one: replace(
+            one, path=one.path.parent / ".." / one.path.parent.name / one.path.name
+        ),
+        lambda one: replace(
             one, captions=tuple(replace(said, text="a child") for said in one.captions)
         ),
     ],
@@ -227,12 +231,32 @@ def test_a_build_of_something_else_does_not_go_on_with_what_is_there(
         rows = built.images([one.id for one in later.images])
         captions = built.captions([one.id for one in later.captions])
     there = [one for one in later.images if one.id - 1 not in DAMAGED]
-    assert {(row.split, row.file_name) for row in rows.values()} == {
-        (one.split, one.file_name) for one in there
+    assert {(row.split, row.file_name, row.path) for row in rows.values()} == {
+        (one.split, one.file_name, str(one.path)) for one in there
     }
     assert {row.text for row in captions.values()} == {
         said.text for one in there for said in one.captions
     }
+
+
+def test_a_build_from_features_does_not_go_on_with_what_was_read_from_pictures(
+    dataset: Path, tmp_path: Path
+) -> None:
+    loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
+    model, collection, features = loaded.model, load(dataset), tmp_path / "features"
+    extract(collection, model.images.backbone, model.preprocessing, features)
+
+    def kill(done: int, _total: int) -> None:
+        if done:
+            raise Kill
+
+    with pytest.raises(Kill):
+        indexing.build(collection, loaded, tmp_path / "index", ImageSource(), kill)
+    source = ImageSource(features=features)
+    with indexing.build(collection, loaded, tmp_path / "index", source) as built:
+        rows = built.images([one.id for one in collection.images])
+    assert len(rows) == PICTURES - len(DAMAGED)
+    assert {row.sha256 for row in rows.values()} == {""}, "no picture was looked at"
 
 
 def test_features_go_on_where_ctrl_c_stopped_them(
