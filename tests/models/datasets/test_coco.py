@@ -234,8 +234,8 @@ def test_broken_json_is_refused_with_file_and_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is empty"),
-        (b"\xff\xfe\x00", "is not UTF-8 text"),
+        (b" \n", "is empty"),
+        (b"{\xff\xfe\x00", "is not UTF-8 text (byte 1 is not)"),
         (b"[]", "holds no JSON object"),
         (b"{}", "has no list 'images'"),
         (b'{"images": [], "annotations": {}}', "has no list 'annotations'"),
@@ -256,7 +256,9 @@ def test_a_file_of_another_kind_is_refused_in_one_sentence(
 
 def test_missing_paths_are_named(tmp_path: Path) -> None:
     assert "there is no file" in refusal(tmp_path / "nowhere.json", tmp_path)
-    assert "there is no folder" in refusal(tmp_path / "x.json", tmp_path / "nowhere")
+    assert "cannot be read: Is a directory" in refusal(tmp_path, tmp_path)
+    for folder in (tmp_path / "nowhere", Path(__file__)):
+        assert f"there is no folder {folder}" in refusal(tmp_path / "x.json", folder)
 
 
 def test_nothing_usable_says_why(tmp_path: Path) -> None:

@@ -43,6 +43,28 @@ def test_long_work_says_where_it_is_now_and_then_and_once_at_the_end(
     assert 3 <= len(lines) <= 6
 
 
+def test_a_line_has_the_remark_and_a_share_where_the_whole_is_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    report = Lines("learning", clock)
+    for done, total, remark in ((5, 10, "loss 0.5"), (10, 0, ""), (10, 10, "loss 0.4")):
+        clock.now += 10
+        report(done, total, remark)
+    assert capsys.readouterr().err.splitlines() == [
+        "learning: 5 of 10 (50%), loss 0.5",
+        "learning: 10 of 0",
+        "learning: 10 of 10 (100%), loss 0.4",
+    ]
+
+
+def test_a_process_that_does_not_lead_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("learning", silent=True) as report:
+        assert not isinstance(report, Lines)
+        report(1, 2, "loss 0.5")
+    assert capsys.readouterr().err == ""
+
+
 def on_a_terminal(program: str) -> tuple[bytes, str]:
     """Run a program with a terminal for its errors; return both of its outputs."""
     ours, theirs = pty.openpty()
@@ -91,9 +113,9 @@ def test_a_terminal_gets_a_bar_on_standard_error() -> None:
         "from service.cli.progress import progress\n"
         "with progress('drawing') as report:\n"
         "    for done in range(5):\n"
-        "        report(done + 1, 5)\n"
+        "        report(done + 1, 5, 'a scene')\n"
         "        time.sleep(0.15)\n"
     )
     assert out == b""
-    assert "drawing" in shown
+    assert "drawing, a scene" in shown
     assert "/5" in shown

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from importlib import import_module
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from models.datasets import DatasetError
-from service.cli.shell import Mistake, Shell, Stopped, explain, keeping
+from service.cli.shell import MISTAKES, Mistake, Shell, Stopped, explain, keeping
 
 
 def run(action: Exception | type[BaseException]) -> tuple[int, str]:
@@ -60,12 +62,30 @@ def test_memory_that_is_not_there_is_a_sentence() -> None:
         assert "not enough memory" in str(explain(refused))
 
 
-def test_a_full_disk_names_the_file_and_the_remedy() -> None:
-    full = OSError(errno.ENOSPC, "No space left on device", "/data/x")
-    sentence = explain(full)
-    assert sentence is not None
-    assert sentence.startswith("/data/x: no space left on device")
-    assert "free some space" in sentence
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "no space left on device; free some space and run the same command again"),
+        (errno.EACCES, "permission denied; choose a folder that you may read and write"),
+        (errno.EROFS, "read-only file system; choose a folder that can be written"),
+        (errno.ENOENT, "no such file or directory; check the path"),
+        (errno.EMFILE, "too many open files; raise the limit on open files with 'ulimit -n'"),
+        (errno.EISDIR, "is a directory"),
+    ],
+)
+def test_what_the_system_refuses_names_the_file_and_the_remedy(number: int, remedy: str) -> None:
+    assert explain(OSError(number, os.strerror(number), "/data/x")) == f"/data/x: {remedy}"
+    assert explain(OSError(number, os.strerror(number))) == remedy
+
+
+def test_an_error_of_no_known_reason_is_ours_and_a_reader_that_left_is_none() -> None:
+    assert explain(OSError("broken")) is None
+    assert explain(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))) is None
+
+
+@pytest.mark.parametrize(("module", "name"), MISTAKES)
+def test_every_mistake_that_is_named_is_an_exception_that_there_is(module: str, name: str) -> None:
+    assert issubclass(getattr(import_module(module), name), Exception)
 
 
 def test_work_that_is_kept_is_told_of_only_when_it_is_interrupted() -> None:
