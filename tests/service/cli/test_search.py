@@ -48,15 +48,25 @@ def test_the_table_shows_rank_violation_name_and_caption(collection: Path) -> No
     head, *rows = found.out.splitlines()
     assert head.split() == ["rank", "violation", "likely", "file", "name", "caption"]
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
-    assert all(".png" in row and " runs" in row for row in rows)
+    assert all(".png" in row and row.count(" runs") == 1 for row in rows)
     violations = [float(row.split()[1]) for row in rows]
     assert violations == sorted(violations)
     assert all(row.split()[2].endswith("%") for row in rows)
-    assert "certified" in found.err
+    assert "certified: the exact best of 12; " in found.err
+
+
+def test_the_table_of_captions_names_their_images(collection: Path, photo: Path) -> None:
+    command = ("search", photo, "--index", collection, "-k", 3)
+    head, *rows = hasse(*command).out.splitlines()
+    assert head.split() == ["rank", "violation", "likely", "caption", "of", "image"]
+    found = json.loads(hasse(*command, "--json").out)["hits"]
+    assert [int(row.split()[-1]) for row in rows] == [hit["image_id"] for hit in found]
 
 
 def test_words_the_model_never_learned_are_named(collection: Path) -> None:
     assert "zeppelin" in hasse("search", "a zeppelin", "--index", collection).err
+    unheard = hasse("search", "zeppelin", "--index", collection, "-k", 1).out
+    assert unheard.splitlines()[1].split()[2] == "unknown"
 
 
 def test_a_limit_on_the_violation_may_leave_nothing(collection: Path) -> None:
