@@ -123,11 +123,13 @@ def evaluate(
     _require_blocks(folds, collection)
     source = ImageSource(features, batch_size, workers, tell)
     measured = _measure(loaded, collection, source, folds)
+    there = {image.id for image in measured.encoded.dataset.images}
+    of_those = sum(len(image.captions) for image in whole.images if image.id in there)
     result = {
         "dataset": measured.encoded.dataset.name,
         "split": split,
         "captions_per_image": captions_per_image,
-        "captions_left_out": len(list(whole.captions)) - len(list(collection.captions)),
+        "captions_left_out": of_those - len(measured.encoded.captions),
         **measured.to_json(),
     }
     if second is not None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
+from service.cli import evaluate
 from tests.service.cli.shell import TINY_TRAINING, Outcome, hasse
 from tests.torchrun import torchrun
 
@@ -100,7 +101,31 @@ def test_the_table_of_an_evaluation_has_both_directions(home: Path) -> None:
     assert "captions by image" in shown.out
     assert "images by caption" in shown.out
     assert "R@10" in shown.out
-    assert "95 % intervals" in shown.out
+    assert "\n23 images, 46 captions; true by " in shown.out
+    assert shown.out.endswith("; 95 % intervals over images; model model\n")
+
+
+def test_the_first_captions_of_each_image_are_measured_in_blocks(home: Path) -> None:
+    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    first = (*measure, "--captions-per-image", 1, "--folds", 2)
+    shown = done(hasse(*first, "--out", home / "new" / "folder" / "first.json"))
+    left_out = "23 images, 23 captions (first 1 of each, 23 left out), mean of 2 blocks; true by"
+    assert left_out in shown.out
+    document = json.loads((home / "new" / "folder" / "first.json").read_text())
+    assert [document[name] for name in ("captions_per_image", "captions_left_out")] == [1, 23]
+
+
+def test_a_table_says_of_each_direction_what_was_measured(home: Path) -> None:
+    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    document = json.loads(done(hasse(*measure, "--json")).out)
+    rows = done(hasse(*measure)).out.splitlines()
+    for key, label in evaluate.DIRECTIONS:
+        (row,) = [row for row in rows if row.startswith(label)]
+        shown = [f"{document[key][name]:.1f}" for name, _ in evaluate.COLUMNS]
+        assert row.removeprefix(label).split() == shown
+    study = document["length_study"]
+    ranks = f"{study['image_rank']:.1f}, of the longer caption asked for by the shorter "
+    assert any(f"{ranks}{study['caption_rank']:.1f}" in row for row in rows)
 
 
 def test_what_cannot_be_measured_is_told_before_anything_is_encoded(
