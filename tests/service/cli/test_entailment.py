@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from models import checkpoint
+from models.entailment.checkpoint import load
+from models.entailment.embedding import SentenceConfig
+from models.entailment.training import EntailmentTraining
 from models.files import alone_in
 from models.model_folder import CheckpointError
 from service.cli import entailment as commands
@@ -34,6 +37,24 @@ def test_one_command_trains_and_one_measures(kind: str, tmp_path: Path) -> None:
     assert found["model"]["pairs"] == found["majority"]["pairs"]
     shown = hasse("entailment", "evaluate", corpus, "-m", out)
     assert "majority class" in shown.out
+
+
+def test_a_model_of_sentences_says_how_it_was_trained_and_what_it_reached(tmp_path: Path) -> None:
+    corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
+    asked = ("--reading", "join", "--length", "unit", "--seed", 3, "--margin", 0.5, "--epochs", 2)
+    trained = hasse(
+        *("entailment", "train", corpus, "--out", out, *SMALL, *asked, "--learning-rate", 0.02)
+    )
+    loaded = load(out)
+    shape = SentenceConfig("order", 24, 12, 1, reading="join", length="unit")
+    assert loaded.training == EntailmentTraining(shape, 2, 8, 0.02, 0.5, seed=3)
+    reached = loaded.metrics["validation_accuracy"]
+    assert f"{out}: {reached:.2f} % right in validation" in trained.out
+    assert loaded.metrics["start"] is None
+    # The three parts of this corpus are the same pairs.
+    found = json.loads(hasse("entailment", "evaluate", corpus, "--model", out, "--json").out)
+    assert found["threshold"] == loaded.threshold
+    assert found["model"]["accuracy"] == pytest.approx(reached)
 
 
 def test_a_training_that_no_epoch_made_better_says_so(tmp_path: Path) -> None:
@@ -73,7 +94,7 @@ def test_a_retrieval_checkpoint_can_start_it(tmp_path: Path) -> None:
     command = ("entailment", "train", corpus, "--start", start, "--out", tmp_path / "model")
     trained = hasse(*command, "--epochs", 0)
     assert trained.status == 0, trained.err
-    assert (tmp_path / "model" / "model.safetensors").is_file()
+    assert load(tmp_path / "model").metrics["start"] == "tiny"
     assert "cannot start" in hasse(*command, "--comparison", "symmetric").error
 
 

@@ -1,0 +1,52 @@
+"""A dataset through both encoders: what cannot be encoded is told and left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.datasets import Caption, Dataset, DatasetError, Image
+from models.features import extract
+from service.dataset_encoding import ImageSource, encode_dataset
+from tests.service.collection import png
+from tests.tiny import tiny_model
+
+
+def pictures(folder: Path, count: int) -> Dataset:
+    """Describe pictures with a caption each, the second of which is cut short."""
+    images = []
+    for at in range(count):
+        path = folder / f"{at}.png"
+        path.write_bytes(png(at)[: 900 if at == 1 else None])
+        images.append(Image(at, path.name, path, captions=(Caption(at, at, "a dog " * (at + 1)),)))
+    return Dataset("some", tuple(images))
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_an_image_that_cannot_be_encoded_is_told_and_left_out_with_its_captions(
+    tmp_path: Path, cached: bool
+) -> None:
+    model, dataset = tiny_model(), pictures(tmp_path, 4)
+    features = tmp_path / "features"
+    if cached:
+        extract(dataset, model.images.backbone, model.preprocessing, features)
+    lines: list[str] = []
+    told: list[tuple[int, int]] = []
+    source = ImageSource(features if cached else None, batch_size=2, skipped=lines.append)
+    encoded = encode_dataset(model, dataset, source, lambda *now: told.append(now))
+    assert [image.id for image in encoded.dataset.images] == [0, 2, 3]
+    texts = [caption.text for caption in encoded.dataset.captions]
+    np.testing.assert_array_equal(encoded.captions, model.encode_captions(texts))
+    assert encoded.images.shape == (3, 16)
+    assert told == ([(3, 4)] if cached else [(1, 4), (3, 4)])
+    (line,) = lines
+    assert line.startswith("image 1 (1.png): " + ("no features" if cached else ""))
+    assert line.endswith(": skipped")
+
+
+def test_a_dataset_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
+    dataset = Dataset("some", pictures(tmp_path, 2).images[1:])
+    with pytest.raises(DatasetError, match="no image that can be read and has a caption"):
+        encode_dataset(tiny_model(), dataset, ImageSource(), lambda *_: None)
