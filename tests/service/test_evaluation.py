@@ -12,6 +12,7 @@ from models import checkpoint
 from models.evaluation import retrieve
 from models.length_study import length_study
 from models.score import Score
+from models.uncertainty import intervals
 from service.dataset_encoding import Encoded
 from service.evaluation import comparison, measure
 from tests.models.test_evaluation import dataset, unit
@@ -51,6 +52,7 @@ def test_a_model_is_measured_by_its_own_score(tmp_path: Path, score: Score) -> N
     assert (said["model"], said["fingerprint"]) == ("tiny", loaded.fingerprint)
     assert (said["score"], said["folds"]) == (score, 2)
     assert said["rsum"] == pytest.approx(np.mean([one.evaluation.rsum for one in blocks]))
+    assert said["intervals"] == intervals(blocks).to_json()
     study = length_study(whole.dataset, whole.images, whole.captions, score)
     assert study is not None
     assert said["length_study"] == study.to_json()

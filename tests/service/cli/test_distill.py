@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +13,12 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from models import distillation
 from models.backbone import build_backbone
-from models.checkpoint import load
+from models.checkpoint import PRETRAINED, load
+from models.datasets import load as load_dataset
+from models.datasets import save
+from models.distillation import DistillationConfig
 from models.files import alone_in
 from tests.service.cli.shell import Outcome, hasse
 from tests.tiny import tiny_checkpoint
@@ -80,6 +87,36 @@ def test_what_a_student_learned_makes_features_and_a_model(home: Path, tmp_path:
     )
     assert taught.status == 0, taught.err
     assert (tmp_path / "taught" / "student.safetensors").is_file()
+
+
+def test_a_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[DistillationConfig, int, Any]] = []
+
+    def distil(
+        config: DistillationConfig, pixels: Sequence[object], _: object, out: Path, **more: Any
+    ) -> Path:
+        asked.append((config, len(pixels), more["projection"]))
+        return out / "student.safetensors"
+
+    monkeypatch.setattr(distillation, "distil", distil)
+    whole = load_dataset(home / "data")
+    images = tuple(replace(one, split="train" if one.id <= 5 else "") for one in whole.images)
+    save(replace(whole, images=images), tmp_path / "data")
+    done = hasse(
+        *("distill", tmp_path / "data", "--teacher", "photographs", "--seed", 5, *TINY),
+        *("--out", tmp_path / "student"),
+    )
+    assert done.status == 0, done.err
+    ((config, pictures, projection),) = asked
+    assert config == DistillationConfig(
+        student="mobilenet_v2", side=48, teacher_side=64, epochs=1, batch_size=8, seed=5
+    )
+    assert pictures == 5
+    teacher = load(PRETRAINED / "photographs", to_learn=True).model.images
+    assert torch.equal(projection, teacher.projection.weight)
+    assert "--resize 48 --crop 48 --framing whole --out" in done.err
 
 
 def test_a_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_path: Path) -> None:
