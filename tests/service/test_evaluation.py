@@ -12,7 +12,7 @@ from models import checkpoint
 from models.evaluation import retrieve
 from models.length_study import length_study
 from models.score import Score
-from models.uncertainty import intervals
+from models.uncertainty import differences, intervals
 from service.dataset_encoding import Encoded
 from service.evaluation import comparison, measure
 from tests.models.test_evaluation import dataset, unit
@@ -67,7 +67,6 @@ def test_a_comparison_is_the_first_less_the_second(tmp_path: Path) -> None:
     gap = first.evaluation.rsum - second.evaluation.rsum
     assert gap != 0
     assert found["rsum"] == pytest.approx(gap)
-    low, high = found["intervals"]["rsum"]
-    assert low <= gap <= high
+    assert found["intervals"] == differences(first.blocks, second.blocks).to_json()
     with pytest.raises(ValueError, match="the same images and captions"):
         comparison(first, measure(loaded, whole, 2, lambda *_: None))
