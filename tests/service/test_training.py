@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from models.backbone import build_backbone
 from models.datasets import Caption, Dataset, DatasetError, Image
-from models.features import FeaturesError, extract
+from models.features import FeaturesError, FeatureStore, extract
 from models.inputs import FeatureInput, PixelInput
 from models.model import ModelConfig
 from models.parts import PARTS
@@ -156,11 +156,13 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
     dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
     looks = Preprocessing(resize=36, crop=32)
     extract(dataset, build_backbone(network.name, weights), looks, tmp_path / "f", views=2)
+    whole = FeatureStore.open(tmp_path / "f").select([1], parts=False)
     for config, views in ((TrainingConfig(), None), (TrainingConfig(views=True), (1, 3, 1024))):
         material = from_features(config, tmp_path / "f", weights, (dataset, dataset))
         for images in material.inputs:
             assert isinstance(images, FeatureInput)
             assert images.features.shape == (1, 1024)
+            np.testing.assert_array_equal(images.features, whole)
             assert (None if images.views is None else images.views.shape) == views
 
 
