@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from models.datasets import Caption, Dataset, DatasetError, Image
-from models.inputs import FeatureInput, available, rows_of
+from models.inputs import FeatureInput, available, dataset_points, rows_of
+from tests.tiny import tiny_model
 
 
 def collection(*captioned: bool) -> Dataset:
@@ -39,3 +40,12 @@ def test_images_are_found_in_any_order_and_one_that_is_not_there_is_named() -> N
     assert rows_of(dataset, features(2, 7, 0, 1, 2)).tolist() == [2, 3, 4]
     with pytest.raises(DatasetError, match=r"image 1 \(1\.png\) has no features"):
         rows_of(dataset, features(2, 0))
+
+
+def test_a_datasets_points_are_in_its_order_however_many_are_read_at_one_time() -> None:
+    model, dataset = tiny_model(), collection(True, True, True, True, True)
+    rows = np.random.default_rng(0).random((5, 1024), dtype=np.float32)
+    images = FeatureInput(np.array([4, 2, 0, 1, 3]), rows)
+    points, captions = dataset_points(model, dataset, images, batch_size=2)
+    np.testing.assert_allclose(points, model.encode_features(rows[[2, 3, 1, 4, 0]]), atol=1e-6)
+    np.testing.assert_array_equal(captions, model.encode_captions(["words"] * 5))

@@ -39,6 +39,23 @@ def test_a_batch_encodes_as_its_members_alone() -> None:
     np.testing.assert_allclose(model.encode_images(PICTURES, batch_size=2), alone, atol=1e-5)
 
 
+def test_captions_and_features_are_multiplied_in_the_type_that_is_chosen() -> None:
+    model = tiny_model()
+    features = torch.from_numpy(np.random.default_rng(0).random((4, 1024), dtype=np.float32))
+    read = model.tokens(["a dog", "the red cat runs in the park"])
+
+    def points() -> tuple[torch.Tensor, ...]:
+        return model.caption_points(*read), model.feature_points(features)
+
+    exact = points()
+    model.multiply_in(torch.bfloat16)
+    for rough, close in zip(points(), exact, strict=True):
+        assert not rough.equal(close)
+        torch.testing.assert_close(rough, close, atol=0.02, rtol=0)
+    model.multiply_in(torch.float32)
+    assert all(again.equal(first) for again, first in zip(points(), exact, strict=True))
+
+
 def test_nothing_to_encode_gives_no_points() -> None:
     model = tiny_model()
     assert model.encode_captions([]).shape == (0, DIMENSION)

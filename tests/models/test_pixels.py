@@ -16,7 +16,7 @@ from models.files import write_whole
 from models.inputs import FeatureInput, ImageInput, PixelInput
 from models.model import OrderEmbedding
 from models.pictures import Preprocessing, open_picture
-from models.pixels import cache_pixels
+from models.pixels import PixelCache, cache_pixels
 from tests.tiny import tiny_model
 
 LOOKS = Preprocessing(resize=36, crop=32)
@@ -191,6 +191,36 @@ def test_augmentation_cuts_and_mirrors_at_random_and_only_when_asked(tmp_path: P
     assert plain.equal(again)
     assert varied.equal(repeated)
     assert not plain.equal(varied)
+
+
+def test_training_cuts_a_picture_anywhere_and_mirrors_it_left_to_right_half_the_time() -> None:
+    side, spare = LOOKS.crop, LOOKS.resize - LOOKS.crop
+    places = np.indices((LOOKS.resize, LOOKS.resize), dtype=np.uint8).transpose(1, 2, 0)
+    pixels = np.concatenate([places, np.zeros_like(places[..., :1])], axis=2)[None]
+    images = PixelInput(PixelCache(np.array([7]), pixels, LOOKS))
+    rows = np.zeros(400, dtype=np.int64)
+    cuts = images.read(rows, np.random.default_rng(0)).numpy().astype(int)
+    top, left = cuts[:, 0, 0, 0], cuts[:, 0, [0, -1], 1].min(1)
+    assert set(top) == set(left) == set(range(spare + 1))
+    mirrored = cuts[:, 0, 0, 1] > cuts[:, 0, -1, 1]
+    assert 150 < mirrored.sum() < 250
+    for cut, first, other, turn in zip(cuts, top, left, mirrored, strict=True):
+        across = other + np.arange(side)
+        np.testing.assert_array_equal(cut[0, :, 1], across[::-1] if turn else across)
+        np.testing.assert_array_equal(cut[:, 0, 0], first + np.arange(side))
+
+
+def test_in_mixed_precision_the_network_rounds_and_the_points_are_of_float32() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 36, 36, 3), dtype=np.uint8)
+    cache, model, rows = PixelCache(np.arange(2), pixels, LOOKS), tiny_model(), np.arange(2)
+    with torch.inference_mode():
+        exact, rough = (
+            points_of(PixelInput(cache, bfloat16=rounds), model, rows) for rounds in (False, True)
+        )
+    assert rough.dtype == torch.float32
+    assert not rough.equal(exact)
+    torch.testing.assert_close(rough, exact, atol=0.02, rtol=0)
+    torch.testing.assert_close(rough.norm(dim=1), torch.ones(2))
 
 
 def test_features_are_projected_as_the_model_does() -> None:

@@ -267,6 +267,13 @@ def test_a_seed_decides_where_a_training_begins_and_what_it_reads_when(tmp_path:
     assert orders[0] != orders[1]
 
 
+def test_a_training_multiplies_in_the_precision_of_its_configuration(tmp_path: Path) -> None:
+    precisions: tuple[Literal["float32", "bfloat16"], ...] = ("float32", "bfloat16")
+    for precision in precisions:
+        run(tmp_path / precision, replace(CONFIG, epochs=1, precision=precision))
+    assert weights(tmp_path / "float32") != weights(tmp_path / "bfloat16")
+
+
 def test_parts_of_a_batch_are_read_by_different_processes_and_varied_differently(
     tmp_path: Path,
 ) -> None:

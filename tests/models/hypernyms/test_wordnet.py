@@ -29,6 +29,24 @@ def test_hypernyms_and_instances_are_read_and_other_pointers_are_not(tmp_path: P
     assert dog.gloss == 'what a dog is; "a dog!"'
 
 
+def test_a_hypernym_that_is_named_twice_is_above_once(tmp_path: Path) -> None:
+    taxonomy = read(write(tmp_path, {"entity": (), "object": ("entity", "@i entity")}))
+    assert taxonomy.edges.tolist() == [[1, 0]]
+
+
+def test_a_hypernym_of_another_part_of_speech_is_none(tmp_path: Path) -> None:
+    text = "\n".join(lines()).replace("+ 00000002 v", "@ 00000002 v")
+    (tmp_path / "data.noun").write_text(text)
+    assert read(tmp_path).edges.tolist() == read(write(tmp_path)).edges.tolist()
+
+
+def test_only_a_new_line_ends_a_synset(tmp_path: Path) -> None:
+    line = "00001740 03 n 01 entity 0 000 | what is \u2028 or \x0c was\n"
+    (tmp_path / "data.noun").write_text(line, encoding="utf-8")
+    (concept,) = read(tmp_path).concepts
+    assert concept.gloss == "what is \u2028 or \x0c was"
+
+
 def test_the_file_may_be_named_instead_of_its_folder(tmp_path: Path) -> None:
     assert len(read(write(tmp_path) / "data.noun")) == len(SMALL)
 
