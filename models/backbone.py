@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import difflib
 import hashlib
+import http.client
 import re
-import urllib.error
 import urllib.request
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -293,11 +293,11 @@ def download_weights(name: str, progress: Callable[[int, int], None] | None = No
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         digest = _fetch(url, partial, progress)
-    except (urllib.error.URLError, OSError) as error:
+    except (OSError, http.client.HTTPException) as error:
         partial.unlink(missing_ok=True)
         raise BackboneError(
-            f"the weights of {name} cannot be fetched ({error}): download {url} elsewhere and "
-            f"put it at {path}, or name the file with --weights"
+            f"the weights of {name} cannot be fetched ({str(error).strip()}): download {url} "
+            f"elsewhere and put it at {path}, or name the file with --weights"
         ) from error
     expected = path.stem.rsplit("-", 1)[-1]
     if not digest.startswith(expected):

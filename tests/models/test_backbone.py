@@ -6,6 +6,7 @@ import copy
 import hashlib
 import http.server
 import re
+import socketserver
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -300,6 +301,34 @@ def test_without_a_network_the_message_says_which_file_to_put_where(
         download_weights(SMALL)
     assert "http://127.0.0.1:9/net-0.pth" in str(caught.value)
     assert str(tmp_path / "hub" / "checkpoints" / "net-0.pth") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"what is this?\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n400\r\nonly the beginning",
+    ],
+)
+def test_an_answer_that_is_not_one_or_is_cut_short_leaves_nothing_and_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    class Answer(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer)
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    with socketserver.TCPServer(("127.0.0.1", 0), Answer) as running:
+        url = f"http://127.0.0.1:{running.server_address[1]}/net-0.pth"
+        monkeypatch.setattr(module, "_published", lambda _: url)
+        thread = threading.Thread(target=running.handle_request)
+        thread.start()
+        with pytest.raises(BackboneError, match=r"cannot be fetched .*: download http://127"):
+            download_weights(SMALL)
+        thread.join()
+    assert not list((tmp_path / "hub" / "checkpoints").iterdir())
 
 
 def test_published_weights_are_of_torchvision_and_take_224_pixels() -> None:
