@@ -65,6 +65,12 @@ def test_ranks_are_those_of_a_plain_sort_in_blocks_of_any_size(
         measured = evaluate(collection, images, captions, "order")
         assert measured.image_retrieval.mean == pytest.approx(np.mean(image_ranks))
         assert measured.caption_retrieval.mean == pytest.approx(np.mean(caption_ranks))
+        recalls = [
+            100 * np.mean(np.array(ranks) <= k)
+            for ranks in (image_ranks, caption_ranks)
+            for k in (1, 5, 10)
+        ]
+        assert measured.rsum == measured.to_json()["rsum"] == pytest.approx(sum(recalls))
 
 
 def test_an_image_without_captions_is_searched_but_does_not_ask() -> None:

@@ -46,6 +46,16 @@ def test_the_reversed_order_mirrors_it() -> None:
     assert (composed >= 0).all()
 
 
+def test_the_join_of_what_goes_is_taken_off_and_of_the_rest_a_share_stays() -> None:
+    like, plus = torch.tensor([0.9, 0.6, 0.5, 0.2]), torch.tensor([[0.1, 0.3, 0.0, 0.1]])
+    minus = torch.tensor([[0.4, 0.2, 0.0, 0.1], [0.5, 0.1, 0.0, 0.6]])
+    found = exchanged("order", like, plus, minus, stays=0.5)
+    torch.testing.assert_close(found, torch.tensor([0.2, 0.3, 0.25, 0.1]))
+    for put, taken in ((plus, minus + 0.2), (plus + 0.2, minus)):  # 0 is in one of them alone
+        composed = exchanged("order-reversed", 1 - like, 1 - put, 1 - taken, stays=0.5)
+        torch.testing.assert_close(1 - composed, exchanged("order", like, put, taken, stays=0.5))
+
+
 @pytest.mark.parametrize("score", SCORES)
 def test_a_thing_exchanged_for_itself_changes_nothing(score: Score) -> None:
     like = points(3, 1)[0]
@@ -59,11 +69,13 @@ def test_a_word_is_exchanged_in_the_shortest_captions_that_say_it() -> None:
         "a blue ball",
         "there is a blueberry",
         "A blue toy",
+        "a blueberry blue",
         "a Blue ball!",
     ]
     assert reworded(captions, "blue", "Red") == {
         "a blue ball": "a red ball",
         "a blue toy": "a red toy",
+        "a blueberry blue": "a blueberry red",
     }
     assert reworded(captions, "green", "red") == {}
     assert len(reworded([f"blue {at}" for at in range(99)], "blue", "red")) == REWORDED

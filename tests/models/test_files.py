@@ -5,15 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from models import files
-from models.files import FolderTakenError, alone_in, write_weights
+from models.files import FolderTakenError, alone_in, write_weights, write_whole
 
 
 @contextmanager
@@ -55,6 +57,28 @@ def test_weights_without_room_are_the_systems_error_and_leave_what_was_there(
     assert caught.value.filename == str(path)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     assert path.read_bytes() == before
+
+
+def test_weights_of_any_strides_are_written_for_all_to_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    weights = torch.arange(6.0).view(2, 3).T
+    write_weights(path, {"weight": weights})
+    assert load_file(path)["weight"].equal(weights)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_what_a_file_holds_reaches_the_disk_before_its_name_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached: list[tuple[bool, list[str]]] = []
+
+    def fsync(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        reached.append((is_folder, [path.name for path in tmp_path.iterdir()]))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_whole(tmp_path / "a", b"whole")
+    assert reached == [(False, ["a.partial"]), (True, ["a"])]
 
 
 def test_a_folder_is_one_writers_until_it_ends_however_it_ends(tmp_path: Path) -> None:

@@ -70,6 +70,14 @@ def test_half_of_the_ties_stand_before() -> None:
     assert found.caption_rank == 4  # of the seven captions that do not ask
 
 
+def test_signs_are_no_words() -> None:
+    points = np.eye(1, dtype=np.float32)
+    texts = [["a dog !", "a big dog"]]
+    found = length_study(dataset(texts), points, points[[0, 0]], "order")
+    assert found is not None
+    assert found.least_gap == 1
+
+
 def test_captions_of_one_length_say_nothing() -> None:
     points = np.eye(2, dtype=np.float32)
     assert length_study(dataset([["one"], ["two"]]), points, points, "order") is None

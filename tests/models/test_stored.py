@@ -17,7 +17,8 @@ def test_vectors_and_counters_stay_as_they_are(dtype: StoredDtype) -> None:
     weights = {"bias": torch.randn(5), "batches": torch.tensor(7), "grid": torch.ones(2, 2).int()}
     kept = from_stored(to_stored(weights, dtype))
     assert kept.keys() == weights.keys()
-    assert all(torch.equal(kept[key], value) for key, value in weights.items())
+    for key, value in weights.items():
+        torch.testing.assert_close(kept[key], value, rtol=0, atol=0)  # and of the same type
 
 
 @given(seed=st.integers(0, 10_000), spread=st.sampled_from([1e-9, 1e-5, 1.0, 300.0]))
@@ -35,7 +36,8 @@ def test_bytes_are_off_by_half_a_scale_at_most_and_only_once(seed: int, spread: 
     largest = matrix.abs().amax((1, 2, 3), keepdim=True)
     assert (scale <= torch.clamp(2 * largest / 127, min=2.0**-24)).all()
     for dtype in DTYPES:
-        assert torch.equal(from_stored(to_stored({"w": kept}, dtype))["w"], kept)
+        again = from_stored(to_stored({"w": kept}, dtype))["w"]
+        torch.testing.assert_close(again, kept, rtol=0, atol=0)
 
 
 def test_a_weight_may_be_called_scale() -> None:

@@ -60,6 +60,13 @@ def test_intervals_hold_what_was_measured() -> None:
     assert found.rsum[0] < measured.rsum < found.rsum[1]
 
 
+def test_blocks_are_drawn_apart_and_their_mean_is_surer_than_one_of_them() -> None:
+    block = retrieval(2)
+    one, four = intervals([block]).rsum, intervals([block] * 4).rsum
+    assert four[0] < block.evaluation.rsum < four[1]
+    assert (four[1] - four[0]) / (one[1] - one[0]) == pytest.approx(1 / 2, abs=0.1)
+
+
 def test_intervals_hold_95_of_100_draws() -> None:
     block = retrieval(2)
     found, drawn = intervals([block]), uncertainty._resampled([block])

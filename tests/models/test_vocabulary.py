@@ -16,6 +16,8 @@ def test_a_letter_and_its_accent_are_one_however_they_are_written() -> None:
 
 def test_words_are_lower_case_without_punctuation() -> None:
     assert words("A man's DOG, running -- fast !") == ["a", "man's", "dog", "running", "fast"]
+    assert words("Rock'n'roll") == ["rock'n'roll"]
+    assert words("Straße x²") == ["straße", "x²"], "and nothing else is changed"
 
 
 def test_typographic_apostrophes_are_plain_ones() -> None:
@@ -29,6 +31,7 @@ def test_only_letters_and_digits_of_any_script_are_words() -> None:
 def test_frequent_words_come_first_and_rare_ones_are_left_out() -> None:
     vocabulary = Vocabulary.build(["a dog", "a cat", "a dog runs"], min_count=2)
     assert vocabulary.words == ("a", "dog")
+    assert Vocabulary.build(["cat dog ant", "dog"]).words == ("dog", "ant", "cat")
 
 
 def test_a_caption_ends_with_the_end_mark_and_unknown_words_are_one_word() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from models.hypernyms import plane as learning
-from models.hypernyms.drawing import draw
+from models.hypernyms.drawing import EDGE, HEIGHT, WIDTH, draw
 from models.hypernyms.plane import Plane, learn_plane
 from models.hypernyms.taxonomy import HypernymError, Taxonomy
 from models.hypernyms.wordnet import read
@@ -83,11 +83,19 @@ def test_too_few_and_too_many_and_a_seed_below_0_are_refused(
 
 
 def test_points_that_differ_by_less_than_can_be_learned_are_drawn_at_one_place() -> None:
-    points = np.array([[0, 0], [1, 2], [1.001, 1.999]], dtype=np.float32)
+    points = np.array([[0, 0], [1, 2], [1.001, 1.999], [1.02, 2.02]], dtype=np.float32)
     none = np.empty((0, 2), np.int64)
-    root = ElementTree.fromstring(draw(Plane(("a", "b", "c"), points, none, none, none)))  # noqa: S314
+    root = ElementTree.fromstring(draw(Plane(tuple("abcd"), points, none, none, none)))  # noqa: S314
     places = [(dot.get("cx"), dot.get("cy")) for dot in root.iter(f"{SVG}circle")]
-    assert places[0] != places[1] == places[2]
+    assert places[0] != places[1] == places[2] != places[3]
+
+
+def test_points_of_one_coordinate_are_drawn_at_the_edge_of_the_origin() -> None:
+    points = np.array([[0, 1], [1, 1]], dtype=np.float32)
+    none = np.empty((0, 2), np.int64)
+    root = ElementTree.fromstring(draw(Plane(("a", "b"), points, none, none, none)))  # noqa: S314
+    places = [(dot.get("cx"), dot.get("cy")) for dot in root.iter(f"{SVG}circle")]
+    assert places == [(f"{EDGE:.1f}", f"{EDGE:.1f}"), (f"{WIDTH - EDGE:.1f}", f"{EDGE:.1f}")]
 
 
 def test_the_picture_has_every_concept_and_an_arrow_for_every_pair() -> None:
@@ -105,3 +113,12 @@ def test_the_picture_has_every_concept_and_an_arrow_for_every_pair() -> None:
     assert len(arrows) == 3
     assert [arrow.get("marker-end") for arrow in arrows].count("url(#spurious)") == 1
     assert sum("stroke-dasharray" in arrow.attrib for arrow in arrows) == 1
+    heads = {marker.get("id"): marker[0].get("fill") for marker in root.iter(f"{SVG}marker")}
+    assert [arrow.get("stroke") for arrow in arrows] == [heads["true"]] * 2 + [heads["spurious"]]
+    places = [(dot.get("cx"), dot.get("cy")) for dot in root.iter(f"{SVG}circle")]
+    ends = [
+        tuple((arrow.get(f"x{end}"), arrow.get(f"y{end}")) for end in (1, 2)) for arrow in arrows
+    ]
+    assert ends == [(places[below], places[above]) for below, above in ((1, 0), (2, 1), (2, 0))]
+    middle = (f"{WIDTH / 2:.1f}", f"{HEIGHT / 2:.1f}")
+    assert places[1:] == [middle, (f"{WIDTH - EDGE:.1f}", f"{HEIGHT - EDGE:.1f}")]
