@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch.nn.functional import normalize
 
-from models.caption_encoder import CaptionEncoder, Members
+from models.caption_encoder import MOST_COORDINATES, WIDEST, CaptionEncoder, Members
 from models.model import ModelConfig, OrderEmbedding
 from models.parts import parts_of
 from models.pictures import Preprocessing
@@ -69,9 +71,29 @@ def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
     np.testing.assert_array_equal(long, cut)
 
 
-def test_an_unknown_score_is_refused() -> None:
-    with pytest.raises(ValueError, match="order, order-reversed, cosine"):
-        ModelConfig(score="l2")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"score": "l2"}, "order, order-reversed, cosine"),
+        ({"pooling": "all"}, "pooling is average, join or parts, not 'all'"),
+        ({"dimension": 0}, "are at least 1"),
+        ({"word_dimension": 0}, "are at least 1"),
+        ({"max_words": 0}, "are at least 1"),
+        ({"members": 0}, "are at least 1"),
+        ({"dimension": MOST_COORDINATES + 1}, "at most 65,536"),
+        ({"word_dimension": MOST_COORDINATES + 1}, "at most 65,536"),
+        ({"word_range": 0.0}, "word_range is above 0"),
+        ({"word_range": WIDEST + 1}, "word_range is above 0 and at most 1000"),
+        ({"dimension": 16, "members": 3}, "3 members cannot share 16 coordinates equally"),
+    ],
+)
+def test_a_model_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ModelConfig(**wrong)
+
+
+def test_a_model_may_be_as_large_as_it_is_said() -> None:
+    ModelConfig(dimension=MOST_COORDINATES, word_dimension=MOST_COORDINATES, word_range=WIDEST)
 
 
 @pytest.mark.parametrize("score", ["order", "cosine"])
@@ -163,11 +185,6 @@ def test_the_penalty_of_several_members_is_the_mean_of_theirs(score: Score) -> N
         theirs.append(penalties(score, image_part, caption_part))
     assert not torch.allclose(theirs[0], theirs[1])
     torch.testing.assert_close(penalties(score, images, captions), torch.stack(theirs).mean(0))
-
-
-def test_members_that_cannot_share_the_coordinates_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 members cannot share 16 coordinates equally"):
-        ModelConfig(dimension=16, members=3)
 
 
 @pytest.mark.parametrize("members", [1, 4])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,12 +63,21 @@ def test_the_papers_protocol_counts_paths_and_lets_false_pairs_be_true(
 def test_the_seed_decides_the_split_and_the_fingerprint_tells(taxonomy: Taxonomy) -> None:
     prints = [make_task(taxonomy, "clean", seed, 50).fingerprint for seed in (0, 0, 1)]
     assert prints[0] == prints[1] != prints[2]
+    task = make_task(taxonomy, "clean", 0, 50)
+    others = (
+        replace(task, protocol="paper"),
+        replace(task, validation=task.test),
+        replace(task, test=task.validation),
+    )
+    assert len({one.fingerprint for one in (task, *others)}) == 4
 
 
 def test_something_is_left_to_learn_from(tmp_path: Path) -> None:
     chain = read(write(tmp_path, {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]}))  # six pairs
     with pytest.raises(HypernymError, match="too few to withhold"):
         make_task(chain, "paper", held_out=3)
+    with pytest.raises(HypernymError, match=r"has 6 pairs .* too few to withhold twice 4,000"):
+        make_task(chain, "clean")
     assert len(make_task(chain, "paper", held_out=2).train) == 2
 
 
