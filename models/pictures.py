@@ -197,9 +197,9 @@ def _upright(picture: Image.Image) -> Image.Image:
 def _to_rgb(picture: Image.Image) -> Image.Image:
     if picture.mode.startswith("I"):
         # Pillow would clip 16 bits at 255, which is nearly all white.
-        levels = (np.asarray(picture) >> 8).clip(0, 255).astype(np.uint8)
+        levels = (np.asarray(picture) >> 8).astype(np.uint8)
         return Image.fromarray(levels).convert("RGB")
-    if picture.mode in {"LA", "La", "PA", "RGBA", "RGBa"} or "transparency" in picture.info:
+    if picture.mode in {"LA", "RGBA"} or "transparency" in picture.info:
         layered = picture.convert("RGBA")
         page = Image.new("RGB", picture.size, "white")
         page.paste(layered, mask=layered.getchannel("A"))
