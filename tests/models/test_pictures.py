@@ -24,7 +24,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.transforms import functional as reference
 
-from models.pictures import Framing, PictureError, Preprocessing, open_picture, picture_size
+from models.pictures import (
+    Framing,
+    PictureError,
+    Preprocessing,
+    open_picture,
+    picture_size,
+    picture_stamp,
+)
 
 
 def encode(picture: Image.Image, form: str, **options: Any) -> bytes:
@@ -42,14 +49,13 @@ def flat(colour: tuple[int, ...], mode: str = "RGB", size: tuple[int, int] = (8,
     return Image.new(mode, size, colour)
 
 
+def chunk(name: bytes, body: bytes) -> bytes:
+    """Return a part of a PNG."""
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
 def png_header(width: int, height: int) -> bytes:
     """Return a PNG of that size whose pixels are missing."""
-
-    def chunk(name: bytes, body: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-        )
-
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"")
 
@@ -88,6 +94,18 @@ def test_text_called_jpg_an_empty_file_and_a_folder_are_not_pictures(tmp_path: P
         assert refusal(tmp_path / name).reason == "not_a_picture"
     assert str(refusal(tmp_path / "nowhere.jpg")) == "file not found"
     assert str(refusal(b"")) == "the file is empty"
+
+
+def test_a_file_that_may_not_be_read_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError
+
+    (tmp_path / "a.png").touch()
+    monkeypatch.setattr(Path, "open", forbidden)  # a superuser may read everything
+    refused = refusal(tmp_path / "a.png")
+    assert (refused.reason, str(refused)) == ("not_a_picture", "no permission to read the file")
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
@@ -156,6 +174,16 @@ def test_exif_orientation_is_undone(orientation: int) -> None:
         assert picture_size(data) == (16, 8)
 
 
+def test_a_note_behind_the_pixels_of_a_png_turns_it_and_is_not_looked_for_by_its_size() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = encode(noise(16, 8), "PNG")
+    end = data.rindex(b"IEND") - 4
+    data = data[:end] + chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0")) + data[end:]
+    assert open_picture(data).size == (8, 16)
+    assert picture_size(data) == (16, 8)
+
+
 @pytest.mark.filterwarnings("ignore:.*:UserWarning:PIL")
 def test_a_broken_exif_note_does_not_cost_the_picture() -> None:
     exif = Image.Exif()
@@ -163,6 +191,18 @@ def test_a_broken_exif_note_does_not_cost_the_picture() -> None:
     data = encode(flat((9, 9, 9)), "JPEG", exif=exif)
     at = data.index(b"Exif\0\0")
     assert close(open_picture(data[: at + 14] + b"\xff" * 4 + data[at + 18 :]), (9, 9, 9))
+
+
+def test_a_stamp_tells_a_pictures_size_and_whole_seconds_of_its_change(tmp_path: Path) -> None:
+    path, stamps = tmp_path / "a.png", []
+    for content, time in ((b"one", 100.25), (b"two", 100.75), (b"two", 101.25), (b"three", 100.25)):
+        path.write_bytes(content)
+        os.utime(path, (time, time))
+        stamps.append(picture_stamp(path))
+    assert stamps[0] == stamps[1]
+    assert len(set(stamps)) == 3
+    assert all(0 < stamp < 2**63 for stamp in stamps)
+    assert picture_stamp(tmp_path / "gone.png") == 0
 
 
 def test_one_pixel_is_a_picture() -> None:
@@ -362,8 +402,11 @@ def test_random_cuts_differ_and_cover_the_picture() -> None:
     assert 60 < mirrored.sum() < 140
     left, right = cuts[:, 0, 0].min(1), cuts[:, 0, 0].max(1)
     top, bottom = cuts[:, 1, 0, 0], cuts[:, 1, -1, 0]
-    area = (right - left) * (bottom - top) / 0.98**2
-    assert area.min() > 0.3
+    width, height = right - left, bottom - top
+    area, ratio = width * height / 0.98**2, width / height
+    assert area.min() > 0.35
     assert area.max() < 1.1
+    assert 0.7 < ratio.min() < 0.9
+    assert 1.1 < ratio.max() < 1.4
     assert min(left.min(), top.min()) < 0.05
     assert max(right.max(), bottom.max()) > 0.9
