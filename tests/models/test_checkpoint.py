@@ -203,12 +203,12 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
         checkpoint.load(tmp_path)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, SUMS])
 def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     whole = (tiny_checkpoint(tmp_path) / name).read_bytes()
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 1
-    for damaged in (whole[: len(whole) // 2], bytes(flipped)):
+    for damaged in (whole[: len(whole) // 2], bytes(flipped), b"\xff"):
         (tmp_path / name).write_bytes(damaged)
         with pytest.raises(CheckpointError, match=name):
             checkpoint.load(tmp_path)
@@ -221,6 +221,7 @@ def test_checksums_are_those_that_sha256sum_checks_and_makes(tmp_path: Path) -> 
     (tmp_path / SUMS).unlink()
     with pytest.raises(CheckpointError, match="has no SHA256SUMS") as said:
         checkpoint.load(tmp_path)
+    (tmp_path / f"{CONFIG} of before.json").touch()  # is another file, and none of its own
     (command,) = re.findall(r"'(sha256sum [^']*)'", str(said.value))
     for made in (command, command.replace("sha256sum", "sha256sum --binary")):
         subprocess.run(["sh", "-c", made], cwd=tmp_path, check=True)
@@ -237,10 +238,11 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
         checkpoint.load(tmp_path)
 
 
-def test_weights_that_are_not_numbers_are_refused_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spoiled", [torch.nan, torch.inf])
+def test_weights_that_are_not_finite_are_refused_by_name(tmp_path: Path, spoiled: float) -> None:
     tiny_checkpoint(tmp_path)
     weights = load_file(tmp_path / WEIGHTS)
-    weights["images.projection.weight"][0, 0] = torch.nan
+    weights["images.projection.weight"][0, 0] = spoiled
     save_file(weights, tmp_path / WEIGHTS)
     seal(tmp_path)
     with pytest.raises(CheckpointError, match=r"not finite numbers \(images\.projection\.weight\)"):
@@ -261,10 +263,11 @@ def test_bytes_without_their_scales_are_refused_by_name(tmp_path: Path) -> None:
 def test_another_format_is_refused(tmp_path: Path) -> None:
     tiny_checkpoint(tmp_path)
     config = json.loads((tmp_path / CONFIG).read_text())
-    config["format"] = 99
-    (tmp_path / CONFIG).write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match="format 99"):
-        checkpoint.load(tmp_path)
+    for version in (0, 99):
+        config["format"] = version
+        (tmp_path / CONFIG).write_text(json.dumps(config))
+        with pytest.raises(CheckpointError, match=f"format {version}"):
+            checkpoint.load(tmp_path)
 
 
 def test_an_unknown_built_in_model_is_refused_with_those_there_are() -> None:

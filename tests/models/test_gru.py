@@ -59,6 +59,15 @@ def test_the_gradient_is_the_derivative(
     assert torch.autograd.gradcheck(states, (vectors, *gru.parameters()))
 
 
+def test_weights_begin_as_those_of_the_reference() -> None:
+    gru = GRU(30, 20)
+    assert 0.09 < gru.input_weight.abs().max() <= 0.1
+    for gate in gru.recurrent_weight.chunk(3):
+        torch.testing.assert_close(gate @ gate.T, torch.eye(20))
+    assert not gru.input_bias.any()
+    assert not gru.recurrent_bias.any()
+
+
 def test_words_past_the_end_are_not_read(ragged: tuple[GRU, Tensor, Tensor]) -> None:
     gru, vectors, lengths = ragged
     spoiled = vectors.detach().clone()
