@@ -113,6 +113,14 @@ def test_layers_give_the_last_of_each_grid_and_see_what_the_network_sees(
     torch.testing.assert_close(grids[-1].mean((2, 3)), seen)
 
 
+def test_a_network_whose_layers_are_looked_for_is_left_as_it_was() -> None:
+    network = build_backbone("mobilenet_v2").train()
+    before = copy.deepcopy(network.state_dict())
+    layers_of(network, 64)
+    assert network.training
+    assert all(value.equal(before[key]) for key, value in network.state_dict().items())
+
+
 def test_a_teacher_says_what_a_projection_makes_of_unit_features(teacher: Backbone) -> None:
     pixels = torch.rand(3, 3, 64, 64)
     projection = torch.randn(6, 1280)
@@ -284,6 +292,17 @@ def test_a_step_is_as_large_as_it_should_be_and_decays_matrices_alone(
     for group in run.optimizer.param_groups:
         for weight in group["params"]:
             assert group["weight_decay"] == (LEARNS.weight_decay if weight.ndim > 1 else 0)
+
+
+def test_a_student_begins_with_what_all_pictures_have_in_common(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    run = a_run(LEARNS, pixels, teacher, tmp_path)
+    shown = standardised(torch.from_numpy(pixels[run.taught[: LEARNS.batch_size]]))
+    common = run.teacher.look(shown)[0].mean((0, 2, 3))
+    with torch.inference_mode():
+        seen, _ = run.student.eval()(torch.randn(2, 3, LEARNS.side, LEARNS.side))
+    torch.testing.assert_close(seen, common[:, None, None].expand_as(seen))
 
 
 def test_hints_count_as_much_as_they_are_said_to(
