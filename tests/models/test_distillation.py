@@ -301,7 +301,7 @@ def test_a_student_begins_with_what_all_pictures_have_in_common(
     shown = standardised(torch.from_numpy(pixels[run.taught[: LEARNS.batch_size]]))
     common = run.teacher.look(shown)[0].mean((0, 2, 3))
     with torch.inference_mode():
-        seen, _ = run.student.eval()(torch.randn(2, 3, LEARNS.side, LEARNS.side))
+        seen, _ = run.student.train()(torch.randn(2, 3, LEARNS.side, LEARNS.side))
     torch.testing.assert_close(seen, common[:, None, None].expand_as(seen))
 
 
