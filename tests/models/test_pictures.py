@@ -25,6 +25,7 @@ from PIL import Image
 from torchvision.transforms import functional as reference
 
 from models.pictures import (
+    MAX_SIDE,
     Framing,
     PictureError,
     Preprocessing,
@@ -191,6 +192,13 @@ def test_a_broken_exif_note_does_not_cost_the_picture() -> None:
     data = encode(flat((9, 9, 9)), "JPEG", exif=exif)
     at = data.index(b"Exif\0\0")
     assert close(open_picture(data[: at + 14] + b"\xff" * 4 + data[at + 18 :]), (9, 9, 9))
+
+
+def test_an_orientation_that_is_no_number_turns_nothing() -> None:
+    # TIFF, little-endian: one entry, the orientation, as text of one letter.
+    note = b"II*\0\x08\0\0\0\x01\0" + struct.pack("<HHI4s", 0x0112, 2, 2, b"6") + b"\0" * 4
+    data = encode(noise(16, 8), "JPEG", exif=b"Exif\0\0" + note)
+    assert open_picture(data).size == picture_size(data) == (16, 8)
 
 
 def test_a_stamp_tells_a_pictures_size_and_whole_seconds_of_its_change(tmp_path: Path) -> None:
@@ -367,11 +375,15 @@ def test_preprocessing_survives_json_unchanged() -> None:
 @pytest.mark.parametrize(
     "fields",
     [{"crop": 0}, {"crop": 300}, {"crops": 5}, {"std": (0.0, 1.0, 1.0)}, {"mean": (0.5, 0.5)},
-     {"framing": "half"}],
+     {"framing": "half"}, {"resize": MAX_SIDE + 1}],
 )  # fmt: skip
 def test_preprocessing_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"crop|std|framing"):
+    with pytest.raises(ValueError, match=r"crop|std|framing|resize is at most 16,384"):
         Preprocessing(**fields)
+
+
+def test_a_side_may_be_as_long_as_it_is_said() -> None:
+    assert Preprocessing(resize=MAX_SIDE).resize == MAX_SIDE
 
 
 @given(
