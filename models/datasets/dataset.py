@@ -154,14 +154,15 @@ def load(folder: Path) -> Dataset:
         root = path.parent.resolve()
         captions: dict[int, list[Caption]] = {}
         for note in document["annotations"]:
-            caption = Caption(note["id"], note["image_id"], note["caption"], note.get("meaning"))
+            text = _text(note["caption"])
+            caption = Caption(note["id"], note["image_id"], text, note.get("meaning"))
             captions.setdefault(caption.image_id, []).append(caption)
         images = tuple(
             Image(
                 id=row["id"],
-                file_name=row["file_name"],
-                path=root / row["path"],
-                split=row["split"],
+                file_name=_text(row["file_name"]),
+                path=root / _text(row["path"]),
+                split=_text(row["split"]),
                 width=row.get("width"),
                 height=row.get("height"),
                 captions=tuple(captions.get(row["id"], ())),
@@ -174,3 +175,11 @@ def load(folder: Path) -> Dataset:
         raise DatasetError(
             f"{path} is not a dataset of ours ({type(error).__name__}: {error}): import it again"
         ) from error
+
+
+def _text(value: object) -> str:
+    """Return what was read if it is text that can be written again (a lone surrogate cannot)."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    value.encode()
+    return value

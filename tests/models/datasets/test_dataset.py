@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -93,3 +94,24 @@ def test_what_is_no_dataset_is_refused_with_a_remedy(tmp_path: Path) -> None:
         (tmp_path / "dataset.json").write_text(content)
         with pytest.raises(DatasetError, match="import it again"):
             load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "at", "name", "value", "said"),
+    [
+        ("images", 0, "split", None, "None is no text"),
+        ("images", 1, "file_name", 7, "7 is no text"),
+        ("images", 0, "path", ["a"], r"\['a'\] is no text"),
+        ("annotations", 1, "caption", {}, "{} is no text"),
+        ("annotations", 0, "caption", "half of \ud83d", "surrogates not allowed"),
+    ],
+)
+def test_what_was_written_by_hand_and_is_no_text_is_named(
+    part: str, at: int, name: str, value: object, said: str, tmp_path: Path
+) -> None:
+    path = save(example(tmp_path), tmp_path)
+    document = json.loads(path.read_text())
+    document[part][at][name] = value
+    path.write_text(json.dumps(document))
+    with pytest.raises(DatasetError, match=rf"not a dataset of ours \(.*{said}"):
+        load(tmp_path)
