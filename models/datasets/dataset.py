@@ -170,7 +170,7 @@ def load(folder: Path) -> Dataset:
             )
             for row in document["images"]
         )
-        return Dataset(document["info"]["description"], images)
+        return Dataset(_text(document["info"]["description"]), images)
     except (ValueError, KeyError, TypeError) as error:
         raise DatasetError(
             f"{path} is not a dataset of ours ({type(error).__name__}: {error}): import it again"
