@@ -137,7 +137,7 @@ class _Task:
             return
         rows, hidden = self._rows, self._live.dead
         each = [bounds.begin(part[None]) for part in self._parts]
-        before = bounds.rows
+        before = self._live.live
         # One by one, the most demanding first: what the bounds of one rule out no other checks.
         for bounded in sorted(each, key=lambda one: -float(one.tables.units[0])):
             possible, checked = bounds.survivors(bounded, hidden, best.limits(), self._workers)

@@ -413,8 +413,9 @@ class Index:
                 self.refresh()
             except Exception as error:
                 raise NotLoadedError(
-                    f"what was written to {self.folder} is there, but could not be loaded "
-                    f"({error}): do not write it again, but open the index once that is mended"
+                    f"what was written to {self.folder}, if anything, is there, and could not be "
+                    f"loaded ({error}): do not write it again, but open the index once that is "
+                    f"mended"
                 ) from error
         finally:
             self._writing.release()

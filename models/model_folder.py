@@ -110,7 +110,7 @@ class ModelKind:
             failed = _unreadable(folder, (CONFIG, *self.others), error)
             failed.__cause__ = error
         for name in files:
-            if sums.get(name) != _sum_of(folder / name):
+            if not _is_whole(folder / name, sums):
                 raise CheckpointError(
                     f"{folder / name} is not what {SUMS} says: a training writes the model just "
                     f"now (do the same again), or was stopped while it did (let it go on, by the "
@@ -118,6 +118,12 @@ class ModelKind:
                 ) from failed
         if failed is not None:
             raise failed
+
+    def is_torn(self, folder: Path) -> bool:
+        """Tell whether a folder holds a model of which some files were not written together."""
+        sums = _sums(folder) or {}
+        files = [folder / name for name in (CONFIG, *self.others, WEIGHTS)]
+        return files[0].is_file() and not all(_is_whole(path, sums) for path in files)
 
     def _config(self, folder: Path) -> dict[str, Any]:
         """Read what config.json of a folder says, if it is of this kind and format."""
@@ -175,6 +181,10 @@ def _sums(folder: Path) -> dict[str, str] | None:
     lines = (line.split() for line in path.read_text(errors="replace").splitlines())
     # sha256sum marks by a star what it has read byte by byte.
     return {line[1].removeprefix("*"): line[0] for line in lines if len(line) == 2}
+
+
+def _is_whole(path: Path, sums: Mapping[str, str]) -> bool:
+    return path.is_file() and sums.get(path.name) == _sum_of(path)
 
 
 def _sum_of(path: Path) -> str:

@@ -214,6 +214,8 @@ class _Run:
                 )
         load_state(self.folder, self.model, self.learner.optimizer)
         self.notes = found
+        if checkpoint.KIND.is_torn(self.folder):
+            self.notes["best"] = -math.inf  # the epoch that was being saved is the best again
         self.started = time.monotonic() - found["seconds"]
 
     def keep(self) -> None:

@@ -23,10 +23,13 @@ class HeldHead:
 
     def write(self, data: bytes) -> None:
         """Keep the head, and send it with what follows."""
-        if self._begun or data.startswith(_INTERIM):
+        if self._begun:
             self._transport.write(data)
         elif not self._head:
-            self._head = data
+            if data.startswith(_INTERIM):
+                self._transport.write(data)
+            else:
+                self._head = data
         else:
             self._begun = True
             if len(data) <= _SHORT:
@@ -45,6 +48,6 @@ class HeldHead:
 
     def finish(self) -> None:
         """Send the head, if that is all there is."""
-        if self._head and not self._begun:
+        if self._head and not self._begun and not self._transport.is_closing():
             self._begun = True
             self._transport.write(self._head)

@@ -69,5 +69,5 @@ def _as_form(schema: dict[str, Any]) -> None:
             field.pop("default", None)
         if field.get("title") == "Image Ids":
             del field["items"], field["maxItems"]
-            field |= {"type": "string", "pattern": "^[0-9]{1,18}(,[0-9]{1,18}){0,999}$"}
+            field |= {"type": "string", "pattern": "^[0-9]{1,19}(,[0-9]{1,19}){0,999}$"}
             field["description"] += " Ids with commas between them."

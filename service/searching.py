@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from index.errors import CatalogUnreachableError
+from index.errors import CatalogUnreachableError, HasseIndexError
 from index.query import Answer
 from index.selection import Selection
 from index.store import Index
@@ -147,10 +147,20 @@ class Searcher:
                 break
             # A hit was deleted after the search: ask the generation without it, so that an
             # answer is of one generation and not of two. Its id may be another's already.
-            self._index.refresh()
+            self._refresh()
             found = self._found(lane, blocks)
         each = 1 if lane.joint else lane.together
         return [found[at : at + each] for at in range(0, len(found), each)]
+
+    def _refresh(self) -> None:
+        try:
+            self._index.refresh()
+        except CatalogUnreachableError:
+            raise
+        except (HasseIndexError, OSError) as error:
+            raise ServiceError(
+                "not_ready", "the collection was changed and cannot be loaded yet", retry_after=1
+            ) from error
 
     def _found(self, lane: Lane, blocks: list[Points]) -> list[Found]:
         read = self._index.snapshot  # while it is held, no deletion after it is forgotten

@@ -182,7 +182,8 @@ def _csv_rows(
                 continue
             yield reader.line_num, row
         # A quote that is never closed makes one caption of all that follows.
-        rest = next((value for value in map(str, row.values()) if "\n" in value), None)
+        cells = (*row.values(), *row.get(None, ()))
+        rest = next((cell for cell in cells if isinstance(cell, str) and "\n" in cell), None)
         if rest is not None and text.count('"') % 2:
             raise DatasetError(
                 f"{path} has a quote that is never closed, before {rest[:20]!r}: close it, "

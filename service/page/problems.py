@@ -103,7 +103,7 @@ def trouble(error: ServiceError, query: Query, settings: Settings) -> Trouble:
     if error.reason == "invalid":
         title, remedy = "That cannot be asked", _FIRST_PAGE
     elif error.reason == "forbidden":
-        remedy = _FIRST_PAGE  # the next time neither
+        remedy = _FIRST_PAGE  # it would be refused again
     return Trouble(title, detail, remedy, query.url() if remedy is _TRY_AGAIN else "/")
 
 

@@ -320,10 +320,12 @@ def test_an_answer_that_is_not_one_or_is_cut_short_leaves_nothing_and_says_the_s
             self.wfile.write(answer)
 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setenv("no_proxy", "*")
     with socketserver.TCPServer(("127.0.0.1", 0), Answer) as running:
+        running.timeout = 60
         url = f"http://127.0.0.1:{running.server_address[1]}/net-0.pth"
         monkeypatch.setattr(module, "_published", lambda _: url)
-        thread = threading.Thread(target=running.handle_request)
+        thread = threading.Thread(target=running.handle_request, daemon=True)
         thread.start()
         with pytest.raises(BackboneError, match=r"cannot be fetched .*: download http://127"):
             download_weights(SMALL)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,18 +14,19 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models import checkpoint, trainer
+from models import checkpoint, model_folder, trainer
 from models.backbone import Backbone, build_backbone
 from models.calibration import calibrations
 from models.caption_encoder import Members, Reading
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.distributed import ALONE, World
 from models.evaluation import Evaluation, evaluate
+from models.files import write_whole
 from models.inputs import FeatureInput, ImageInput, PixelInput, dataset_points
 from models.learner import Learner
 from models.loss import contrastive_loss, ranking_loss
 from models.model import ModelConfig
-from models.model_folder import WEIGHTS
+from models.model_folder import SUMS, WEIGHTS, CheckpointError
 from models.order import pairwise_violation
 from models.pictures import Preprocessing
 from models.pixels import cache_pixels
@@ -357,6 +359,29 @@ def test_a_training_stopped_anywhere_ends_with_the_same_weights(
         run(tmp_path / "stopped", config, data, stop=stop_after(steps))
     run(tmp_path / "stopped", config, data)
     assert weights(tmp_path / "straight") == weights(tmp_path / "stopped")
+
+
+def test_a_model_whose_saving_was_cut_off_is_saved_anew_though_it_came_out_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(Exception):
+        pass
+
+    def cut_off(path: Path, content: bytes) -> None:
+        if path.name == SUMS and next(saves) == 2:
+            raise Killed
+        write_whole(path, content)
+
+    qualities, saves = iter([0.1, 0.3, 0.2]), itertools.count(1)
+    monkeypatch.setattr(trainer, "_quality", lambda _: next(qualities))
+    monkeypatch.setattr(model_folder, "write_whole", cut_off)
+    config = replace(CONFIG, epochs=2)
+    with pytest.raises(Killed):
+        run(tmp_path, config)
+    with pytest.raises(CheckpointError, match="let it go on"):
+        checkpoint.load(tmp_path)
+    # Where sums come out otherwise each time, as on a GPU, it may be no better than the first.
+    assert len(run(tmp_path, config).metrics["history"]) == 2
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="compares a GPU with a CPU")

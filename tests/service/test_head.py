@@ -20,6 +20,8 @@ class Wire(asyncio.Transport):
         self.sent: list[bytes | str] = []
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self.is_closing():
+            raise RuntimeError("unable to perform operation: the handler is closed")  # as uvloop
         self.sent.append(bytes(data))
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
@@ -32,9 +34,9 @@ class Wire(asyncio.Transport):
         return "closed" in self.sent
 
 
-@pytest.mark.parametrize("size", [0, 4, 100_000])
-def test_the_head_goes_out_with_the_beginning_of_the_body(size: int) -> None:
-    wire, body = Wire(), b"b" * size
+@pytest.mark.parametrize("body", [b"", b"body", 100_000 * b"b", b"HTTP/1.1 100 is no head"])
+def test_the_head_goes_out_with_the_beginning_of_the_body(body: bytes) -> None:
+    wire = Wire()
     answer = HeldHead(wire)
     answer.write(HEAD)
     assert wire.sent == []
@@ -61,6 +63,15 @@ def test_a_connection_is_closed_behind_the_answer() -> None:
     assert answer.is_closing()
     answer.finish()
     assert wire.sent == [HEAD, "closed"]
+
+
+def test_nothing_is_sent_to_a_client_that_is_gone() -> None:
+    wire = Wire()
+    answer = HeldHead(wire)
+    answer.write(HEAD)
+    wire.close()
+    answer.close()
+    assert wire.sent == ["closed", "closed"]
 
 
 def test_who_waits_to_be_told_to_go_on_is_told_at_once() -> None:

@@ -81,13 +81,14 @@ def test_nobody_there_is_not_healthy() -> None:
 
 def test_what_speaks_no_http_is_not_healthy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(60)
 
         def answer() -> None:
             connection, _ = other.accept()
             with connection:
                 connection.sendall(b"SSH-2.0-OpenSSH\r\n")
 
-        answering = threading.Thread(target=answer)
+        answering = threading.Thread(target=answer, daemon=True)
         answering.start()
         found = trouble("127.0.0.1", other.getsockname()[1])
         answering.join()

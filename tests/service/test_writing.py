@@ -388,6 +388,8 @@ def test_a_change_that_is_made_and_cannot_be_loaded_is_acknowledged_and_seen_onc
     monkeypatch.setattr(Loader, "load", broken)
     image = added(add(writable, png(50), caption="a dog"))
     assert writable.request("DELETE", "/images/1001").status_code == 204
+    search = writable.post("/search/images", json={"caption": "a dog", "k": 100})
+    assert "cannot be loaded yet" in problem(search, 503, "not_ready").detail
     monkeypatch.undo()
     assert caplog.messages.count("refresh failed") >= 2
     assert writable.get(f"/images/{image.image_id}/file").content == png(50)
@@ -516,7 +518,7 @@ def test_verify_names_a_kept_picture_that_was_changed_or_lost(
 def test_a_write_that_takes_too_long_is_given_up_and_has_its_place_until_then(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits: dict[str, Any] = {"writes_in_flight": 1, "write_seconds": 2, "deadline_seconds": 60}
+    limits: dict[str, Any] = {"writes_in_flight": 1, "write_seconds": 4, "deadline_seconds": 60}
     settings = Settings(index=folder, device="cpu", open_writes=True, **limits)
     free = threading.Event()
     with Client(create_app(settings)) as client, ThreadPoolExecutor(1) as pool:
@@ -535,7 +537,7 @@ def test_a_write_that_takes_too_long_is_given_up_and_has_its_place_until_then(
                 time.sleep(0.01)
             problem(client.request("DELETE", "/images/1000"), 429, "busy")
             said = problem(first.result(), 503, "late")
-            assert said.detail == "the answer did not come within 2 seconds"
+            assert said.detail == "the answer did not come within 4 seconds"
         finally:
             free.set()
 

@@ -182,6 +182,7 @@ def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
         ("c.csv", 'file_name,caption\na,"' + "x" * 200_000, "broken at line"),
         ("c.csv", "x" * 200_000, "broken at line"),
         ("c.csv", 'file_name,caption\na,"a dog\nb,a cat\n', "never closed, before 'a dog"),
+        ("c.csv", 'file_name,caption\na,a dog, brown,"on a\nb,c\n', "never closed, before 'on a"),
         ("c.jsonl", '{"file_name": "dog.jpg"}\n', "no line that is a JSON object with 'file_name'"),
         ("c.json", '[{"file_name": "dog.jpg", "caption": "a dog"}]', "it needs one object a line"),
     ],

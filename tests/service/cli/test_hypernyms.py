@@ -16,7 +16,7 @@ from service.cli import hypernyms as commands
 from tests.models.hypernyms.dictionary import SMALL, tree, write
 from tests.models.test_files import room_for
 from tests.service.cli.shell import hasse
-from tests.tiny import tiny_checkpoint
+from tests.tiny import seal, tiny_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,7 @@ def test_a_word_with_nothing_above_it_is_told_so(model: Path, tmp_path: Path) ->
     strict = shutil.copytree(model, tmp_path / "model")
     config = json.loads((strict / "config.json").read_text())
     (strict / "config.json").write_text(json.dumps(config | {"threshold": 0}))
+    seal(strict)
     ask = ("hypernyms", "query", "w0", "--model", strict)
     assert hasse(*ask).out == "w0: what a w0 is\nthe model puts nothing above it\n"
     assert json.loads(hasse(*ask, "--json").out)["ancestors"] == []
