@@ -372,7 +372,7 @@ def test_a_model_whose_saving_was_cut_off_is_saved_anew_though_it_came_out_worse
             raise Killed
         write_whole(path, content)
 
-    qualities, saves = iter([0.1, 0.3, 0.2]), itertools.count(1)
+    qualities, saves = iter([0.2, 0.3, 0.1]), itertools.count(1)
     monkeypatch.setattr(trainer, "_quality", lambda _: next(qualities))
     monkeypatch.setattr(model_folder, "write_whole", cut_off)
     config = replace(CONFIG, epochs=2)
