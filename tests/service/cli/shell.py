@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 
 from typer.testing import CliRunner
@@ -37,8 +38,11 @@ class Outcome:
 def hasse(*arguments: object) -> Outcome:
     """Run a command in this process; an exception that is not a mistake is raised."""
     handlers = list(LOGGER.handlers)
+    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     LOGGER.handlers[:] = handlers  # what it logs to ends with it
+    for number, handler in signals.items():  # and so does who hears them
+        signal.signal(number, handler)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Outcome(result.exit_code, result.stdout, result.stderr)
