@@ -98,8 +98,7 @@ class ModelKind:
                 f"it, or, where you know that they are, make it there by 'sha256sum *.json "
                 f"*.safetensors > {SUMS}'"
             )
-        files = (CONFIG, *self.others, WEIGHTS)
-        for name in files:
+        for name in (*self.others, WEIGHTS):
             self._require(folder, name)
         failed = None
         try:
@@ -109,21 +108,24 @@ class ModelKind:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             failed = _unreadable(folder, (CONFIG, *self.others), error)
             failed.__cause__ = error
-        for name in files:
-            if not _is_whole(folder / name, sums):
-                raise CheckpointError(
-                    f"{folder / name} is not what {SUMS} says: a training writes the model just "
-                    f"now (do the same again), or was stopped while it did (let it go on, by the "
-                    f"same command), or the file is damaged (restore it)"
-                ) from failed
+        if (torn := self._torn(folder, sums)) is not None:
+            raise CheckpointError(
+                f"{torn} is not what {SUMS} says: a training writes the model just now (do the "
+                f"same again), or was stopped while it did (let it go on, by the same command), or "
+                f"the file is damaged (restore it)"
+            ) from failed
         if failed is not None:
             raise failed
 
     def is_torn(self, folder: Path) -> bool:
         """Tell whether a folder holds a model of which some files were not written together."""
-        sums = _sums(folder) or {}
-        files = [folder / name for name in (CONFIG, *self.others, WEIGHTS)]
-        return files[0].is_file() and not all(_is_whole(path, sums) for path in files)
+        is_there = (folder / CONFIG).is_file()
+        return is_there and self._torn(folder, _sums(folder) or {}) is not None
+
+    def _torn(self, folder: Path, sums: Mapping[str, str]) -> Path | None:
+        """Return the first file that has not the checksum of its name, if there is one."""
+        files = (folder / name for name in (CONFIG, *self.others, WEIGHTS))
+        return next((path for path in files if not _is_whole(path, sums)), None)
 
     def _config(self, folder: Path) -> dict[str, Any]:
         """Read what config.json of a folder says, if it is of this kind and format."""

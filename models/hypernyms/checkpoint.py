@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from models.hypernyms.embedding import ConceptEmbedding
 from models.hypernyms.task import Task, make_task
-from models.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
+from models.hypernyms.taxonomy import Concept, Edges, HypernymError, Taxonomy
 from models.hypernyms.training import HypernymTraining
 from models.model_folder import ModelKind, weights
 
@@ -99,21 +100,26 @@ def load(folder: Path) -> HypernymCheckpoint:
         listed = json.loads((folder / CONCEPTS).read_bytes())
         concepts = [Concept(key, tuple(words), gloss) for key, words, gloss in listed]
         with weights(folder) as found:
-            points, edges = found["points"], found["edges"].long().numpy()
-            if points.shape != (len(concepts), training.dimension):
-                raise ValueError(
-                    f"the points of {len(concepts):,} concepts are {tuple(points.shape)}"
-                )
-            if (
-                edges.ndim != 2
-                or edges.min(initial=0) < 0
-                or edges.max(initial=-1) >= len(concepts)
-            ):
-                raise ValueError("the hypernyms lead nowhere")
-            relation = found.get("relation")
-            if (relation is None) == (training.comparison == "bilinear"):
-                raise ValueError("the relation is not what the comparison needs")
-    model = ConceptEmbedding(training.comparison, points, relation)
+            model, edges = _learned(found, len(concepts), training)
     return HypernymCheckpoint(
         model, Taxonomy(concepts, edges), threshold, withheld, training, metrics, folder
     )
+
+
+def _learned(
+    found: Mapping[str, Tensor], concepts: int, training: HypernymTraining
+) -> tuple[ConceptEmbedding, Edges]:
+    """Return the model and the direct hypernyms (E, 2) that the weights of a folder hold.
+
+    Raises:
+        ValueError: they do not go together.
+    """
+    points, edges = found["points"], found["edges"].long().numpy()
+    if points.shape != (concepts, training.dimension):
+        raise ValueError(f"the points of {concepts:,} concepts are {tuple(points.shape)}")
+    if edges.ndim != 2 or edges.min(initial=0) < 0 or edges.max(initial=-1) >= concepts:
+        raise ValueError("the hypernyms lead nowhere")
+    relation = found.get("relation")
+    if (relation is None) == (training.comparison == "bilinear"):
+        raise ValueError("the relation is not what the comparison needs")
+    return ConceptEmbedding(training.comparison, points, relation), edges
