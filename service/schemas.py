@@ -360,6 +360,12 @@ class Problem(Answer):
     errors: list[FieldError] = Field(description="The fields at fault, where there are any.")
 
 
+def image_id_of(text: str) -> int | None:
+    """Return the id of an image that was written as text; None for what none can be."""
+    is_number = text.isascii() and text.isdigit() and len(text) < 20
+    return int(text) if is_number and int(text) <= ID_MAXIMUM else None
+
+
 def image_url(image_id: int) -> str:
     """Return where the stored picture of an image is served."""
     return f"/images/{image_id}/file"

@@ -113,11 +113,11 @@ def search(
 
 def part(text: str) -> Part:
     """Read what stands on the command line for a caption, a picture or a stored image."""
-    from service.schemas import ID_MAXIMUM
+    from service.schemas import image_id_of
 
-    is_number = text.isascii() and text.isdigit() and len(text) < 20
-    if is_number and int(text) <= ID_MAXIMUM:
-        return int(text)
+    image_id = image_id_of(text)
+    if image_id is not None:
+        return image_id
     picture = _picture(text)
     return text if picture is None else picture
 

@@ -14,13 +14,13 @@ from service.errors import ServiceError
 from service.page.scale import Fit, Scale
 from service.questions import JointCaptionHit, JointImageHit
 from service.schemas import (
-    ID_MAXIMUM,
     CaptionAnswer,
     CaptionHit,
     ImageAnswer,
     Mode,
     SearchFacts,
     SearchOptions,
+    image_id_of,
     thumbnail_url,
 )
 from service.settings import Settings
@@ -65,10 +65,10 @@ class Query:
         """
         if self.text or not image.strip():
             return self
-        known = image.isascii() and image.isdigit() and len(image) < 20
-        if not (known and int(image) <= ID_MAXIMUM):
+        image_id = image_id_of(image)
+        if image_id is None:
             raise ServiceError("not_found", "there is no such image")
-        return replace(self, image_id=int(image))
+        return replace(self, image_id=image_id)
 
     def url(self) -> str:
         """Return the address of this query."""
