@@ -23,13 +23,10 @@ class HeldHead:
 
     def write(self, data: bytes) -> None:
         """Keep the head, and send it with what follows."""
-        if self._begun:
+        if self._begun or (not self._head and data.startswith(_INTERIM)):
             self._transport.write(data)
         elif not self._head:
-            if data.startswith(_INTERIM):
-                self._transport.write(data)
-            else:
-                self._head = data
+            self._head = data
         else:
             self._begun = True
             if len(data) <= _SHORT:

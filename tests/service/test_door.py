@@ -149,6 +149,15 @@ async def stand_in_line(house: House, visit: Callable[[], Awaitable[Visitor]]) -
     return visitor
 
 
+async def refused_twice(visit: Callable[[], Awaitable[Visitor]]) -> Visitor:
+    """Be refused until the pace is kept, which it is from the second time on."""
+    visitor = await visit()
+    for _ in range(2):
+        visitor.say(ASK)
+        assert (await visitor.hear())[0] == 429
+    return visitor
+
+
 ASK = "POST /search/images HTTP/1.1\nHost: a\nContent-Length: 5\n\nhello"
 
 
@@ -716,10 +725,7 @@ def test_who_stands_in_line_may_do_so_for_longer_than_a_connection_may_rest() ->
 def test_who_asked_too_soon_may_have_to_stand_in_line_then() -> None:
     async def main() -> None:
         async with open_house(per_second=15) as (house, visit):
-            visitor = await visit()
-            for _ in range(2):  # the pace is kept from the second on
-                visitor.say(ASK)
-                assert (await visitor.hear())[0] == 429
+            visitor = await refused_twice(visit)
             house.full, house.places = False, False
             visitor.say(ASK)
             async with asyncio.timeout(5):
@@ -768,10 +774,7 @@ def test_a_stop_answers_who_stands_in_line() -> None:
 def test_who_came_in_before_its_turn_does_not_stand_in_line_twice() -> None:
     async def main() -> None:
         async with open_house(per_second=15) as (house, visit):
-            visitor = await visit()
-            for _ in range(2):  # the pace is kept from the second on
-                visitor.say(ASK)
-                assert (await visitor.hear())[0] == 429
+            visitor = await refused_twice(visit)
             visitor.say("POST /search/images HTTP/1.1\nHost: a\nContent-Length: 50000\n\n")
             await asyncio.sleep(0.02)
             visitor.say("x" * 50_000)
@@ -824,10 +827,7 @@ def test_while_the_service_stops_a_refusal_is_the_last_answer_on_its_connection(
 def test_a_stop_answers_what_a_client_in_haste_has_sent(heard: bool) -> None:
     async def main() -> None:
         async with open_house(per_second=0.5) as (house, visit):
-            visitor = await visit()
-            for _ in range(2):
-                visitor.say(ASK)
-                assert (await visitor.hear())[0] == 429
+            visitor = await refused_twice(visit)
             visitor.say(ASK)
             await visitor.writer.drain()
             if heard:  # by the service, which puts it off
