@@ -102,7 +102,7 @@ def trained(
 ) -> tuple[Retrieval, float]:
     """Train a recipe, or find it trained, and return what it retrieves and how long it took."""
     learned, held_out = split_for_training(load_dataset(options.dataset), "train", "val")
-    start = PRESETS[recipe.preset].suited(len(learned))
+    start = PRESETS[recipe.preset].on(options.device).suited(len(learned))
     config = with_choices(replace(start, seed=seed), {**recipe.changes, **options.choices})
     collections = (learned, held_out)
     material = from_features(config, options.features, options.weights, collections)

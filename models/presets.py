@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from models.model import ModelConfig
 from models.pictures import Preprocessing
+from models.product import multiplies_bfloat16
 from models.training_config import TrainingConfig
 
 
@@ -21,6 +22,12 @@ class Preset:
 
     config: TrainingConfig
     steps: int = 0
+
+    def on(self, device: str) -> Preset:
+        """Return the preset for a device: one without products in bfloat16 does without."""
+        if multiplies_bfloat16(device):
+            return self
+        return replace(self, config=replace(self.config, precision="float32"))
 
     def suited(self, images: int) -> TrainingConfig:
         """Return the training for so many images: of few, in smaller batches at a lower rate.

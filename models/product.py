@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import torch
 from torch import Tensor
+
+
+def multiplies_bfloat16(device: str | torch.device) -> bool:
+    """Tell whether a device has products in bfloat16, which are faster there than in float32.
+
+    Processors with AMX or AVX-512 BF16 have them, Arm's with BF16, and NVIDIA's cards since
+    Ampere. Elsewhere they are emulated: on a Zen 3 they take 4 to 75 times as long.
+    """
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    if platform.machine() in {"aarch64", "arm64"}:
+        there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        return there and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 class Product(torch.autograd.Function):

@@ -95,8 +95,10 @@ def distill(
     from models.files import alone_in
     from models.pictures import Preprocessing
     from models.pixels import cache_pixels
+    from models.product import multiplies_bfloat16
     from service.device import pick_device
 
+    place = pick_device(device)
     try:
         config = DistillationConfig(
             student=student,
@@ -105,12 +107,12 @@ def distill(
             epochs=epochs,
             batch_size=batch_size,
             learning_rate=learning_rate,
+            bfloat16=multiplies_bfloat16(place),
             seed=seed,
         )
     except ValueError as error:
         raise Mistake(f"these options do not go together: {error}") from None
     # All that can be wrong is told before the pictures are read, which takes long.
-    place = pick_device(device)
     collection = load(dataset).split(split)
     looks = Preprocessing(resize=teacher_side, crop=teacher_side, framing="whole")
     build_backbone(student).keep_grid().require_side(side)

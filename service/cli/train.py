@@ -155,7 +155,8 @@ def train(
     from service import training
     from service.device import pick_device
 
-    begin = PRESETS[preset or ("hasse" if features else "scenes")]
+    place = pick_device(device)
+    begin = PRESETS[preset or ("hasse" if features else "scenes")].on(place)
     named = {
         "score": score,
         "dimension": dimension,
@@ -179,7 +180,7 @@ def train(
     config = training.with_choices(given, choices)
     kept = f"the same command goes on from there; {out} holds the best epoch so far"
     with (
-        world(pick_device(device)) as processes,
+        world(place) as processes,
         keeping(lambda: kept),
         processes.alone_in(out),
     ):

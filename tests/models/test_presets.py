@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
 import pytest
 
+from models import presets
 from models.presets import PRESETS, Preset
 from models.score import SCORES
 from models.training_config import TrainingConfig
@@ -34,3 +38,15 @@ def test_few_images_are_learned_in_smaller_batches_at_a_lower_rate(
 def test_a_small_batch_is_left_as_it_is() -> None:
     config = TrainingConfig(batch_size=16)
     assert Preset(config, steps=8).suited(20) == config
+
+
+@pytest.mark.parametrize(("has", "precision"), [(True, "bfloat16"), (False, "float32")])
+def test_a_device_without_products_in_bfloat16_learns_without(
+    has: bool, precision: Literal["float32", "bfloat16"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = {"cuda:1": has, "cpu": not has}
+    monkeypatch.setattr(presets, "multiplies_bfloat16", of.__getitem__)
+    there = PRESETS["hasse"].on("cuda:1")
+    assert there.config == replace(PRESETS["hasse"].config, precision=precision)
+    assert there.steps == PRESETS["hasse"].steps
+    assert PRESETS["order"].on("cpu") == PRESETS["order"]

@@ -101,6 +101,7 @@ def test_a_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
         return out / "student.safetensors"
 
     monkeypatch.setattr(distillation, "distil", distil)
+    monkeypatch.setattr("models.product.multiplies_bfloat16", lambda device: device != "cpu")
     whole = load_dataset(home / "data")
     images = tuple(replace(one, split="train" if one.id <= 5 else "") for one in whole.images)
     save(replace(whole, images=images), tmp_path / "data")
@@ -111,7 +112,13 @@ def test_a_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
     assert done.status == 0, done.err
     ((config, pictures, projection),) = asked
     assert config == DistillationConfig(
-        student="mobilenet_v2", side=48, teacher_side=64, epochs=1, batch_size=8, seed=5
+        student="mobilenet_v2",
+        side=48,
+        teacher_side=64,
+        epochs=1,
+        batch_size=8,
+        bfloat16=False,
+        seed=5,
     )
     assert pictures == 5
     teacher = load(PRETRAINED / "photographs", to_learn=True).model.images

@@ -188,6 +188,21 @@ def test_the_same_training_again_is_finished_and_another_is_refused(home: Path) 
     assert "another config" in refused.error
 
 
+def test_a_preset_learns_in_bfloat16_where_the_device_multiplies_in_it_and_any_where_asked(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn = ("train", home / "data", *TINY_TRAINING, "--epochs", 1)
+    for has, asked, used in (
+        (True, (), "bfloat16"),
+        (False, (), "float32"),
+        (False, ("--set", "precision=bfloat16"), "bfloat16"),
+    ):
+        monkeypatch.setattr("models.presets.multiplies_bfloat16", lambda _, has=has: has)
+        out = tmp_path / f"{has}-{len(asked)}"
+        done(hasse(*learn, *asked, "--out", out))
+        assert json.loads((out / "metrics.json").read_bytes())["training"]["precision"] == used
+
+
 @pytest.mark.parametrize("kind", ["retrieval", "entailment"])
 def test_a_model_that_no_training_here_made_is_not_overwritten(
     home: Path, tmp_path: Path, kind: str
