@@ -90,7 +90,7 @@ def test_with_read_keys_nothing_of_the_collection_is_shown_without_one(locked: C
         assert locked.get(path).status_code == 200
 
 
-@pytest.mark.parametrize("key", [READER, WRITER])
+@pytest.mark.parametrize("key", [READER, WRITER], ids=["reader", "writer"])
 def test_either_kind_of_key_may_read_in_any_of_the_ways_to_send_it(
     locked: Client, key: str
 ) -> None:
@@ -210,7 +210,11 @@ def test_keys_are_long_and_differ_and_settings_hold_only_what_they_hash_to() -> 
     assert keys_of(" , ") == {}
 
 
-@pytest.mark.parametrize("setting", [WRITER, f"alice:{WRITER}", "a:b", f"a b:{'0' * 64}"])
+@pytest.mark.parametrize(
+    "setting",
+    [WRITER, f"alice:{WRITER}", "a:b", f"a b:{'0' * 64}"],
+    ids=["key", "named", "short", "space"],
+)
 def test_a_setting_that_holds_a_key_itself_is_refused(setting: str) -> None:
     for name in ("read_keys", "write_keys"):
         chosen: dict[str, Any] = {name: setting}

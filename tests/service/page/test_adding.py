@@ -65,6 +65,7 @@ def test_a_picture_and_its_captions_are_added_and_known_again(keyed: Client) -> 
         (KEY, b"text", 415, "not a picture Hasse can read"),
         (KEY, b"", 415, "not a picture Hasse can read"),
     ],
+    ids=["none", "wrong", "letters", "text", "empty"],
 )
 def test_what_was_typed_stays_when_it_cannot_be_added(
     keyed: Client, key: str, content: bytes, status: int, words: str
