@@ -42,7 +42,7 @@ demo: $(READY) ## Set up if need be, then serve the built-in collection (HOST, P
 	@$(RUN) -m service.cli demo --host $(HOST) --port $(PORT) $(ARGS)
 
 test: $(READY_DEV) ## Set up if need be, then run all tests (ARGS="-k words")
-	@$(RUN) -m pytest $(ARGS)
+	@$(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile $(ARGS)
 
 lint: $(READY_DEV) ## Check style and formatting
 	@$(RUN) -m ruff check .
