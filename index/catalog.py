@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -328,12 +328,14 @@ def open_catalog(folder: Path) -> Catalog:
         raise MissingIndexError(
             f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
         )
-    catalog = Catalog(url)
-    if not catalog.exists():
-        catalog.close()
-        raise NotAnIndexError(
-            f"{url.database} is not a catalog of ours: name the folder of an index, or build one"
-        )
+    with ExitStack() as refused:
+        catalog = refused.enter_context(closing(Catalog(url)))
+        if not catalog.exists():
+            raise NotAnIndexError(
+                f"{url.database} is not a catalog of ours: name the folder of an index, or build "
+                "one"
+            )
+        refused.pop_all()
     return catalog
 
 

@@ -243,6 +243,6 @@ def test_images_may_come_in_any_order_of_their_ids(tmp_path: Path) -> None:
     def backwards(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
         yield images(range(len(IMAGES))[::-1][done:]), IMAGES[::-1][done:]
 
-    build(tmp_path / "i", model(), backwards, caption_blocks(), source="s", total=80)
+    build(tmp_path / "i", model(), backwards, caption_blocks(), source="s", total=80).close()
     with Index.open(tmp_path / "i") as index:
         assert index.info().images == len(IMAGES)

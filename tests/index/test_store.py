@@ -129,11 +129,11 @@ def test_an_id_can_come_back_with_another_point(tmp_path: Path) -> None:
             point = np.zeros((1, 16))
             point[0, corner] = 1
             index.add(images([5]), point)
-            for live in (index, Index.open(tmp_path / "i")):
-                answer = live.search("image", point[0], 1)
-                assert (answer.ids[0], answer.violations[0]) == (5, 0)
-                assert answer.searched == 12
-        live.close()
+            with Index.open(tmp_path / "i") as again:
+                for live in (index, again):
+                    answer = live.search("image", point[0], 1)
+                    assert (answer.ids[0], answer.violations[0]) == (5, 0)
+                    assert answer.searched == 12
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -281,6 +281,12 @@ def test_an_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> N
             other.execute("UPDATE meta SET name = 'another'")
         with pytest.raises(DamagedIndexError):
             verify(tmp_path / "i")
+        catalog = tmp_path / "i" / "catalog.db"
+        whole = catalog.read_bytes()
+        for damaged in (b"no database", whole[:4096] + b"\xff" + whole[4097:]):
+            catalog.write_bytes(damaged)
+            with pytest.raises(DamagedIndexError, match=r"catalog\.db cannot be read"):
+                Index.open(tmp_path / "i")
         assert len(list(descriptors.iterdir())) == before
     finally:
         gc.enable()
