@@ -12,7 +12,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    # A make that runs these tests hands its own flags and ARGS down.
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("MAKE") and name != "ARGS"
+    }
     return subprocess.run(
         ["make", "--no-print-directory", *arguments],
         cwd=cwd,
