@@ -411,9 +411,7 @@ def test_what_waiting_does_not_help_is_raised(
     assert len(waits.seconds) == asked - 1
 
 
-@pytest.mark.parametrize(
-    "kind", sorted(set(REASONS.values()), key=lambda kind: kind.title), ids=lambda kind: kind.title
-)
+@pytest.mark.parametrize("kind", dict.fromkeys(REASONS.values()), ids=lambda kind: kind.title)
 def test_every_error_of_the_service_has_its_class(kind: Kind) -> None:
     classes: dict[int, type[HasseError]] = {
         **dict.fromkeys((400, 413, 415, 422), InvalidError),
