@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -328,14 +328,16 @@ def open_catalog(folder: Path) -> Catalog:
         raise MissingIndexError(
             f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
         )
-    with ExitStack() as refused:
-        catalog = refused.enter_context(closing(Catalog(url)))
+    catalog = Catalog(url)
+    try:
         if not catalog.exists():
             raise NotAnIndexError(
                 f"{url.database} is not a catalog of ours: name the folder of an index, or build "
                 "one"
             )
-        refused.pop_all()
+    except BaseException:
+        catalog.close()
+        raise
     return catalog
 
 

@@ -98,19 +98,22 @@ class Index:
         folder = folder.resolve()
         catalog = Catalog(named_url(folder))
         elsewhere = catalog.url.get_backend_name() != "sqlite"
-        with disk_full_named(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            with durable.locked(folder / LOCK, 0.0):
-                if (elsewhere or (folder / CATALOG).exists()) and catalog.exists():
-                    catalog.close()
-                    raise IndexExistsError(
-                        f"{folder} already holds an index: add to it with 'hasse index add', or "
-                        "choose another folder"
-                    )
-                (folder / SEGMENTS_FOLDER).mkdir(exist_ok=True)
-                changes.create(catalog, model)
-                durable.sync_folder(folder)
-        return cls(folder, catalog, threads=threads)
+        try:
+            with disk_full_named(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                with durable.locked(folder / LOCK, 0.0):
+                    if (elsewhere or (folder / CATALOG).exists()) and catalog.exists():
+                        raise IndexExistsError(
+                            f"{folder} already holds an index: add to it with 'hasse index add', "
+                            "or choose another folder"
+                        )
+                    (folder / SEGMENTS_FOLDER).mkdir(exist_ok=True)
+                    changes.create(catalog, model)
+                    durable.sync_folder(folder)
+            return cls(folder, catalog, threads=threads)
+        except BaseException:
+            catalog.close()
+            raise
 
     @classmethod
     def open(

@@ -287,6 +287,8 @@ def test_an_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> N
             catalog.write_bytes(damaged)
             with pytest.raises(DamagedIndexError, match=r"catalog\.db cannot be read"):
                 Index.open(tmp_path / "i")
+            with pytest.raises(DamagedIndexError, match=r"catalog\.db cannot be read"):
+                Index.create(tmp_path / "i", model())
         assert len(list(descriptors.iterdir())) == before
     finally:
         gc.enable()
