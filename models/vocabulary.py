@@ -7,20 +7,43 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 PADDING, UNKNOWN, END = 0, 1, 2
 SPECIAL = ("<pad>", "<unk>", "<end>")
 
 # Letters, digits and inner apostrophes; everything else separates. "man's" stays one word.
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
+
+_HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_HIRAGANA, _KATAKANA = "\u3041-\u309f", "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+_ENCODED = range(0x300, 0x1F000)  # where marks are, but for variants of what has a word's form
 
 
 def words(text: str) -> list[str]:
-    """Split a caption into lower-case words, without punctuation."""
-    # A letter and its accent are one character: apart, the accent would end the word.
+    """Split a caption into lower-case words, without punctuation.
+
+    Chinese and Japanese put no spaces between words: of them each ideograph is one, and what
+    stands between two in one kana. Marks, such as vowels in Hindi and Thai, belong to the letter
+    before them.
+    """
+    if text.isascii():
+        return _WORD.findall(text.lower())
+    # One way to write a letter and its accent, of two.
     whole = unicodedata.normalize("NFC", text.lower())
-    return [word.replace("’", "'") for word in _WORD.findall(whole)]
+    return [word.replace("’", "'") for word in _word_of_any_script().findall(whole)]
+
+
+@cache
+def _word_of_any_script() -> re.Pattern[str]:
+    kinds = ((chr(code), unicodedata.category(chr(code))) for code in _ENCODED)
+    marks = "".join(mark for mark, kind in kinds if kind in {"Mn", "Mc"})
+    letters = rf"[^\W_{_HAN}{_HIRAGANA}{_KATAKANA}]"
+    part = rf"{letters}+(?:[{marks}]+{letters}*)*"
+    # Two joiners without a width decide how the letters beside them are drawn.
+    spelled = rf"{part}(?:['’\u200c\u200d]{part})*"
+    return re.compile(rf"[{_HAN}]|[{_HIRAGANA}]+|[{_KATAKANA}]+|{spelled}")
 
 
 class Vocabulary:

@@ -28,6 +28,34 @@ def test_only_letters_and_digits_of_any_script_are_words() -> None:
     assert words("Ein Hündchen_läuft, 犬 #7") == ["ein", "hündchen", "läuft", "犬", "7"]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("हिन्दी में एक कुत्ता", ["हिन्दी", "में", "एक", "कुत्ता"]),
+        ("ශ්\u200dරී ලංකා", ["ශ්\u200dරී", "ලංකා"]),
+        ("سگ می\u200cدود\u200c.", ["سگ", "می\u200cدود"]),
+        ("หมา วิ่ง", ["หมา", "วิ่ง"]),
+        ("x\u0303y'z \u0303", ["x\u0303y'z"]),
+        ("一只狗。海滩", ["一", "只", "狗", "海", "滩"]),
+        (
+            "2匹の犬がTシャツ・ボールを",
+            ["2", "匹", "の", "犬", "が", "t", "シャツ", "ボール", "を"],
+        ),
+        ("か\u3099", ["が"]),
+        ("개가 뛴다", ["개가", "뛴다"]),
+    ],
+)
+def test_words_are_those_of_the_script_that_they_are_written_in(
+    text: str, found: list[str]
+) -> None:
+    assert words(text) == found
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_plain_words_are_the_same_beside_letters_of_another_script(text: str) -> None:
+    assert words(f"{text} é") == [*words(text), "é"]
+
+
 def test_frequent_words_come_first_and_rare_ones_are_left_out() -> None:
     vocabulary = Vocabulary.build(["a dog", "a cat", "a dog runs"], min_count=2)
     assert vocabulary.words == ("a", "dog")
