@@ -6,15 +6,16 @@ import csv
 import io
 import json
 import os
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from models.datasets import source
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.gathering import Gathering, Tally
+from models.datasets.gathering import SPLITS, Gathering, Tally
 from models.datasets.problems import Problems
 
 READ = {".jpg", ".jpeg", ".png", ".webp", ".gif"}
@@ -69,12 +70,20 @@ def read(
             f"no pictures in {folder}: Hasse reads {', '.join(sorted(READ))} there and below"
         )
     ids = {name: at for at, name in enumerate(names, start=1)}
+    names_of = {unicodedata.normalize("NFC", name): name for name in names}
+    names_of |= {name: name for name in names}
     problems = gathering.problems
-    said = list(_beside(root, names, problems) if captions is None else _table(captions, problems))
+    if captions is None:
+        said = list(_beside(root, names, problems))
+    else:
+        said = [_as_on_disk(row, names_of) for row in _table(captions, problems)]
     splits: dict[str, str] = {}
     for row in said:
-        if row.split:
-            splits.setdefault(row.file_name, row.split)
+        first = splits.setdefault(row.file_name, row.split) or row.split
+        splits[row.file_name] = first
+        if row.split and SPLITS.get(row.split.lower()) != SPLITS.get(first.lower()):
+            subject = f"{row.subject} ({row.file_name})"
+            problems.add(subject, "another split than before", f"{first} is kept", row.split)
     for name, image_id in ids.items():
         gathering.image(image_id, name, [root], split=splits.get(name, ""))
     for number, row in enumerate(said, start=1):
@@ -148,6 +157,13 @@ def _beside(root: Path, names: list[str], problems: Problems) -> Iterator[_Said]
         for number, line in enumerate(text.splitlines(), start=1):
             if line.strip():
                 yield _Said(f"{subject}, line {number}", name, line, "")
+
+
+def _as_on_disk(row: _Said, names_of: Mapping[str, str]) -> _Said:
+    """Name a picture as the disk does; a letter and its accent can be written in two ways."""
+    written = row.file_name
+    name = names_of.get(written) or names_of.get(unicodedata.normalize("NFC", written), written)
+    return replace(row, file_name=name)
 
 
 def _table(path: Path, problems: Problems) -> Iterator[_Said]:

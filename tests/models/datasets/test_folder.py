@@ -49,7 +49,7 @@ def test_captions_stand_beside_the_picture_one_on_a_line(draw: Draw) -> None:
 ROWS = [
     {"file_name": "x/dog.jpg", "caption": "A dog, running.", "split": "train"},
     {"file_name": "./cat.jpg", "caption": 'A "cat".', "split": "dev"},
-    {"file_name": "x\\dog.jpg", "caption": "An\u2028animal.", "split": "test"},
+    {"file_name": "x\\dog.jpg", "caption": "An\u2028animal.", "split": "Training"},
 ]
 
 
@@ -68,7 +68,7 @@ def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
             "\ufefffile_name,caption,split\n"
             'x/dog.jpg,"A dog, running.",train\n'
             ' ./cat.jpg,"A ""cat"".", dev\n'
-            'x\\dog.jpg,"An\nanimal.",test\n'
+            'x\\dog.jpg,"An\nanimal.",Training\n'
         )
     dataset, problems = folder.read(root, path)
     assert [(i.file_name, i.split, [c.text for c in i.captions]) for i in dataset.images] == [
@@ -77,6 +77,36 @@ def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
         ("x/dog.jpg", "train", ["A dog, running.", "An animal."]),
     ]
     assert problems.by_reason == {"no captions": 1}
+
+
+def test_a_picture_stays_in_the_first_split_that_is_named_and_others_are_told(draw: Draw) -> None:
+    root = draw("dog.jpg")
+    path = root / "captions.csv"
+    path.write_text("file_name,caption,split\n" + "".join(
+        f"dog.jpg,A dog.,{split}\n" for split in ("", "dev", "", "val", "test", "train")
+    ))  # fmt: skip
+    dataset, problems = folder.read(root, path)
+    assert [image.split for image in dataset.images] == ["val"]
+    assert problems.lines == [
+        f"captions.csv, line {line} (dog.jpg): another split than before ({split}): dev is kept"
+        for line, split in ((6, "test"), (7, "train"))
+    ]
+
+
+def test_a_name_in_a_table_is_found_however_its_accents_are_written(draw: Draw) -> None:
+    composed, apart = "caf\u00e9.jpg", "cafe\u0301.jpg"
+    root = draw(f"a/{apart}", f"b/{composed}", f"both/{apart}", f"both/{composed}")
+    names = [f"a/{composed}", f"b/{apart}", f"both/{apart}", f"both/{composed}"]
+    rows = [f"{name},Number {at}." for at, name in enumerate(names)]
+    (root / "captions.csv").write_text("\n".join(["file_name,caption", *rows]))
+    dataset, problems = folder.read(root, root / "captions.csv")
+    assert problems.total == 0
+    assert {image.file_name: [c.text for c in image.captions] for image in dataset.images} == {
+        f"a/{apart}": ["Number 0."],
+        f"b/{composed}": ["Number 1."],
+        f"both/{apart}": ["Number 2."],
+        f"both/{composed}": ["Number 3."],
+    }
 
 
 def test_bad_rows_cost_themselves(draw: Draw) -> None:
