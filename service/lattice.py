@@ -206,9 +206,11 @@ async def _points(engine: Engine, parts: Sequence[Part], stages: Stages) -> Poin
 
 
 def _check(engine: Engine, field: str, parts: Sequence[Part]) -> None:
-    for at, part in enumerate(parts):
+    # A picture that was sent has a field of its own, and no place among these.
+    named = [part for part in parts if not isinstance(part, bytes)]
+    for at, part in enumerate(named):
         if isinstance(part, str):
-            check_caption(part, engine.settings, field if len(parts) == 1 else f"{field}.{at}")
+            check_caption(part, engine.settings, field if len(named) == 1 else f"{field}.{at}")
 
 
 def _calibration(engine: Engine, premise: Part) -> Calibration | None:

@@ -145,6 +145,8 @@ def test_a_picture_of_ones_own_is_a_part_as_a_stored_one_is(client: Client) -> N
         ("common", {"common": ["  "]}, "blank"),
         ("like", {"minus": ["a dog"]}, "plus: field required"),
         ("like", {"like": "7", "plus": ["a dog"]}, "like: there is no such field"),
+        ("all_of", {"all_of": ["a dog", "dog " * 101]}, "all_of.1: more than 100 words"),
+        ("common", {"common": ["dog " * 101]}, "common: more than 100 words"),
         ("all_of", {"k": ["3", "4"]}, "k: this field is given twice"),
     ],
 )
