@@ -250,8 +250,11 @@ async def _in_captions(
     options = SearchOptions(k=K_MAXIMUM, max_violation=calibration.threshold)
     found = await engine.searcher.search("caption", point, options, stages)
     true = [found.captions[int(hit)].text for hit in found.answer.ids if int(hit) in found.captions]
+    # The captions that say a word are looked for once, and not again for all that may replace it:
+    # there may be a thousand, and nothing else is answered meanwhile.
+    saying = {old: list(reworded(true, old, old)) for old in taken}
     for new, old in product(put, taken):
-        pairs = reworded(true, old, new)
+        pairs = reworded(saying[old], old, new)
         put[new] |= dict.fromkeys(pairs.values())
         taken[old] |= dict.fromkeys(pairs)
     return _said(plus, put), _said(minus, taken)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 
 from models import checkpoint
 from models.calibration import Calibration, Calibrations
-from models.exchange import exchanged
+from models.exchange import exchanged, reworded
 from models.model import OrderEmbedding, Points
 from models.vocabulary import Vocabulary
 from service.app import create_app
@@ -239,6 +239,23 @@ def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
     assert [hit.violation for hit in answer.hits] == pytest.approx(expected, abs=1e-5)
     assert answer.certified
     assert answer.unknown_words == (["qux"] if minus == "qux" else [])
+
+
+def test_all_true_captions_are_looked_through_once_for_each_word_that_is_taken_out(
+    calibrated: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn(calibrated, monkeypatch, 2.0)
+    looked: list[tuple[str, int]] = []
+
+    def seen(captions: Sequence[str], minus: str, plus: str) -> dict[str, str]:
+        looked.append((minus, len(captions)))
+        return reworded(captions, minus, plus)
+
+    monkeypatch.setattr("service.lattice.reworded", seen)
+    body = {"like": "a person", "plus": ["cat", "child", "park"], "minus": ["dog", "red"]}
+    assert calibrated.post("/search/like", json=body).status_code == 200
+    all_of_them = IMAGES * CAPTIONS_EACH
+    assert [minus for minus, count in looked if count == all_of_them] == ["dog", "red"]
 
 
 @pytest.mark.parametrize(
