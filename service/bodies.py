@@ -200,13 +200,15 @@ class Bodies:
         declared = request.headers.get("content-length", "")
         stream = request.stream()
         try:
-            async with asyncio.timeout(self._settings.body_seconds):
+            async with asyncio.timeout(self._settings.body_seconds) as patience:
                 if declared.isdecimal() and int(declared[:20]) > limit:
+                    patience.reschedule(None)  # that it is too large is known in time
                     raise await self._refuse(stream, limit)
                 async for chunk in stream:
                     self._held += len(chunk)
                     request.scope[_HELD] = held = request.scope.get(_HELD, 0) + len(chunk)
                     if held > limit:
+                        patience.reschedule(None)
                         raise await self._refuse(stream, limit)
                     if self._held > self._settings.buffered_bytes:
                         raise ServiceError(

@@ -158,6 +158,23 @@ def test_a_body_that_does_not_come_is_not_waited_for(collection: Path) -> None:
         problem(response, 408, "body_timeout")
 
 
+@pytest.mark.parametrize("length", [None, "70000"])
+def test_that_a_body_is_too_large_is_told_also_where_the_rest_does_not_come(
+    collection: Path, monkeypatch: pytest.MonkeyPatch, length: str | None
+) -> None:
+    monkeypatch.setattr("service.bodies._LINGER_SECONDS", 0.3)
+    settings = Settings(index=collection, device="cpu", body_seconds=0.1)
+
+    async def begun() -> AsyncIterator[bytes]:
+        yield b" " * (70_000 if length is None else 1)
+        await asyncio.sleep(10)
+
+    headers = JSON if length is None else {**JSON, "Content-Length": length}
+    with Client(create_app(settings)) as client:
+        response = client.post("/search/images", content=begun(), headers=headers)
+        problem(response, 413, "body_too_large")
+
+
 @pytest.mark.parametrize(("sent", "status"), [(b'{"caption"', 499), (b" " * 70_000, 413)])
 def test_a_client_that_leaves_before_its_body_is_whole_is_no_fault_inside(
     client: Client, sent: bytes, status: int
