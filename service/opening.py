@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from index import kept
-from index.errors import IndexLockedError, ModelMismatchError, NotLoadedError, ReadOnlyIndexError
+from index.errors import (
+    DiskFullError,
+    IndexLockedError,
+    ModelMismatchError,
+    NotLoadedError,
+    ReadOnlyIndexError,
+)
 from index.store import Index
 from index.terms import MODES, Kind
 from models import checkpoint
@@ -41,7 +47,13 @@ def sweep(index: Index) -> None:
     try:
         with kept.alone(index.folder, patience=0.0), index.writing(patience=0.0):
             kept.sweep(index.folder, index.catalog)
-    except (IndexLockedError, NotLoadedError, ReadOnlyIndexError, OSError) as error:
+    except (
+        DiskFullError,
+        IndexLockedError,
+        NotLoadedError,
+        ReadOnlyIndexError,
+        OSError,
+    ) as error:
         event("not swept", reason=str(error))
 
 

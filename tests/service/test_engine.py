@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from index import kept
 from index.errors import CatalogUnreachableError
 from index.store import Index
 from index.terms import ImageRow
@@ -383,6 +384,29 @@ def test_an_engine_that_cannot_open_lets_go_of_its_index(
     with pytest.raises(RuntimeError, match="broken"):
         Engine.open(Settings(index=collection, device="cpu"))
     assert len(let_go) == 1
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_an_engine_opens_also_where_nothing_can_be_swept(
+    collection: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    opened = Path.open
+
+    def no_lock(path: Path, mode: str = "r", *how: Any, **more: Any) -> Any:
+        if path.name == kept.LOCK:
+            raise OSError(number, "there is none")
+        return opened(path, mode, *how, **more)
+
+    monkeypatch.setattr(Path, "open", no_lock)
+    Engine.open(Settings(index=collection, device="cpu")).close()
+
+
+def test_an_engine_opens_also_while_another_process_writes(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu")
+    with kept.alone(collection, 0.0):
+        Engine.open(settings).close()
+    with Index.open(collection) as other, other.writing():
+        Engine.open(settings).close()
 
 
 def test_captions_and_pictures_have_batches_of_a_size_of_their_own() -> None:
