@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
 
@@ -284,11 +284,21 @@ def _plain(options: Options) -> dict[str, Any]:
     fields: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     for name in ("added_from", "added_before"):
         if isinstance(fields.get(name), datetime):
-            # A time without a zone is one of this machine's.
-            fields[name] = fields[name].astimezone().isoformat()
+            fields[name] = _instant(name, fields[name])
     if "image_ids" in fields:
         fields["image_ids"] = [int(one) for one in fields["image_ids"]]
     return fields
+
+
+def _instant(name: str, moment: datetime) -> str:
+    """Return a time in UTC, since the offsets of other zones once had seconds, which none may have.
+
+    A time without a zone is one of this machine's.
+    """
+    try:
+        return moment.astimezone(UTC).isoformat()
+    except (ValueError, OverflowError) as error:
+        raise UnsendableError(f"{name} cannot be told in UTC: {error}") from error
 
 
 def _file(picture: Picture) -> tuple[str, bytes]:

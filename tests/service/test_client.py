@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from service.client import (
 )
 from service.client.errors import error_of
 from service.errors import REASONS, Kind
+from service.schemas import milliseconds
 from service.settings import Settings
 from tests.service.client import Client as InProcess
 from tests.service.collection import make_collection, png
@@ -195,8 +198,8 @@ def test_pictures_are_added_and_removed(app: InProcess) -> None:
             for options in ({"split": "new"}, {"added_from": before}, {"image_ids": (0,)}):
                 hits = (await hasse.search_images("a dog", **options)).hits
                 assert [hit.image_id for hit in hits] == [0]
-            for time in (before, before.astimezone().replace(tzinfo=None)):
-                earlier = (await hasse.search_images("a dog", added_before=time)).hits
+            for moment in (before, before.astimezone().replace(tzinfo=None)):
+                earlier = (await hasse.search_images("a dog", added_before=moment)).hits
                 assert 0 not in {hit.image_id for hit in earlier}
             with pytest.raises(ConflictError):
                 await hasse.add_image(png(61), image_id=0)
@@ -456,6 +459,43 @@ def test_what_cannot_be_written_down_is_an_error_of_ours(ask: Callable[[Client],
     hasse = Client(transport=httpx.MockTransport(lambda _: LIVE))
     with hasse, pytest.raises(UnsendableError, match="cannot be asked this"):
         ask(hasse)
+
+
+@pytest.mark.parametrize(
+    ("moment", "told"),
+    [
+        (datetime(2026, 7, 1, 12), "2026-07-01T10:00:00+00:00"),
+        (datetime(1880, 1, 1), "1879-12-31T23:06:32+00:00"),  # when noon was the sun's
+        (datetime.min.replace(tzinfo=UTC), "0001-01-01T00:00:00+00:00"),
+        (datetime.max.replace(tzinfo=UTC), "9999-12-31T23:59:59.999999+00:00"),
+    ],
+)
+def test_a_time_is_told_as_the_service_reads_it(
+    monkeypatch: pytest.MonkeyPatch, moment: datetime, told: str
+) -> None:
+    sent: list[Any] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        sent.append(json.loads(request.content)["added_from"])
+        return httpx.Response(404)
+
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        hasse = Client(transport=httpx.MockTransport(respond))
+        with hasse, pytest.raises(UnreadableError):
+            hasse.search_images("a dog", added_from=moment)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert sent == [told]
+    milliseconds(told)
+
+
+def test_a_time_that_utc_has_not_is_an_error_of_ours() -> None:
+    beyond = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))
+    with Client() as hasse, pytest.raises(UnsendableError, match="added_before cannot be told"):
+        hasse.search_images("a dog", added_before=beyond)
 
 
 def test_an_error_passes_from_one_process_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
