@@ -305,4 +305,5 @@ def _file(picture: Picture) -> tuple[str, bytes]:
     if isinstance(picture, bytes):
         return "picture", picture
     path = Path(picture)
-    return path.name, path.read_bytes()
+    # A name on a disk may be of bytes that are no text.
+    return os.fsencode(path.name).decode("utf-8", "replace"), path.read_bytes()

@@ -498,6 +498,21 @@ def test_a_time_that_utc_has_not_is_an_error_of_ours() -> None:
         hasse.search_images("a dog", added_before=beyond)
 
 
+def test_a_file_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.png")
+    path.write_bytes(png(1))
+    sent: list[bytes] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        sent.append(request.read())
+        return httpx.Response(404)
+
+    hasse = Client(transport=httpx.MockTransport(respond))
+    with hasse, pytest.raises(UnreadableError):
+        hasse.add_image(path)
+    assert 'filename="caf\ufffd.png"'.encode() in sent[0]
+
+
 def test_an_error_passes_from_one_process_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = problem(429, **{"Retry-After": "11"})
     with pytest.raises(BusyError) as raised:
