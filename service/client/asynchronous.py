@@ -61,8 +61,12 @@ class AsyncClient:
             ValueError: nothing can be asked at `url`, or no header can hold the key.
         """
         self._retries = retries or Retries()
+        service = address(url)
         self._http = httpx.AsyncClient(
-            base_url=address(url), headers=key_header(key), timeout=timeout, transport=transport
+            base_url=service,
+            headers=key_header(key, service),
+            timeout=timeout,
+            transport=transport,
         )
 
     async def __aenter__(self) -> Self:

@@ -102,8 +102,8 @@ def address(url: str) -> httpx.URL:
     return found
 
 
-def key_header(key: str | None) -> dict[str, str]:
-    """Return the header that shows a key; none for no key, or an empty one.
+def key_header(key: str | None, url: httpx.URL) -> dict[str, str]:
+    """Return the header that shows a key at an address; none for no key, or an empty one.
 
     Raises:
         ValueError: no header can hold the key.
@@ -112,6 +112,8 @@ def key_header(key: str | None) -> dict[str, str]:
         return {}
     if not (key.strip() and key.isascii() and key.isprintable()):
         raise ValueError("this is no key: it is blank, or holds a line end or letters not of ASCII")
+    if url.username or url.password:  # which are sent as "Authorization"
+        return {"X-API-Key": key}
     return {"Authorization": f"Bearer {key}"}
 
 

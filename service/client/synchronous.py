@@ -61,8 +61,12 @@ class Client:
             ValueError: nothing can be asked at `url`, or no header can hold the key.
         """
         self._retries = retries or Retries()
+        service = address(url)
         self._http = httpx.Client(
-            base_url=address(url), headers=key_header(key), timeout=timeout, transport=transport
+            base_url=service,
+            headers=key_header(key, service),
+            timeout=timeout,
+            transport=transport,
         )
 
     def __enter__(self) -> Self:

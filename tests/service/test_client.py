@@ -571,6 +571,17 @@ def test_a_key_goes_in_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sent == [None, None, "Bearer k"]
 
 
+def test_a_key_is_shown_beside_the_password_in_an_address(app: InProcess) -> None:
+    async def change() -> None:
+        for who in ("any:password@", "any@", ":password@"):
+            transport = httpx.ASGITransport(app.app)
+            async with AsyncClient(f"http://{who}hasse.test", KEY, transport=transport) as hasse:
+                with pytest.raises(NotFoundError):
+                    await hasse.remove_image(77)
+
+    app.run(change())
+
+
 @pytest.mark.parametrize("client", [Client, AsyncClient])
 @pytest.mark.parametrize(
     "url", ["", "127.0.0.1:8000", "localhost:8000", "http:/127.0.0.1", "ftp://a", "http://a:b"]
