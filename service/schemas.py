@@ -73,7 +73,7 @@ def milliseconds(instant: str) -> int:
 def _instant(text: str) -> str:
     try:
         milliseconds(text)
-    except (ValueError, OverflowError):
+    except ValueError:
         raise PydanticCustomError(
             "instant", "this is not a date and time with its zone, such as 2026-11-20T09:00:00Z"
         ) from None
