@@ -84,6 +84,23 @@ def test_strange_captions_are_answered(client: Client, caption: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("longest", "more", "reason"),
+    [
+        ("x" * 2000, "x", "more than 2,000 characters"),
+        ("a\n" * 100, "dog", "more than 100 words"),
+    ],
+)
+def test_a_caption_is_taken_up_to_its_bounds(
+    client: Client, longest: str, more: str, reason: str
+) -> None:
+    asked = {"caption": longest, "k": 1}
+    assert client.post("/search/images", json=asked).status_code == 200
+    asked["caption"] = longest + more
+    found = problem(client.post("/search/images", json=asked), 422, "invalid")
+    assert found.detail == f"caption: {reason}"
+
+
+@pytest.mark.parametrize(
     "content_type", ["", "text/plain", "application/xml", "multipart/form-data"]
 )
 def test_json_under_another_name_is_refused(client: Client, content_type: str) -> None:
@@ -295,6 +312,16 @@ def test_a_form_says_what_it_lacks_or_has_too_much(client: Client) -> None:
     assert problem(twice, 422, "invalid").detail == "image: this field is given twice"
     twice = client.post(url, files=[("image", picture), ("k", (None, b"3")), ("k", (None, b"4"))])
     assert problem(twice, 422, "invalid").detail == "k: this field is given twice"
+
+
+@pytest.mark.parametrize("content", [(None, b"3"), ("a.png", png(1))], ids=["text", "file"])
+@pytest.mark.parametrize("path", ["captions", "all_of"])
+def test_of_a_long_name_that_no_field_has_an_answer_repeats_the_beginning(
+    client: Client, path: str, content: Any
+) -> None:
+    files = {"image": ("a.png", png(1)), "colour" * 100: content}
+    found = problem(client.post(f"/search/{path}", files=files), 422, "invalid")
+    assert [error.field for error in found.errors] == [("colour" * 100)[:64]]
 
 
 HOSTILE_FORMS: dict[str, tuple[str, bytes]] = {
