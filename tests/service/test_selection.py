@@ -157,8 +157,15 @@ def test_pages_put_together_are_the_whole(client: Client) -> None:
 
 
 def test_captions_that_are_asked_together_are_answered_as_if_alone(client: Client) -> None:
-    captions = ["a dog", "zorp in the park", "a dog", "a " * 50 + "cat"]
-    for options in ({}, {"k": 3, "offset": 1}, {"mode": "fast"}, {"image_ids": [1001, 1002]}):
+    captions = ["a dog", "zorp in the park", "a dog", "a " * 50 + "cat", "child"]
+    every: list[dict[str, Any]] = [
+        {},
+        {"k": 3, "offset": 1},
+        {"k": 6, "offset": 6},  # the first of one caption are among the last of another
+        {"mode": "fast"},
+        {"image_ids": [1001, 1002]},
+    ]
+    for options in every:
         response = client.post("/search/images/batch", json={"captions": captions, **options})
         together = ImageAnswers.model_validate_json(response.content).answers
         assert len(together) == len(captions)
