@@ -420,11 +420,29 @@ def test_captions_and_pictures_have_batches_of_a_size_of_their_own() -> None:
 
     async def main() -> None:
         await encoder.captions(["a dog", "a cat"], Stages())
-        await encoder.picture(model.preprocessing.apply(picture(1)), Stages())
+        pixels = model.preprocessing.apply(picture(1))
+        await asyncio.gather(*(encoder.picture(pixels, Stages()) for _ in range(2)))
 
     asyncio.run(main())
     encoder.batcher.close()
-    assert told == [("caption", 2), ("picture", 1)]
+    assert told == [("caption", 2), ("picture", 1), ("picture", 1)]
+
+
+def test_captions_share_a_batch_with_captions_of_like_length() -> None:
+    model, sizes = tiny_model(), list[int]()
+    encoder = Encoder(
+        model,
+        Settings(caption_batch=2, batch_seconds=0.5),
+        on_batch=lambda kind, size: sizes.append(size),
+    )
+
+    async def main() -> None:
+        for words in ((1, 16), (17, 32), (33, 64), (16, 17), (32, 33)):
+            await encoder.captions([" ".join(["dog"] * count) for count in words], Stages())
+
+    asyncio.run(main())
+    encoder.batcher.close()
+    assert sizes == [2, 2, 2, 1, 1, 1, 1]
 
 
 def test_a_start_that_fails_when_asked_to_stop_is_no_failure(collection: Path) -> None:
