@@ -202,6 +202,11 @@ def test_an_image_like_another_is_never_that_image(client: Client) -> None:
     assert {hit.probability for hit in answer.hits} == {None}
     pages = [client.post("/search/like", json=body | {"k": 4, "offset": at}) for at in (0, 4, 8)]
     assert [hit["image_id"] for page in pages for hit in page.json()["hits"]] == found
+    # Nothing is more like it than itself, and as many as are wanted are found beside it.
+    body = {"like": 1004, "plus": [1004], "k": 3}
+    hits = client.post("/search/like", json=body).json()["hits"]
+    assert [hit["rank"] for hit in hits] == [1, 2, 3]
+    assert 1004 not in {hit["image_id"] for hit in hits}
 
 
 def test_like_with_nothing_taken_out_is_the_join(
