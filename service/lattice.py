@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -250,13 +249,12 @@ async def _in_captions(
     options = SearchOptions(k=K_MAXIMUM, max_violation=calibration.threshold)
     found = await engine.searcher.search("caption", point, options, stages)
     true = [found.captions[int(hit)].text for hit in found.answer.ids if int(hit) in found.captions]
-    # The captions that say a word are looked for once, and not again for all that may replace it:
-    # there may be a thousand, and nothing else is answered meanwhile.
-    saying = {old: list(reworded(true, old, old)) for old in taken}
-    for new, old in product(put, taken):
-        pairs = reworded(saying[old], old, new)
-        put[new] |= dict.fromkeys(pairs.values())
-        taken[old] |= dict.fromkeys(pairs)
+    for old, saying in taken.items():
+        # Once, and not again for each word that may replace it: there may be a thousand captions,
+        # and nothing else is answered meanwhile.
+        saying.update(dict.fromkeys(reworded(true, old, old)))
+        for new, said in put.items():
+            said.update(dict.fromkeys(reworded(saying, old, new).values()))
     return _said(plus, put), _said(minus, taken)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -246,13 +246,28 @@ def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
     assert answer.unknown_words == (["qux"] if minus == "qux" else [])
 
 
+def test_of_several_words_each_is_exchanged_in_the_captions_that_say_it(
+    calibrated: Client, model: OrderEmbedding, images: Points, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn(calibrated, monkeypatch, 2.0)
+    body = {"like": "a person", "plus": ["cat", "child"], "minus": ["dog", "red"], "k": 4}
+    hits = calibrated.post("/search/like", json=body).json()["hits"]
+    put = [f"a {new}{rest} runs" for new in ("cat", "child") for rest in ("", " animal")]
+    points = torch.from_numpy(
+        model.encode_captions(["a person", *put, "a dog runs", "a red animal runs"])
+    )
+    point = exchanged("order", points[0], points[1:5], points[5:]).numpy()
+    expected = np.sort(pairwise_violation(images, point[None])[:, 0])[:4]
+    assert [hit["violation"] for hit in hits] == pytest.approx(expected, abs=1e-5)
+
+
 def test_all_true_captions_are_looked_through_once_for_each_word_that_is_taken_out(
     calibrated: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learn(calibrated, monkeypatch, 2.0)
     looked: list[tuple[str, int]] = []
 
-    def seen(captions: Sequence[str], minus: str, plus: str) -> dict[str, str]:
+    def seen(captions: Collection[str], minus: str, plus: str) -> dict[str, str]:
         looked.append((minus, len(captions)))
         return reworded(captions, minus, plus)
 
@@ -296,6 +311,7 @@ def test_all_true_captions_are_looked_through_once_for_each_word_that_is_taken_o
             "pairs: there may be at most 64 of these, not 65",
         ),
         ("/entails", {"premise": "a dog"}, "hypothesis: field required"),
+        ("/entails", {"premise": "a " * 101, "hypothesis": "a"}, "premise: more than 100 words"),
     ],
 )
 def test_what_cannot_be_asked_is_one_clear_sentence(
