@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.errors import BadRowsError
+from index.errors import BadRowsError, CatalogUnreachableError
 from index.store import Index
 from index.terms import ImageRow
 from service.errors import ServiceError
@@ -107,6 +107,32 @@ def test_what_others_take_again_and_again_is_given_up_and_not_acknowledged(
     with pytest.raises(BadRowsError):
         add(index, arrival(index, 50))
     assert not list(index.folder.glob("pictures/*/*"))
+
+
+def test_the_picture_of_an_image_is_kept_where_nobody_was_told_that_it_is_there(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = index.add
+
+    def cut_off(*rows: Any, **more: Any) -> None:
+        put(*rows, **more)
+        raise CatalogUnreachableError("no answer")
+
+    monkeypatch.setattr(index, "add", cut_off)
+    with pytest.raises(CatalogUnreachableError):
+        add(index, arrival(index, 50))
+    row = index.image(1012)
+    assert row is not None
+    assert index.path_of(row).read_bytes() == png(50)
+
+
+def test_of_removals_of_one_image_in_one_batch_the_first_removes_it(index: Index) -> None:
+    removals = [Removal(image_id) for image_id in (1000, 1001, 1000, 77)]
+    outcomes = Ledger(index, lambda: None).run("remove", removals)
+    said = [one.detail if isinstance(one, ServiceError) else one for one in outcomes]
+    assert said[:2] == [None, None]
+    assert said[2:] == [f"there is no image with the id {image_id}" for image_id in (1000, 77)]
+    assert index.images([1000, 1001]) == {}
 
 
 @pytest.mark.parametrize("lane", ["add", "remove"])
