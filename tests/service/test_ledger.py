@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,20 @@ def test_ids_that_are_given_in_one_batch_are_larger_than_all_that_are_chosen_in_
     said = add(index, *(arrival(index, 50 + at, one) for at, one in enumerate(chosen)))
     assert said == [1012, 5000, 7, 5001, 5002, "another picture is the image 5000 already"]
     assert said[:5] == [row.id for row in map(index.image, [1012, 5000, 7, 5001, 5002]) if row]
+
+
+def test_a_picture_that_comes_twice_in_one_batch_is_one_image_with_each_caption_once(
+    index: Index,
+) -> None:
+    points = np.ones((2, index.model.dimension), np.float32)
+    twice = [
+        replace(arrival(index, 50), captions=captions, caption_points=points)
+        for captions in (["a dog", "a cat"], ["a cat", "a child"])
+    ]
+    said = add(index, *twice, arrival(index, 50, 7))
+    assert said == [1012, 1012, "this picture is the image 1012 already"]
+    texts = [row.text for row in index.captions_of([1012])[1012]]
+    assert texts == ["a dog", "a cat", "a child"]
 
 
 def test_where_no_larger_id_is_left_one_has_to_be_chosen(index: Index) -> None:
