@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
+from uuid import uuid4
 
 import torch
 import torchvision
@@ -289,24 +290,25 @@ def download_weights(name: str, progress: Callable[[int, int], None] | None = No
     path = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
     if path.is_file():
         return path
-    partial = path.with_name(f"{path.name}.partial")
+    partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")  # others may fetch it as well
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        digest = _fetch(url, partial, progress)
+        try:
+            digest = _fetch(url, partial, progress)
+            expected = path.stem.rsplit("-", 1)[-1]
+            if not digest.startswith(expected):
+                raise BackboneError(
+                    f"what came from {url} is not what it should be (SHA-256 {digest[:8]}, "
+                    f"not {expected}): try again, or name a file with --weights"
+                )
+            put_in_place(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
     except (OSError, http.client.HTTPException) as error:
-        partial.unlink(missing_ok=True)
         raise BackboneError(
             f"the weights of {name} cannot be fetched ({str(error).strip()}): download {url} "
             f"elsewhere and put it at {path}, or name the file with --weights"
         ) from error
-    expected = path.stem.rsplit("-", 1)[-1]
-    if not digest.startswith(expected):
-        partial.unlink()
-        raise BackboneError(
-            f"what came from {url} is not what it should be (SHA-256 {digest[:8]}, "
-            f"not {expected}): try again, or name a file with --weights"
-        )
-    put_in_place(partial, path)
     return path
 
 

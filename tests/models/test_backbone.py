@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 import hashlib
 import http.server
+import itertools
 import re
 import socketserver
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -303,6 +306,26 @@ def test_without_a_network_the_message_says_which_file_to_put_where(
     assert str(tmp_path / "hub" / "checkpoints" / "net-0.pth") in str(caught.value)
 
 
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Give the address of a server that says this to one who asks, whatever was asked."""
+
+    class Answer(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("no_proxy", "*")
+        with socketserver.TCPServer(("127.0.0.1", 0), Answer) as running:
+            running.timeout = 60
+            thread = threading.Thread(target=running.handle_request, daemon=True)
+            thread.start()
+            yield f"http://127.0.0.1:{running.server_address[1]}"
+            thread.join()
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -313,24 +336,65 @@ def test_without_a_network_the_message_says_which_file_to_put_where(
 def test_an_answer_that_is_not_one_or_is_cut_short_leaves_nothing_and_says_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
 ) -> None:
-    class Answer(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            while self.rfile.readline().strip():
-                pass
-            self.wfile.write(answer)
-
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    monkeypatch.setenv("no_proxy", "*")
-    with socketserver.TCPServer(("127.0.0.1", 0), Answer) as running:
-        running.timeout = 60
-        url = f"http://127.0.0.1:{running.server_address[1]}/net-0.pth"
-        monkeypatch.setattr(module, "_published", lambda _: url)
-        thread = threading.Thread(target=running.handle_request, daemon=True)
-        thread.start()
+    with answering(answer) as address:
+        monkeypatch.setattr(module, "_published", lambda _: f"{address}/net-0.pth")
         with pytest.raises(BackboneError, match=r"cannot be fetched .*: download http://127"):
             download_weights(SMALL)
-        thread.join()
     assert not list((tmp_path / "hub" / "checkpoints").iterdir())
+
+
+def test_two_that_fetch_the_same_weights_do_not_spoil_each_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half, go_on = threading.Event(), threading.Event()
+    answered = itertools.count()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            first = next(answered) == 0
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(CONTENT[:3000])
+            if first:
+                half.set()
+                go_on.wait(60)
+            self.wfile.write(CONTENT[3000:])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(module, "_CHUNK", 1000)
+    name = f"net-{hashlib.sha256(CONTENT).hexdigest()[:8]}.pth"
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running,
+        ThreadPoolExecutor() as pool,
+    ):
+        threading.Thread(target=running.serve_forever, args=(0.01,)).start()
+        url = f"http://127.0.0.1:{running.server_port}/{name}"
+        monkeypatch.setattr(module, "_published", lambda _: url)
+        try:
+            slow = pool.submit(download_weights, SMALL)
+            assert half.wait(60)
+            quick = download_weights(SMALL)
+            assert quick.read_bytes() == CONTENT
+            go_on.set()
+            assert slow.result(60).read_bytes() == CONTENT
+        finally:
+            go_on.set()
+            running.shutdown()
+    assert list(quick.parent.iterdir()) == [quick]
+
+
+def test_weights_that_cannot_be_kept_are_said_where_to_put(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(module, "_published", lambda _: "http://127.0.0.1:9/net-0.pth")
+    with pytest.raises(BackboneError, match=r"cannot be fetched .*: download http://127"):
+        download_weights(SMALL)
 
 
 def test_published_weights_are_of_torchvision_and_take_224_pixels() -> None:
