@@ -326,7 +326,7 @@ def _fetch(url: str, path: Path, progress: Callable[[int, int], None] | None) ->
     digest = hashlib.sha256()
     done = 0
     with urllib.request.urlopen(url, timeout=30) as answer, path.open("wb") as file:  # noqa: S310
-        total = int(answer.headers.get("Content-Length") or 0)
+        total = answer.length or 0  # none where it does not say, or says no number
         while chunk := answer.read(_CHUNK):
             file.write(chunk)
             digest.update(chunk)

@@ -397,6 +397,20 @@ def test_weights_that_cannot_be_kept_are_said_where_to_put(
         download_weights(SMALL)
 
 
+def test_an_answer_whose_length_is_no_number_is_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    name = f"net-{hashlib.sha256(CONTENT).hexdigest()[:8]}.pth"
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"
+    seen: list[tuple[int, int]] = []
+    with answering(head + CONTENT) as address:
+        monkeypatch.setattr(module, "_published", lambda _: f"{address}/{name}")
+        path = download_weights(SMALL, lambda done, total: seen.append((done, total)))
+    assert path.read_bytes() == CONTENT
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+
+
 def test_published_weights_are_of_torchvision_and_take_224_pixels() -> None:
     assert module._published("vgg19").endswith("vgg19-dcbb9e9d.pth")
     assert "_lc_" in module._published("vit_h_14")
