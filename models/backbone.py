@@ -253,7 +253,12 @@ def _load(backbone: Backbone, path: Path) -> None:
             f"({trouble[0]}{more}): name the network they belong to, or another file"
         )
     kept = {key: found.get(key, value) for key, value in wanted.items()}
-    backbone.network.load_state_dict(kept)
+    try:
+        backbone.network.load_state_dict(kept)
+    except RuntimeError as error:  # sparse or quantised ones, or none but their shapes
+        raise BackboneError(
+            f"{path} holds weights that torch cannot copy: save them as plain tensors of numbers"
+        ) from error
 
 
 def _read_weights(path: Path) -> Mapping[str, Tensor]:
@@ -272,7 +277,9 @@ def _read_weights(path: Path) -> Mapping[str, Tensor]:
             f"{path} cannot be read as weights ({reason}): "
             f"it should be a .safetensors file or a state dict saved by torch"
         ) from error
-    if not isinstance(found, Mapping) or not all(isinstance(v, Tensor) for v in found.values()):
+    if not isinstance(found, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, Tensor) for key, value in found.items()
+    ):
         raise BackboneError(f"{path} is not a state dict: save model.state_dict() and name that")
     return {_OLD_DENSENET.sub(r"\1\2", key): value for key, value in found.items()}
 

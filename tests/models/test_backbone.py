@@ -173,11 +173,20 @@ def test_a_file_that_holds_no_weights_is_refused(tmp_path: Path) -> None:
     (tmp_path / "w.safetensors").write_bytes(b"nothing of the kind")
     (tmp_path / "w.pth").write_bytes(b"nothing of the kind")
     torch.save({"model": {}, "epoch": 3}, tmp_path / "run.pth")
+    torch.save({0: torch.zeros(3)}, tmp_path / "layers.pth")
     (tmp_path / "a.txt").write_text("a dog 1\nein Hund\n")
     for name in ("w.safetensors", "w.pth", "a.txt"):
         assert "cannot be read as weights" in message(SMALL, tmp_path / name)
-    assert "not a state dict" in message(SMALL, tmp_path / "run.pth")
+    for name in ("run.pth", "layers.pth"):
+        assert "not a state dict" in message(SMALL, tmp_path / name)
     assert "there is no weights file" in message(SMALL, tmp_path / "nowhere.pth")
+
+
+def test_weights_that_are_no_plain_numbers_are_refused(tmp_path: Path) -> None:
+    state = build_backbone(SMALL).network.state_dict()
+    key = next(iter(state))
+    torch.save({**state, key: state[key].to("meta")}, tmp_path / "w.pth")
+    assert "save them as plain tensors" in message(SMALL, tmp_path / "w.pth")
 
 
 def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
