@@ -98,7 +98,9 @@ def open_picture(
             if at_least is not None and isinstance(picture, JpegImageFile):
                 picture.draft(None, (at_least, at_least))
             picture.load()
-            return _to_rgb(_upright(picture))
+            upright = _upright(picture)
+            del picture  # a WebP's reader holds its pixels three times
+            return _to_rgb(upright)
     except _READ_ERRORS as error:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise PictureError("damaged", f"damaged or cut short ({detail})") from error
@@ -200,7 +202,7 @@ def _to_rgb(picture: Image.Image) -> Image.Image:
         levels = (np.asarray(picture) >> 8).astype(np.uint8)
         return Image.fromarray(levels).convert("RGB")
     if picture.mode in {"LA", "RGBA"} or "transparency" in picture.info:
-        layered = picture.convert("RGBA")
+        layered = picture if picture.mode == "RGBA" else picture.convert("RGBA")
         page = Image.new("RGB", picture.size, "white")
         page.paste(layered, mask=layered.getchannel("A"))
         return page

@@ -34,6 +34,8 @@ from models.pictures import (
     picture_stamp,
 )
 
+CLEAR = Path("/proc/self/clear_refs")  # starts a process's peak of memory again
+
 
 def encode(picture: Image.Image, form: str, **options: Any) -> bytes:
     file = io.BytesIO()
@@ -254,6 +256,34 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     assert message == "too_many_pixels 12,000 x 12,000 pixels are more than the limit of 50,000,000"
     assert int(kilobytes) < 20_000
     assert done.stderr == ""  # Pillow's own warning does not leak
+
+
+@pytest.mark.skipif(not CLEAR.exists(), reason="the kernel does not tell a process its peak")
+def test_a_picture_takes_no_more_memory_than_is_said(tmp_path: Path) -> None:
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    side = 2000
+    picture = flat((200, 30, 40, 128), "RGBA", (side, side))
+    for at, exif in enumerate((Image.Exif(), turned)):
+        for form in ("WEBP", "PNG"):
+            data = encode(
+                picture, form, exif=exif, **({"lossless": True} if form == "WEBP" else {})
+            )
+            (tmp_path / f"{at}.{form}").write_bytes(data)
+    program = (
+        "import re, sys; from pathlib import Path\n"
+        "from models.pictures import open_picture\n"
+        "def now(): return [int(x) for x in re.findall(\n"
+        "    r'(?:VmHWM|VmRSS):\\s+(\\d+) kB', Path('/proc/self/status').read_text())]\n"
+        f"Path('{CLEAR}').write_text('5')\n"
+        "start = now()[1]\n"
+        "for path in Path(sys.argv[1]).iterdir(): open_picture(path)\n"
+        "print(now()[0] - start)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert 1024 * int(done.stdout) < 18 * side**2
 
 
 def test_the_limit_is_the_callers_and_holds_for_every_size() -> None:
