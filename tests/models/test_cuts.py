@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -23,10 +25,10 @@ def test_a_cut_of_all_is_the_picture_or_its_mirror_image() -> None:
     pixels = torch.stack([gradient(64)] * 20).to(torch.uint8)
     found = varied(pixels, WHOLE, 64, np.random.default_rng(0))
     picture = standardised(pixels)[0]
-    mirrored = [torch.allclose(one, picture.flip(2), atol=0.05) for one in found]
+    mirrored = [torch.allclose(one, picture.flip(2), atol=0.01) for one in found]
     assert 4 < sum(mirrored) < 16, "about half"
     for one, mirror in zip(found, mirrored, strict=True):
-        torch.testing.assert_close(one, picture.flip(2) if mirror else picture, atol=0.05, rtol=0)
+        torch.testing.assert_close(one, picture.flip(2) if mirror else picture, atol=0.01, rtol=0)
 
 
 def test_cuts_are_parts_and_no_two_are_alike() -> None:
@@ -41,7 +43,7 @@ def test_cuts_are_parts_and_no_two_are_alike() -> None:
     area = width * height
     assert 0.28 < float(area.min()) < 0.45
     assert 0.8 < float(area.max()) < 1.02
-    assert float((width / height).log().abs().max()) < np.log(4 / 3) + 0.05
+    assert np.log(4 / 3) - 0.1 < float((width / height).log().abs().max()) < np.log(4 / 3) + 0.05
     assert len({one.numpy().tobytes() for one in found}) == 40
 
 
@@ -64,6 +66,56 @@ def test_colours_turn_and_places_stay() -> None:
         assert together > 0.99
     unturned = cuts._coloured(pixels.clone(), 0.0, draw)
     torch.testing.assert_close(unturned, pixels)
+
+
+def test_contrast_saturation_brightness_and_tint_turn_both_ways_as_far_as_is_said() -> None:
+    pixels = torch.rand(300, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    turned = cuts._coloured(pixels.clone(), 0.3, np.random.default_rng(0))
+
+    def grey(of: torch.Tensor) -> torch.Tensor:
+        return of.mean(1, keepdim=True)
+
+    def spread(of: torch.Tensor) -> torch.Tensor:
+        return (of - of.mean((2, 3), keepdim=True)).square().mean((1, 2, 3)).sqrt()
+
+    contrast = spread(grey(turned)) / spread(grey(pixels))
+    both = spread(turned - grey(turned)) / spread(pixels - grey(pixels))
+    middle = pixels.mean((1, 2, 3))[:, None]
+    own = (both[:, None] * (pixels.mean((2, 3)) - middle)) + middle
+    light = turned.mean((2, 3)) - own  # of red, green and blue: (300, 3)
+    for how, each in (
+        ("contrast", contrast.log()),
+        ("saturation", (both / contrast).log()),
+        ("brightness", light.mean(1)),
+        ("tint", light[:, 0] - light[:, 2]),
+    ):
+        assert 0.15 < float(each.max()) < 0.61, how
+        assert -0.61 < float(each.min()) < -0.15, how
+        assert abs(float(each.mean())) < 0.05, how
+
+
+def test_a_cut_is_coloured_and_mixed_as_is_said() -> None:
+    pixels = torch.stack([gradient(64)] * 8).to(torch.uint8)
+
+    def found(how: CutsConfig) -> torch.Tensor:
+        return varied(pixels, how, 32, np.random.default_rng(3))
+
+    plain = found(PLAIN)
+    coloured, mixed = (
+        [one.equal(other) for one, other in zip(found(how), plain, strict=True)]
+        for how in (replace(PLAIN, colour=0.3), replace(PLAIN, mixed=0.5))
+    )
+    assert coloured == [False] * 8
+    assert mixed == [False] * 4 + [True] * 4
+
+
+def test_each_cut_is_laid_over_the_one_before_with_a_weight_of_its_own() -> None:
+    pixels = torch.arange(40.0).view(40, 1, 1, 1).expand(40, 3, 2, 2)
+    mixed = cuts._mixed(pixels, 1.0, np.random.default_rng(0))[:, 0, 0, 0]
+    shares = mixed[:-1] - torch.arange(39.0)
+    assert 0 < float(shares.min()) < 0.1
+    assert 0.9 < float(shares.max()) < 1
+    assert 0 < float(mixed[-1]) < 39, "the first over the last"
 
 
 def test_some_cuts_are_laid_over_the_next() -> None:

@@ -91,16 +91,18 @@ def test_tolerance_overlooks_a_small_shortfall() -> None:
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
-@pytest.mark.parametrize(("b", "c", "n"), [(1, 1, 1), (5, 3, 4), (2, 33, 17), (0, 3, 4)])
+@pytest.mark.parametrize(
+    ("b", "c", "n"), [(1, 1, 1), (5, 3, 4), (2, 33, 17), (0, 3, 4), (2, 0, 4), (2, 3, 0)]
+)
 def test_pairwise_equals_the_plain_cube_in_blocks_of_any_size(
     monkeypatch: pytest.MonkeyPatch, block: int, b: int, c: int, n: int
 ) -> None:
     monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.rand(rows, n, generator=generator, dtype=torch.double) for rows in (b, c))
-    np.testing.assert_allclose(
-        pairwise_violation(x, y).numpy(), oracle.pairwise_violation(x, y), rtol=1e-5, atol=1e-6
-    )
+    found = pairwise_violation(x, y)
+    assert found.dtype == torch.double
+    np.testing.assert_allclose(found.numpy(), oracle.pairwise_violation(x, y), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("block", [5, 1 << 20])
@@ -155,6 +157,9 @@ def test_where_numba_is_missing_blocks_take_the_place_of_tiles(
     torch.testing.assert_close(blocked, tiled)
 
 
-def test_points_of_different_dimensions_are_refused() -> None:
+@pytest.mark.parametrize(("x", "y"), [((2, 3), (2, 4)), ((3,), (2, 3)), ((2, 3), (1, 2, 3))])
+def test_points_that_are_not_two_matrices_of_one_dimension_are_refused(
+    x: tuple[int, ...], y: tuple[int, ...]
+) -> None:
     with pytest.raises(ValueError, match="one dimension"):
-        pairwise_violation(torch.rand(2, 3), torch.rand(2, 4))
+        pairwise_violation(torch.rand(x), torch.rand(y))

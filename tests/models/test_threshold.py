@@ -33,7 +33,14 @@ def test_of_equally_good_cuts_the_lowest_is_taken() -> None:
 
 def test_scores_one_step_of_float32_apart_are_told_apart() -> None:
     low = np.float32(0.1)
-    scores = np.array([low, np.nextafter(low, np.float32(1))])
-    found = best_threshold(scores, [True, False])
-    assert found.accuracy == 1
-    assert called_right(scores, [True, False], found.value).all()
+    for _ in range(2):  # halfway between them float32 would round down, and then up
+        high = np.nextafter(low, np.float32(1))
+        scores = np.array([low, high])
+        found = best_threshold(scores, [True, False])
+        assert found.accuracy == 1
+        assert called_right(scores, [True, False], found.value).all()
+        low = high
+
+
+def test_what_lies_on_the_threshold_is_not_called_true() -> None:
+    assert called_right([0.5, 0.5], [True, False], 0.5).tolist() == [False, True]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,7 @@ def test_the_same_words_hold_wherever_they_were_written() -> None:
     everything = truth.holds(np.arange(3), np.arange(4))
     assert everything.astype(int).tolist() == [[1, 1, 0, 1], [0, 0, 1, 0], [1, 0, 0, 1]]
     assert truth.holds(np.array([2]), np.array([3, 1])).tolist() == [[True, False]]
+    assert truth.holds(np.array([0]), np.array([2, 3])).tolist() == [[False, True]]
     assert truth.holds(np.array([2, 1, 2]), np.array([0])).tolist() == [[True], [False], [True]]
 
 
@@ -68,11 +70,15 @@ def test_of_photographs_nobody_knows_which_caption_follows_from_which() -> None:
     assert truth.entails(np.arange(2), np.arange(2)) is None
 
 
-def test_one_caption_without_a_meaning_leaves_only_words() -> None:
+def test_one_caption_or_picture_without_a_meaning_leaves_only_words() -> None:
     dataset = scenes(2)
     assert has_meanings(dataset)
-    plain = photographs([["a dog"]]).images
-    assert not has_meanings(Dataset("mixed", dataset.images + plain))
+    first, last = dataset.images
+    captions = (*last.captions[:-1], replace(last.captions[-1], meaning=None))
+    for spoiled in (replace(last, captions=captions), replace(last, meaning=None)):
+        mixed = Dataset("mixed", (first, spoiled))
+        assert not has_meanings(mixed)
+        assert known_truth(mixed).entails(np.arange(2), np.arange(2)) is None
 
 
 def test_captions_know_their_own_image() -> None:
