@@ -32,7 +32,7 @@ from models.files import write_weights
 from models.pictures import MAX_SIDE, standardised
 from models.schedule import LARGEST, learning_rate, seed_layers
 from models.stored import from_stored, to_stored
-from models.student import HINTS, Student, Teacher, fingerprint
+from models.student import Student, Teacher, fingerprint
 from models.training_state import difference, load_state, read_notes, save_state
 
 STUDENT = "student.safetensors"
@@ -371,7 +371,7 @@ class _Run:
         loss = whole + _unexplained(found, adaptive_avg_pool2d(wanted, found.shape[2:]))
         off = [
             _unexplained(hint, adaptive_avg_pool2d(grid, hint.shape[2:]))
-            for hint, grid in zip(hints, held[-HINTS:], strict=True)
+            for hint, grid in zip(hints, held[-len(hints) :], strict=True)
         ]
         loss = loss + config.hints * torch.stack(off).mean()
         self.optimizer.zero_grad(set_to_none=True)

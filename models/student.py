@@ -16,7 +16,7 @@ from torchvision.models.feature_extraction import create_feature_extractor
 
 from models.backbone import Backbone
 
-HINTS = 3  # grids, the coarsest: finer ones cost the most and say the least
+HINTS = 3  # grids at most, the coarsest: finer ones cost the most and say the least
 _MOMENTUM = 0.02  # of batch statistics: MNASNet's own waits for a hundred times as many steps
 
 
@@ -34,7 +34,8 @@ def layers_of(network: Backbone, side: int) -> nn.Module:
     last: dict[int, str] = {}
 
     def note(name: str, out: Tensor) -> None:
-        if out.ndim == 4:  # GoogLeNet has a layer after its grid was flattened
+        # GoogLeNet has a layer after its grid was flattened, and Swin's blocks put channels last.
+        if out.ndim == 4 and out.shape[2] == out.shape[3]:
             last[out.shape[-1]] = name
 
     hooks = [
@@ -71,7 +72,8 @@ class Student(nn.Module):
         super().__init__()
         self.layers = layers_of(network, side)
         own = _channels(self.layers, torch.zeros(1, 3, side, side))
-        pairs = list(zip(own[-HINTS:], teacher_channels[-HINTS:], strict=True))
+        many = min(HINTS, len(own), len(teacher_channels))
+        pairs = zip(own[-many:], teacher_channels[-many:], strict=True)
         self.hints = nn.ModuleList(nn.Conv2d(mine, theirs, 1) for mine, theirs in pairs)
         for layer in self.layers.modules():
             if isinstance(layer, nn.BatchNorm2d):
@@ -86,7 +88,8 @@ class Student(nn.Module):
         grids = list(self.layers(_laid_out(pixels)).values())
         with torch.autocast(pixels.device.type, enabled=False):
             seen: Tensor = self.head(self.centred(grids[-1].float()))
-        return seen, [hint(grid) for hint, grid in zip(self.hints, grids[-HINTS:], strict=True)]
+        paired = zip(self.hints, grids[-len(self.hints) :], strict=True)
+        return seen, [hint(grid) for hint, grid in paired]
 
 
 def _channels(layers: nn.Module, pixels: Tensor) -> list[int]:

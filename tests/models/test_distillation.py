@@ -151,6 +151,23 @@ def test_a_student_can_be_another_network_than_its_teacher(
     assert build_backbone("regnet_y_400mf", path).feature_dimension == 440
 
 
+def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last_grid(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    swin = build_backbone("swin_t").eval()
+    with torch.inference_mode():
+        expected = copy.deepcopy(swin)(torch.zeros(1, 3, 64, 64))
+    seen = Teacher(swin, None, 64, torch.float32, "cpu")
+    assert seen.channels == [768]
+    (grid,) = seen.layers(torch.zeros(1, 3, 64, 64)).values()
+    torch.testing.assert_close(grid.mean((2, 3)), expected, atol=1e-5, rtol=1e-4)
+    path = distil(replace(LEARNS, epochs=1), pixels, swin, tmp_path / "teaches")
+    assert build_backbone("mobilenet_v2", path).feature_dimension == 1280
+    one = replace(LEARNS, student="swin_t", epochs=1)
+    path = distil(one, pixels, build_like(teacher), tmp_path / "learns")
+    assert build_backbone("swin_t", path).feature_dimension == 768
+
+
 def test_a_student_learns_and_its_weights_are_a_torchvision_network(
     teacher: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
