@@ -2,13 +2,15 @@
 
 Pictures come from strangers. A format outside the allow-list, or more pixels than the limit, is
 refused before anything is decoded, so that memory is bounded by the limit and not by the file
-(a PNG of 420 kB can hold 144 megapixels). A picture that is cut short is refused, not shown grey.
+(a PNG of 420 kB can hold 144 megapixels), and so is a JPEG that draws its pixels over and over.
+A picture that is cut short is refused, not shown grey.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 import stat
 import struct
 import warnings
@@ -30,6 +32,7 @@ from torch import Tensor
 
 MAX_PIXELS = 50_000_000
 MAX_SIDE = 16_384  # of what a network looks at
+MAX_SCANS = 100  # of a JPEG: programs make some ten, and each goes through all of its pixels
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -57,6 +60,10 @@ _READ_ERRORS = (
     zlib.error,
     UserWarning,  # where a program has turned all warnings into errors
 )
+
+# A JPEG's end, and its markers that a length follows: no stuffed or filling byte, no restart. What
+# belongs to a marker is skipped, so that a JPEG inside another is not looked at.
+_MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd7])")
 
 # EXIF's orientation tag (0x0112), and what undoes each of its values.
 _ORIENTATION = 0x0112
@@ -90,13 +97,16 @@ def open_picture(
     of `max_pixels`.
 
     Raises:
-        PictureError: not one of the four formats, too many pixels, or damaged.
+        PictureError: not one of the four formats, too many pixels, damaged, or a JPEG of more than
+            `MAX_SCANS` scans.
     """
     try:
         with _stream(source) as file:
             picture = _read_header(file, max_pixels)
-            if at_least is not None and isinstance(picture, JpegImageFile):
-                picture.draft(None, (at_least, at_least))
+            if isinstance(picture, JpegImageFile):
+                _check_scans(file)
+                if at_least is not None:
+                    picture.draft(None, (at_least, at_least))
             picture.load()
             upright = _upright(picture)
             del picture  # a WebP's reader holds its pixels three times
@@ -180,6 +190,27 @@ def _reader(start: bytes) -> type[ImageFile.ImageFile]:
         return GifImageFile
     found = "the file is empty" if not start else "not a JPEG, PNG, WebP or GIF picture"
     raise PictureError("not_a_picture", found)
+
+
+def _check_scans(file: IO[bytes]) -> None:
+    """Refuse a JPEG that would be decoded for hours: a scan of all pixels can be 75 bytes long."""
+    scans, at = 0, 2
+    while scans <= MAX_SCANS:
+        file.seek(at)
+        part = file.read(4096)
+        marker = _MARKER.search(part)
+        if marker is None:
+            if len(part) < 4096:
+                return
+            at += len(part) - 1  # it may begin with the last byte
+            continue
+        file.seek(at + marker.end())
+        size = max(2, int.from_bytes(file.read(2), "big"))
+        at += marker.end() + size
+        scans += marker[1] == b"\xda"
+        if marker[1] == b"\xd9":
+            return
+    raise PictureError("damaged", f"a JPEG of more than {MAX_SCANS} scans")
 
 
 def _orientation(picture: Image.Image) -> int:

@@ -24,7 +24,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.transforms import functional as reference
 
+from models import pictures
 from models.pictures import (
+    MAX_SCANS,
     MAX_SIDE,
     Framing,
     PictureError,
@@ -232,6 +234,35 @@ def test_a_picture_cut_short_is_refused_and_not_shown_grey(form: str, cut: float
 def test_a_progressive_jpeg_cut_short_is_refused() -> None:
     data = encode(noise(200, 150), "JPEG", progressive=True)
     assert refusal(data[: len(data) // 2]).reason == "damaged"
+
+
+def scanned(times: int) -> bytes:
+    """Return a progressive JPEG of so many scans, most of which add nothing."""
+    data = encode(Image.new("L", (16, 16), 128), "JPEG", progressive=True)
+    last = data.rindex(b"\xff\xda")
+    return data[:-2] + data[last:-2] * (times - data.count(b"\xff\xda")) + data[-2:]
+
+
+def test_a_jpeg_that_draws_its_pixels_over_and_over_is_refused() -> None:
+    assert open_picture(scanned(MAX_SCANS)).size == (16, 16)
+    for options in ({}, {"at_least": 8}):
+        refused = refusal(scanned(MAX_SCANS + 1), **options)
+        assert (refused.reason, str(refused)) == ("damaged", "a JPEG of more than 100 scans")
+
+
+def test_only_a_jpegs_own_scans_are_counted() -> None:
+    many = b"\xff\xda" * 2 * MAX_SCANS
+    data = encode(noise(), "JPEG", comment=many)
+    assert many in data
+    assert open_picture(data + many).size == (48, 32), "a film behind it, too"
+
+
+@pytest.mark.parametrize("length", [0, 1, 4093, 4094, 4095, 4096, 9000])
+def test_scans_of_any_length_are_counted(length: int) -> None:
+    scan = b"\xff\xda\x00\x02" + b"\x01\xff\x00\xff\xd0\xff\xff"[:length].ljust(length, b"\x01")
+    pictures._check_scans(io.BytesIO(b"\xff\xd8" + scan * MAX_SCANS))
+    with pytest.raises(PictureError):
+        pictures._check_scans(io.BytesIO(b"\xff\xd8" + scan * (MAX_SCANS + 1)))
 
 
 def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
