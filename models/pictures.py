@@ -349,7 +349,8 @@ class Cut:
 def random_cut(draw: np.random.Generator, smallest: float, longest: float) -> Cut:
     """Draw a cut of at least `smallest` of the area that lies anywhere, mirrored half the time.
 
-    Its sides have a ratio between 1 / `longest` and `longest` times the picture's.
+    Its sides have a ratio between 1 / `longest` and `longest` times the picture's. One that would
+    be longer than the picture is cut off there, so `smallest` holds up to 1 / `longest`.
     """
     area, ratio, across, down, mirror = draw.random(5)
     area = smallest + (1 - smallest) * area
