@@ -8,7 +8,13 @@ import torch
 from PIL import Image
 from torch.nn.functional import normalize
 
-from models.caption_encoder import MOST_COORDINATES, WIDEST, CaptionEncoder, Members
+from models.caption_encoder import (
+    MOST_COORDINATES,
+    WIDEST,
+    CaptionEncoder,
+    Members,
+    Reading,
+)
 from models.model import ModelConfig, OrderEmbedding
 from models.parts import parts_of
 from models.pictures import Preprocessing
@@ -41,13 +47,26 @@ def test_a_batch_encodes_as_its_members_alone() -> None:
     np.testing.assert_allclose(model.encode_images(PICTURES, batch_size=2), alone, atol=1e-5)
 
 
-def test_captions_and_features_are_multiplied_in_the_type_that_is_chosen() -> None:
-    model = tiny_model()
+@pytest.mark.parametrize(("reading", "members"), [("last", 1), ("join", 1), ("last", 2)])
+def test_captions_and_features_are_multiplied_in_the_type_that_is_chosen(
+    reading: Reading, members: int
+) -> None:
+    torch.manual_seed(0)
+    shape = ModelConfig(
+        backbone="shufflenet_v2_x0_5",
+        dimension=DIMENSION,
+        word_dimension=8,
+        reading=reading,
+        members=members,
+    )
+    words = Vocabulary(["a", "red", "dog"])
+    model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
     features = torch.from_numpy(np.random.default_rng(0).random((4, 1024), dtype=np.float32))
-    read = model.tokens(["a dog", "the red cat runs in the park"])
+    read = model.tokens(["a dog", "a red dog"])
 
     def points() -> tuple[torch.Tensor, ...]:
-        return model.caption_points(*read), model.feature_points(features)
+        captions = model.parts(model.caption_points(*read))
+        return *captions, model.feature_points(features)
 
     exact = points()
     model.multiply_in(torch.bfloat16)
