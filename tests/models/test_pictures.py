@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import resource
 import struct
@@ -28,9 +29,11 @@ from models import pictures
 from models.pictures import (
     MAX_SCANS,
     MAX_SIDE,
+    Cut,
     Framing,
     PictureError,
     Preprocessing,
+    cut_out,
     open_picture,
     picture_size,
     picture_stamp,
@@ -90,6 +93,11 @@ def test_each_allowed_format_comes_out_as_rgb_from_bytes_and_from_a_file(
 @pytest.mark.parametrize("form", ["BMP", "TIFF", "PPM", "ICO", "TGA", "JPEG2000"])
 def test_a_format_outside_the_list_is_not_a_picture(form: str) -> None:
     assert refusal(encode(noise(), form)).reason == "not_a_picture"
+
+
+@pytest.mark.parametrize("start", [b"RIFF\x24\0\0\0WAVEfmt ", b"\xff\xd8 neither", b"GIF90a"])
+def test_what_only_begins_like_a_picture_is_none(start: bytes) -> None:
+    assert refusal(start + bytes(100)).reason == "not_a_picture"
 
 
 def test_text_called_jpg_an_empty_file_and_a_folder_are_not_pictures(tmp_path: Path) -> None:
@@ -436,6 +444,7 @@ def test_preprocessing_survives_json_unchanged() -> None:
 @pytest.mark.parametrize(
     "fields",
     [{"crop": 0}, {"crop": 300}, {"crops": 5}, {"std": (0.0, 1.0, 1.0)}, {"mean": (0.5, 0.5)},
+     {"std": (1.0, 1.0)},
      {"framing": "half"}, {"resize": MAX_SIDE + 1}],
 )  # fmt: skip
 def test_preprocessing_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:
@@ -463,6 +472,12 @@ def test_a_random_cut_of_any_picture_is_a_part_of_it(width: int, height: int, se
     # Nothing is turned or scrambled: a ramp rises, or falls where the cut is mirrored.
     steps = np.diff(cut[0, 0])
     assert (steps >= 0).all() or (steps <= 0).all()
+
+
+def test_a_cut_that_rounding_puts_beyond_the_picture_ends_there() -> None:
+    beyond = math.nextafter(1, 2)
+    found = cut_out(noise(48, 32), Cut(0, 0, beyond, beyond, mirrored=False), 8)
+    np.testing.assert_array_equal(found, noise(48, 32).resize((8, 8), Image.Resampling.BILINEAR))
 
 
 def test_random_cuts_differ_and_cover_the_picture() -> None:
