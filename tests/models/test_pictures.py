@@ -374,7 +374,9 @@ def test_damage_of_any_kind_is_a_picture_or_a_picture_error(data: st.DataObject)
             read(bytes(content), 4_000_000)
 
 
-@pytest.mark.parametrize("size", [(500, 375), (375, 500), (224, 224), (100, 31), (256, 1000)])
+@pytest.mark.parametrize(
+    "size", [(500, 375), (375, 500), (224, 224), (100, 31), (256, 1000), (343, 256)]
+)
 def test_one_crop_is_what_torchvision_makes(size: tuple[int, int]) -> None:
     picture = noise(*size)
     resized = reference.resize(picture, [256])
