@@ -105,7 +105,7 @@ def test_what_is_not_a_number_is_not_hidden(reading: Reading) -> None:
     assert np.isnan(bad).all()
 
 
-@pytest.mark.parametrize("said", [1e4, -1e4, 1e-6, -1e-6])
+@pytest.mark.parametrize("said", [1e4, -1e4, 200.0, -200.0, 1e-6, -1e-6])
 def test_gates_hold_far_out_and_near_zero(said: float) -> None:
     encoder = drawn("last", "free", signed=True)
     with torch.no_grad():
