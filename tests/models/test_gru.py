@@ -61,7 +61,8 @@ def test_the_gradient_is_the_derivative(
 
 def test_weights_begin_as_those_of_the_reference() -> None:
     gru = GRU(30, 20)
-    assert 0.09 < gru.input_weight.abs().max() <= 0.1
+    assert 0.09 < gru.input_weight.max() <= 0.1
+    assert -0.1 <= gru.input_weight.min() < -0.09
     for gate in gru.recurrent_weight.chunk(3):
         torch.testing.assert_close(gate @ gate.T, torch.eye(20))
     assert not gru.input_bias.any()
