@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from models.gru import GRU
+from models.gru import GRU, _Join
 
 
 def reference(gru: GRU, vectors: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -33,7 +33,8 @@ def ragged() -> tuple[GRU, Tensor, Tensor]:
     gru = GRU(5, 7).double()
     nn.init.normal_(gru.input_bias)
     nn.init.normal_(gru.recurrent_bias)
-    vectors = torch.randn(6, 9, 5, dtype=torch.double, requires_grad=True)
+    # Wider than the longest, as a part of a batch can be.
+    vectors = torch.randn(6, 11, 5, dtype=torch.double, requires_grad=True)
     return gru, vectors, torch.tensor([4, 9, 1, 4, 2, 9])
 
 
@@ -41,7 +42,7 @@ def test_the_states_are_those_of_torch(ragged: tuple[GRU, Tensor, Tensor]) -> No
     gru, vectors, lengths = ragged
     every, last = reference(gru, vectors, lengths)
     torch.testing.assert_close(gru(vectors, lengths, torch.double), last)
-    past = torch.arange(vectors.shape[1])[None] >= lengths[:, None]
+    past = torch.arange(every.shape[1])[None] >= lengths[:, None]
     for signed, seen in ((False, every.abs()), (True, every)):
         joined = seen.masked_fill(past[..., None], -torch.inf).amax(1)
         torch.testing.assert_close(gru.join(vectors, lengths, torch.double, signed=signed), joined)
@@ -57,6 +58,12 @@ def test_the_gradient_is_the_derivative(
         return read(gru, vectors, lengths, torch.double)
 
     assert torch.autograd.gradcheck(states, (vectors, *gru.parameters()))
+
+
+def test_of_states_that_tie_the_first_has_the_gradient() -> None:
+    states = torch.tensor([[0.5], [-0.5], [0.2]], requires_grad=True)
+    (slope,) = torch.autograd.grad(_Join.apply(states, [1, 1, 1], False).sum(), states)
+    assert slope.tolist() == [[1], [0], [0]]
 
 
 def test_weights_begin_as_those_of_the_reference() -> None:
