@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -242,6 +243,14 @@ def test_a_length_that_no_model_has_is_refused() -> None:
         ModelConfig(length="long")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="for the score order only"):
         ModelConfig(score="cosine", length="learned")
+
+
+def test_the_map_from_features_begins_as_that_of_the_reference() -> None:
+    projection = tiny_model().images.projection
+    most = math.sqrt(6 / (1024 + DIMENSION))
+    assert 0.99 * most < projection.weight.max() <= most
+    assert -most <= projection.weight.min() < -0.99 * most
+    assert not projection.bias.any()
 
 
 def test_a_way_of_reading_that_is_none_is_refused() -> None:
