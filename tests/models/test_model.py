@@ -62,6 +62,7 @@ def test_captions_and_features_are_multiplied_in_the_type_that_is_chosen(
     )
     words = Vocabulary(["a", "red", "dog"])
     model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
+    torch.nn.init.normal_(model.images.projection.bias)
     features = torch.from_numpy(np.random.default_rng(0).random((4, 1024), dtype=np.float32))
     read = model.tokens(["a dog", "a red dog"])
 
