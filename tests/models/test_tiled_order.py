@@ -95,6 +95,17 @@ def test_threads_share_the_work_and_change_nothing(monkeypatch: pytest.MonkeyPat
         assert len(ranges) == min(threads, -(-90 // TILE)) + min(threads, -(-150 // LANES))
 
 
+def test_what_fails_in_a_thread_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(start: int, _end: int) -> None:
+        if start:
+            raise MemoryError
+
+    monkeypatch.setattr(tiled_order, "_PER_THREAD", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    with pytest.raises(MemoryError):
+        tiled_order._shared(work, 8 * TILE, TILE, 100)
+
+
 def test_the_cube_never_exists_forward_or_backward() -> None:
     x, y = draw(150, 160).requires_grad_(), draw(170, 160, seed=1).requires_grad_()
     TiledViolation.apply(x, y).sum().backward()  # compiles
