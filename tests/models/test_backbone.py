@@ -221,6 +221,8 @@ def test_a_size_that_a_network_cannot_take_is_one_sentence(
     with pytest.raises(BackboneError, match=r"vit_b_16 cannot take pictures of 64 x 64 pixels"):
         backbone.require_side(64)
     assert backbone.training
+    with pytest.raises(BackboneError, match=r"squeezenet1_1 cannot take pictures of 7 x 7 pixels"):
+        build_backbone("squeezenet1_1").require_side(7)
     build_backbone(SMALL).require_side(32)
 
 
