@@ -89,8 +89,10 @@ def features(
     collection = load(dataset)
     if parts and crops != "1":
         raise Mistake("parts are of one crop: leave --parts or --crops out")
-    if crop > resize:
-        raise Mistake(f"a crop of {crop} does not fit in {resize}: give a larger --resize")
+    try:
+        looks = Preprocessing(resize=resize, crop=crop, crops=int(crops), framing=framing)
+    except ValueError as error:
+        raise Mistake(f"these options do not go together: {error}") from None
     if download_weights:
         if weights is not None:
             raise Mistake(f"--weights names {weights}: leave it or --download-weights out")
@@ -102,7 +104,6 @@ def features(
             "--download-weights: features of a network that has learned nothing say nothing"
         )
     network = networks.build_backbone(backbone, weights)
-    looks = Preprocessing(resize=resize, crop=crop, crops=int(crops), framing=framing)
     kept = f"finished features are kept in {out}; the same command goes on from there"
     with progress("features") as report, stop_request() as stop, keeping(lambda: kept):
         try:

@@ -17,7 +17,8 @@ from tests.service.cli.shell import hasse
         ((), "name the network's weights with --weights FILE"),
         (("--download-weights", "--weights", "mine.pth"), "--weights names mine.pth: leave it or"),
         (("--download-weights", "--parts", "--crops", 10), "parts are of one crop"),
-        (("--download-weights", "--crop", 257), "a crop of 257 does not fit in 256"),
+        (("--download-weights", "--crop", 257), "a crop of 257 does not fit in a side of 256"),
+        (("--download-weights", "--resize", 16_385), "resize is at most 16,384"),
     ],
 )
 def test_what_does_not_go_together_is_told_before_anything_is_fetched(
