@@ -11,6 +11,7 @@ from service.cli.interrupt import stop_request
 from service.cli.options import BatchSize, DatasetFolder, Device, Workers
 from service.cli.progress import progress, tell
 from service.cli.shell import Mistake, Stopped, keeping
+from service.count import count
 
 
 def features(
@@ -125,4 +126,6 @@ def features(
         except ExtractionStopped as stopped:
             raise Stopped(f"{stopped}; the same command goes on from there") from None
     note_weights(out, weights)
-    typer.echo(f"{out}: {len(store):,} of {len(collection):,} pictures")
+    known = set(store.image_ids.tolist())  # also of pictures that are in the dataset no more
+    there = sum(image.id in known for image in collection.images)
+    typer.echo(f"{out}: {there:,} of {count(len(collection), 'picture')}")

@@ -1,14 +1,16 @@
-"""`hasse features`: what it cannot do is told before it begins."""
+"""`hasse features`: what it cannot do is told before it begins, and in the end what there is."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from safetensors.torch import save_file
 
 from models import backbone
 from models.datasets import Dataset, Image, save
 from tests.service.cli.shell import hasse
+from tests.service.collection import png
 
 
 @pytest.mark.parametrize(
@@ -32,3 +34,19 @@ def test_what_does_not_go_together_is_told_before_anything_is_fetched(
     refused = hasse("features", tmp_path, "--out", tmp_path / "features", *options)
     assert said in refused.error
     assert not (tmp_path / "features").exists()
+
+
+def test_features_of_pictures_that_left_the_dataset_are_not_counted(tmp_path: Path) -> None:
+    weights = tmp_path / "weights.safetensors"
+    save_file(backbone.build_backbone("shufflenet_v2_x0_5").network.state_dict(), weights)
+    images = [Image(at, f"{at}.png", tmp_path / f"{at}.png") for at in (1, 2, 3)]
+    for image in images[:2]:
+        image.path.write_bytes(png(image.id))
+    command = (
+        *("features", tmp_path, "--backbone", "shufflenet_v2_x0_5", "--weights", weights),
+        *("--resize", 36, "--crop", 32, "--device", "cpu", "--out", tmp_path / "features"),
+    )
+    save(Dataset("three", tuple(images)), tmp_path)
+    assert hasse(*command).out.endswith("features: 2 of 3 pictures\n")
+    save(Dataset("two", tuple(images[1:])), tmp_path)
+    assert hasse(*command).out.endswith("features: 1 of 2 pictures\n")
