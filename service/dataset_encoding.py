@@ -65,10 +65,12 @@ class ImageSource:
                     good.append(image)
                 except PictureError as error:
                     self.skipped(f"image {image.id} ({image.file_name}): {error}: skipped")
-            with torch.inference_mode():
-                if good:
+            if good:
+                # No yield inside: whoever asks for batches would go on in this mode.
+                with torch.inference_mode():
                     stacked = torch.stack(pixels).to(model.device)  # (B, crops, 3, H, W)
-                    yield good, model.pixel_points(stacked).cpu().numpy()
+                    points = model.pixel_points(stacked).cpu().numpy()
+                yield good, points
 
     def _from_features(
         self, model: OrderEmbedding, images: Sequence[Image], folder: Path

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.features import extract
@@ -50,3 +51,8 @@ def test_a_dataset_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
     dataset = Dataset("some", pictures(tmp_path, 2).images[1:])
     with pytest.raises(DatasetError, match="no image that can be read and has a caption"):
         encode_dataset(tiny_model(), dataset, ImageSource(), lambda *_: None)
+
+
+def test_who_asks_for_points_is_left_in_the_mode_of_before(tmp_path: Path) -> None:
+    for _ in ImageSource(batch_size=1).points(tiny_model(), pictures(tmp_path, 1).images):
+        assert not torch.is_inference_mode_enabled()
