@@ -127,9 +127,14 @@ def encode_dataset(
     """Encode all of a dataset; images that cannot be read are not in the result.
 
     Raises:
-        DatasetError: nothing can be read, or there is no caption.
+        DatasetError: nothing can be read, or has a caption, which is told before any is read.
         FeaturesError: the features are not those of this model, or of other images.
     """
+    if not any(image.captions for image in dataset.images):
+        raise DatasetError(
+            f"none of these images of the dataset '{dataset.name}' has a caption, so there is "
+            f"nothing to measure: name another split, or import the captions too"
+        )
     images: list[Image] = []
     blocks: list[Points] = []
     for good, points in source.points(model, dataset.images):

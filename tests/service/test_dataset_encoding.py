@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,14 @@ def test_a_dataset_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
     dataset = Dataset("some", pictures(tmp_path, 2).images[1:])
     with pytest.raises(DatasetError, match="no image that can be read and has a caption"):
         encode_dataset(tiny_model(), dataset, ImageSource(), lambda *_: None)
+
+
+def test_a_dataset_without_captions_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    whole = pictures(tmp_path, 2).images
+    bare = Dataset("some", tuple(replace(image, captions=()) for image in whole))
+    source = ImageSource(tmp_path / "features")  # which are not there
+    with pytest.raises(DatasetError, match="'some' has a caption, so there is nothing to measure"):
+        encode_dataset(tiny_model(), bare, source, lambda *_: None)
 
 
 def test_who_asks_for_points_is_left_in_the_mode_of_before(tmp_path: Path) -> None:
