@@ -53,6 +53,18 @@ class ImageSource:
         else:
             yield from self._from_features(model, images, self.features)
 
+    def none_of(self, dataset: Dataset) -> DatasetError:
+        """Return the error for a dataset of which every image was left out."""
+        if self.features is None:
+            return DatasetError(
+                f"no picture of the dataset '{dataset.name}' can be read: "
+                f"check the paths in its dataset.json, or import it again"
+            )
+        return DatasetError(
+            f"no image of the dataset '{dataset.name}' has features in {self.features}: "
+            f"run 'hasse features' on this dataset, or leave --features out"
+        )
+
     def _from_pictures(
         self, model: OrderEmbedding, images: Iterable[Image]
     ) -> Iterator[tuple[list[Image], Points]]:
@@ -127,7 +139,8 @@ def encode_dataset(
     """Encode all of a dataset; images that cannot be read are not in the result.
 
     Raises:
-        DatasetError: nothing can be read, or has a caption, which is told before any is read.
+        DatasetError: all images, or all with a caption, are left out; or none has a caption, which
+            is told before anything is read.
         FeaturesError: the features are not those of this model, or of other images.
     """
     if not any(image.captions for image in dataset.images):
@@ -141,11 +154,13 @@ def encode_dataset(
         images += good
         blocks.append(points)
         progress(len(images), len(dataset))
+    if not images:
+        raise source.none_of(dataset)
     kept = replace(dataset, images=tuple(images))
     texts = [caption.text for caption in kept.captions]
     if not texts:
         raise DatasetError(
-            f"the dataset '{dataset.name}' has no image that can be read and has a caption: "
+            f"the images of the dataset '{dataset.name}' that have a caption were all left out: "
             f"there is nothing to measure"
         )
     return Encoded(kept, np.concatenate(blocks), model.encode_captions(texts))

@@ -22,7 +22,7 @@ from index.staging import STAGING
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
 from models.checkpoint import Checkpoint
-from models.datasets import Caption, Dataset, DatasetError, Image
+from models.datasets import Caption, Dataset, Image
 from models.datasets.gathering import Tally
 from models.model import Points
 from service.dataset_encoding import ImageSource
@@ -61,7 +61,7 @@ def build(
     Raises:
         HasseIndexError: the folder holds an index already, or there is no room.
         FeaturesError: the features are not those of this model.
-        DatasetError: no image can be read.
+        DatasetError: every image was left out.
     """
     folder = folder.resolve()
     total = len(dataset) + sum(len(image.captions) for image in dataset.images)
@@ -89,10 +89,7 @@ def build(
         _append_ids(note, missing)
         left_out.update(missing)
         if len(left_out) == len(dataset):
-            raise DatasetError(
-                f"no picture of the dataset '{dataset.name}' can be read: "
-                f"check the paths in its dataset.json, or import it again"
-            )
+            raise source.none_of(dataset)
 
     def captions(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
         rows: Iterator[CaptionRow] = (

@@ -49,9 +49,21 @@ def test_an_image_that_cannot_be_encoded_is_told_and_left_out_with_its_captions(
 
 
 def test_a_dataset_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
-    dataset = Dataset("some", pictures(tmp_path, 2).images[1:])
-    with pytest.raises(DatasetError, match="no image that can be read and has a caption"):
-        encode_dataset(tiny_model(), dataset, ImageSource(), lambda *_: None)
+    model, whole = tiny_model(), pictures(tmp_path, 3)
+    damaged = Dataset("some", whole.images[1:2])
+    with pytest.raises(DatasetError, match="no picture of the dataset 'some' can be read"):
+        encode_dataset(model, damaged, ImageSource(), lambda *_: None)
+    mute = replace(whole.images[0], captions=())
+    with pytest.raises(DatasetError, match="that have a caption were all left out"):
+        encode_dataset(
+            model, Dataset("some", (mute, *damaged.images)), ImageSource(), lambda *_: None
+        )
+    features = tmp_path / "features"
+    extract(Dataset("some", whole.images[:1]), model.images.backbone, model.preprocessing, features)
+    with pytest.raises(DatasetError, match="run 'hasse features' on this dataset"):
+        encode_dataset(
+            model, Dataset("some", whole.images[2:]), ImageSource(features), lambda *_: None
+        )
 
 
 def test_a_dataset_without_captions_is_refused_before_anything_is_read(tmp_path: Path) -> None:

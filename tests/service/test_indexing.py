@@ -7,11 +7,13 @@ import pytest
 
 from index.store import Index
 from models import checkpoint
-from models.datasets import Caption, Dataset, Image
+from models.datasets import Caption, Dataset, DatasetError, Image
+from models.features import extract
 from service import indexing
 from service.dataset_encoding import ImageSource
 from service.indexing import Added, Known
 from tests.service.collection import make_collection, png
+from tests.tiny import tiny_checkpoint
 
 
 def pictures(folder: Path, *numbers: int) -> Dataset:
@@ -63,3 +65,15 @@ def test_what_is_known_of_an_index_is_read_again_only_when_the_index_has_changed
         assert indexing.add(index, mine, loaded, ImageSource(), known=told) == Added(1, known=1)
         assert indexing.add(index, mine, loaded, ImageSource(), known=told) == Added(1, known=1)
         assert Known.of(index).paths == known.paths | {str(image.path) for image in mine.images}
+
+
+def test_an_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path) -> None:
+    loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
+    gone = Dataset("gone", (Image(1, "1.png", tmp_path / "1.png"),))
+    with pytest.raises(DatasetError, match=r"check the paths in its dataset\.json"):
+        indexing.build(gone, loaded, tmp_path / "index", ImageSource())
+    there, features = pictures(tmp_path, 2), tmp_path / "features"
+    extract(there, loaded.model.images.backbone, loaded.model.preprocessing, features)
+    other = Dataset("other", (replace(there.images[0], id=2),))
+    with pytest.raises(DatasetError, match="run 'hasse features' on this dataset"):
+        indexing.build(other, loaded, tmp_path / "index", ImageSource(features))
