@@ -108,6 +108,11 @@ def evaluate(
     from service.device import pick_device
     from service.evaluation import comparison
 
+    if against_features is not None and against is None:
+        raise Mistake(
+            f"--against-features names {against_features}, and there is no --against: name a "
+            f"second checkpoint, or leave it out"
+        )
     if plots is not None:
         from service.figures import require_matplotlib
 
