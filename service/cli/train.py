@@ -168,20 +168,19 @@ def train(
         "margin": margin,
         "seed": seed,
     }
-    # A preset's pooling suits its own network or features; not every other network can do it.
-    fitting = features or not (backbone or begin.config.model.pooling == "parts")
-    choices: dict[str, object] = {} if fitting else {"pooling": "average"}
-    choices |= dict(pairs(more or ()))
+    choices: dict[str, object] = dict(pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
+    # A preset's pooling suits its own network or features; not every other network can do it.
+    if not features and ("backbone" in choices or begin.config.model.pooling == "parts"):
+        choices.setdefault("pooling", "average")
     begun = None if start is None else checkpoint.load(checkpoint.find(start), to_learn=True)
     whole = load(dataset)
     collections = training.split_for_training(whole, train_split, val_split)
     given = begin.config if "batch_size" in choices else begin.suited(len(collections[0]))
     config = training.with_choices(given, choices)
-    kept = f"the same command goes on from there; {out} holds the best epoch so far"
     with (
         world(place) as processes,
-        keeping(lambda: kept),
+        keeping(lambda: _kept(out)),
         processes.alone_in(out),
     ):
         if read_notes(out) is None:  # so no training of ours is to go on

@@ -205,6 +205,22 @@ def test_a_preset_learns_in_bfloat16_where_the_device_multiplies_in_it_and_any_w
         assert json.loads((out / "metrics.json").read_bytes())["training"]["precision"] == used
 
 
+@pytest.mark.parametrize("named", [("--backbone",), ("--set", "backbone")])
+def test_a_network_of_ones_own_is_pooled_as_any_network_can_be_unless_asked(
+    home: Path, tmp_path: Path, named: tuple[str, ...]
+) -> None:
+    *before, last = named
+    network = (*before, f"{last}=shufflenet_v2_x0_5")
+    asked = ("--dimension", 16, "--set", "word_dimension=8", "--set", "resize=36")
+    learn = ("train", home / "data", *network, *asked, "--set", "crop=32", "--epochs", 1)
+    for preset in ("scenes", "hasse"):
+        done(hasse(*learn, "--preset", preset, "--out", tmp_path / preset))
+        described = json.loads((tmp_path / preset / "config.json").read_bytes())
+        assert described["model"]["pooling"] == "average"
+    parts = hasse(*learn, "--set", "pooling=parts", "--out", tmp_path / "parts")
+    assert "sees no parts of a picture" in parts.error
+
+
 @pytest.mark.parametrize("kind", ["retrieval", "entailment"])
 def test_a_model_that_no_training_here_made_is_not_overwritten(
     home: Path, tmp_path: Path, kind: str
