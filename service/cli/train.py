@@ -231,6 +231,14 @@ def train(
         typer.echo(f"next: {_advised(dataset, whole, out, features)}", err=True)
 
 
+def _kept(out: Path) -> str:
+    """Return what is said on Ctrl-C, of a model only where there is one."""
+    from models.model_folder import CONFIG
+
+    best = f"{out} holds the best epoch" if (out / CONFIG).is_file() else "no epoch was finished"
+    return f"the same command goes on from there; {best} so far"
+
+
 def _advised(folder: Path, dataset: Dataset, model: Path, features: Path | None) -> str:
     """Return what to do with a model: measure it, if there are pictures kept for that."""
     read = f" --features {features}" if features else ""

@@ -299,6 +299,24 @@ def test_training_goes_on_where_ctrl_c_stopped_it(
     assert len(prints) == 1, "stopping changes nothing of the result"
 
 
+def test_a_training_that_is_stopped_at_once_names_a_best_epoch_only_where_there_is_one(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("train", dataset, *TINY_TRAINING, "--epochs", 1, "--out", tmp_path)
+    with monkeypatch.context() as patch:
+        ctrl_c_at(1, train_command.train, patch)  # pictures are read, and nothing is learned yet
+        stopped = hasse(*command)
+    assert stopped.status == 130
+    assert "goes on from there; no epoch was finished so far" in stopped.err
+    assert hasse(*command).status == 0
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("models.trainer.train", interrupted)
+    assert f"goes on from there; {tmp_path} holds the best epoch so far" in hasse(*command).err
+
+
 def test_two_trainings_do_not_mix(dataset: Path, tmp_path: Path) -> None:
     command = ("train", dataset, *TINY_TRAINING, "--epochs", 1, "--out", tmp_path)
     with alone_in(tmp_path):
