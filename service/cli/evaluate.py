@@ -11,7 +11,7 @@ import typer
 
 from service.cli.options import BatchSize, DatasetFolder, Device, Features, Json, Model, Workers
 from service.cli.progress import progress, tell
-from service.cli.shell import Mistake
+from service.cli.shell import Mistake, keeping
 from service.cli.table import print_table
 from service.count import count
 
@@ -156,7 +156,8 @@ def evaluate(
     if plots is not None:
         from service.figures import draw
 
-        with progress("drawing") as report:
+        kept = f"{plots} holds some of the figures; the same command draws them all"
+        with progress("drawing") as report, keeping(lambda: kept):
             draw(measured, plots, report)
         _write(plots / "evaluation.json", text)
 

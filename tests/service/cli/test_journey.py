@@ -172,6 +172,20 @@ def test_two_models_are_compared_on_the_same_pictures_and_drawn(home: Path) -> N
     assert names == {"recall.svg", "ranks.svg", "violations.svg", "points.svg"}
 
 
+def test_ctrl_c_between_two_figures_says_what_is_there(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("service.figures._points", interrupted)
+    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    stopped = hasse(*measure, "--plots", tmp_path)
+    assert stopped.status == 130
+    assert f"stopped: {tmp_path} holds some of the figures" in stopped.err
+    assert (tmp_path / "recall.svg").is_file()
+
+
 def test_pictures_without_splits_are_told_which_choose_the_best_epoch(home: Path) -> None:
     again = hasse("train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1)
     assert "no splits: 2 of 24 pictures are not learned from" in done(again).err
