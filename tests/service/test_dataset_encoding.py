@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from models.backbone import build_backbone
 from models.datasets import Caption, Dataset, DatasetError, Image
-from models.features import extract
+from models.features import FeaturesError, extract
 from service.dataset_encoding import ImageSource, encode_dataset
 from tests.service.collection import png
 from tests.tiny import tiny_model
@@ -72,6 +73,18 @@ def test_a_dataset_without_captions_is_refused_before_anything_is_read(tmp_path:
     source = ImageSource(tmp_path / "features")  # which are not there
     with pytest.raises(DatasetError, match="'some' has a caption, so there is nothing to measure"):
         encode_dataset(tiny_model(), bare, source, lambda *_: None)
+
+
+def test_features_of_another_network_or_of_pictures_read_otherwise_are_refused(
+    tmp_path: Path,
+) -> None:
+    model, dataset = tiny_model(), pictures(tmp_path, 1)
+    looks = replace(model.preprocessing, framing="whole")
+    extract(dataset, model.images.backbone, looks, tmp_path / "looks")
+    extract(dataset, build_backbone("squeezenet1_1"), model.preprocessing, tmp_path / "network")
+    for name in ("looks", "network"):
+        with pytest.raises(FeaturesError, match="were not made with the network of this model"):
+            encode_dataset(model, dataset, ImageSource(tmp_path / name), lambda *_: None)
 
 
 def test_who_asks_for_points_is_left_in_the_mode_of_before(tmp_path: Path) -> None:
