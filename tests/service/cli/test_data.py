@@ -106,6 +106,18 @@ def test_the_scenes_are_drawn_with_their_splits(tmp_path: Path) -> None:
         assert (others == drawn) == (seed == 0)
 
 
+def test_ctrl_c_while_scenes_are_drawn_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("models.scenes.generate", interrupted)
+    stopped = hasse("data", "import", "scenes", "--out", tmp_path)
+    assert stopped.status == 130
+    assert stopped.err == "stopped: the same command draws them again, and the same ones\n"
+
+
 def test_coco_ids_survive(tmp_path: Path) -> None:
     images = tmp_path / "val2017"
     images.mkdir()

@@ -139,6 +139,8 @@ def test_what_cannot_be_measured_is_told_before_anything_is_encoded(
     assert "100 blocks cannot be made of" in by_name.error
     alone = hasse(*measure, "--against-features", home / "features")
     assert "there is no --against: name" in alone.error
+    monkeypatch.setattr("service.figures.find_spec", lambda _: None)
+    assert "pip install matplotlib" in hasse(*measure, "--plots", home / "undrawn").error
 
 
 def test_a_training_can_start_from_a_built_in_model_by_its_name(home: Path, tmp_path: Path) -> None:
