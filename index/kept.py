@@ -9,6 +9,7 @@ image has, which a later start removes.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ from index.terms import ImageRow
 
 PICTURES = "pictures"
 LOCK = "pictures.lock"
+
+# Below `PICTURES`, whole or not. What else lies there is somebody's own, as where the index was
+# made in a folder that had pictures.
+_OURS = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}(\.[a-z]+)*")
 
 # A picture without an image may be one whose image is about to be committed by another process.
 _FORGOTTEN_SECONDS = 3600.0
@@ -76,10 +81,13 @@ def sweep(folder: Path, catalog: Catalog) -> list[Path]:
     """Remove the kept pictures that no image has, except those just written; return them."""
     named = {folder / image.path for image in _kept(catalog)}
     before = time.time() - _FORGOTTEN_SECONDS
+    pictures = folder / PICTURES
     orphans = [
         path
-        for path in (folder / PICTURES).glob("*/*")
-        if path not in named and path.stat().st_mtime < before
+        for path in pictures.glob("*/*")
+        if _OURS.fullmatch(path.relative_to(pictures).as_posix())
+        and path not in named
+        and path.stat().st_mtime < before
     ]
     for orphan in orphans:
         durable.remove(orphan)
