@@ -94,14 +94,27 @@ def sweep(folder: Path, catalog: Catalog) -> list[Path]:
     return orphans
 
 
-def faults(folder: Path, catalog: Catalog) -> Iterator[str]:
-    """Yield a sentence for each kept picture that is missing or not what was written."""
-    for image in _kept(catalog):
-        path = folder / image.path
-        if not path.is_file():
-            yield f"{path} is missing: {REMEDY}"
-        elif durable.sha256(path) != image.sha256:
-            yield f"{path} was changed since it was written: {REMEDY}"
+def faults(folder: Path, catalog: Catalog) -> list[str]:
+    """Return a sentence for each kept picture that is missing or not what was written."""
+    found = {
+        image: fault
+        for image in _kept(catalog)
+        if (fault := _fault(folder / image.path, image.sha256)) is not None
+    }
+    # The picture of an image that was removed meanwhile has gone after it.
+    there = set(_kept(catalog)) if found else set()
+    return [fault for image, fault in found.items() if image in there]
+
+
+def _fault(path: Path, sha256: str) -> str | None:
+    try:
+        if durable.sha256(path) == sha256:
+            return None
+    except OSError:
+        if path.is_file():
+            raise
+        return f"{path} is missing: {REMEDY}"
+    return f"{path} was changed since it was written: {REMEDY}"
 
 
 def _kept(catalog: Catalog) -> list[ImageRow]:

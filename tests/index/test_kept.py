@@ -5,10 +5,12 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from index import kept
+from index import durable, kept
 from index.store import Index
 from index.terms import ImageRow
+from index.verify import verify
 from tests.index.samples import model
 
 
@@ -49,3 +51,24 @@ def test_what_others_put_beside_kept_pictures_is_never_swept(tmp_path: Path) -> 
         assert sorted(kept.sweep(tmp_path, index.catalog)) == [left, partial]
     assert all(path.is_file() for path in (*own, named))
     assert not left.exists()
+
+
+def test_a_picture_that_is_removed_while_pictures_are_checked_is_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha256 = durable.sha256
+    with Index.create(tmp_path, model(), threads=1) as index:
+        gone, lost, whole = (kept_image(index, id_) for id_ in (1, 2, 3))
+        (tmp_path / lost.path).unlink()
+
+        def overtaken(path: Path) -> str:
+            if path == tmp_path / gone.path:
+                index.remove([gone.id])
+                path.unlink()
+            return sha256(path)
+
+        monkeypatch.setattr(durable, "sha256", overtaken)
+        (finding,) = verify(tmp_path).findings
+        assert finding.startswith(f"{tmp_path / lost.path} is missing")
+        (tmp_path / whole.path).write_bytes(b"other")
+        assert len(verify(tmp_path).findings) == 2
