@@ -68,8 +68,9 @@ def oldest(folder: Path, generation: int) -> int:
 
 
 def _opened(folder: Path) -> int | None:
-    create = os.O_RDWR | os.O_CREAT if os.access(folder, os.W_OK) else os.O_RDONLY
+    create = os.O_CREAT if os.access(folder, os.W_OK) else 0
     try:
-        return os.open(folder / READERS, create | os.O_CLOEXEC, 0o666)
+        # To read, which is enough for a lock: who made the file may let others do no more.
+        return os.open(folder / READERS, os.O_RDONLY | create | os.O_CLOEXEC, 0o666)
     except OSError:
         return None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,4 +78,21 @@ def test_where_no_such_locks_are_known_nothing_is_leased(
 def test_a_folder_that_cannot_be_written_is_read_without_a_lease(tmp_path: Path) -> None:
     lease = Lease(tmp_path / "nowhere", 3)
     assert oldest(tmp_path / "nowhere", 9) == 9
+    lease.release()
+
+
+def test_a_generation_is_leased_by_a_user_who_may_only_read_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Lease(tmp_path, 1).release()
+    opened = os.open
+
+    def as_another_user(path: Path, flags: int, mode: int) -> int:
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr("os.open", as_another_user)
+    lease = Lease(tmp_path, 3)
+    assert oldest(tmp_path, 9) == 3
     lease.release()
