@@ -22,6 +22,7 @@ from index.schema import CAPTIONS, IMAGES
 from index.snapshot import LiveSegment, Snapshot
 from index.terms import Ids, Kind
 
+_NUMBERS = 1 << 63  # of a database end before this
 _KEPT_BYTES = 64 << 20  # of masks, and of the selections that they are kept by
 _ENTRY_BYTES = 600  # of one that is kept, beside its rows, its ids and its split
 _ID_BYTES = 40
@@ -45,6 +46,12 @@ class Selection:
             raise BadQueryError(
                 f"{len(self.image_ids):,} ids are selected: name at most {LOOKUP:,}"
             )
+        times = [time for time in (self.added_from, self.added_before) if time is not None]
+        numbers = [*(self.image_ids or ()), *times]
+        if numbers and not -_NUMBERS <= min(numbers) <= max(numbers) < _NUMBERS:
+            raise BadQueryError(
+                "an id or a time that is selected is no number of 64 bits: no image has it"
+            )
         if self.split is not None and (fault := fault_of(self.split)) is not None:
             raise BadQueryError(f"the name of the split {fault}: no image is of such a split")
 
@@ -67,11 +74,12 @@ class Selection:
         if self.split is not None:
             clauses.append(IMAGES.c.split == self.split)
         if self.image_ids is not None:
-            clauses.append(IMAGES.c.id.in_(self.image_ids))
+            # Databases know no numbers of numpy, such as the ids of an answer.
+            clauses.append(IMAGES.c.id.in_([int(id_) for id_ in self.image_ids]))
         if self.added_from is not None:
-            clauses.append(IMAGES.c.added >= self.added_from)
+            clauses.append(IMAGES.c.added >= int(self.added_from))
         if self.added_before is not None:
-            clauses.append(IMAGES.c.added < self.added_before)
+            clauses.append(IMAGES.c.added < int(self.added_before))
         return clauses
 
 

@@ -255,3 +255,30 @@ def test_too_long_a_list_of_ids_is_refused() -> None:
 def test_a_split_that_no_database_can_hold_is_refused(split: str) -> None:
     with pytest.raises(BadQueryError, match="no image is of such a split"):
         Selection(split=split)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"image_ids": (3, 1 << 63)},
+        {"image_ids": (-(1 << 63) - 1,)},
+        {"added_from": 1 << 63},
+        {"added_before": -(1 << 63) - 1},
+    ],
+)
+def test_a_number_that_no_database_can_hold_is_refused(numbers: dict[str, Any]) -> None:
+    with pytest.raises(BadQueryError, match="no number of 64 bits"):
+        Selection(**numbers)
+
+
+def test_the_ids_of_an_answer_and_the_largest_there_are_can_be_selected(tmp_path: Path) -> None:
+    last = (1 << 63) - 1
+    with small_index(tmp_path / "i") as index:
+        index.add(images([last, -last - 1]), np.ones((2, 16)))
+        answer = index.search("image", np.ones(16), 5)
+        again = index.search("image", np.ones(16), 9, selection=Selection(image_ids=(*answer.ids,)))
+        assert again.ids.tolist() == answer.ids.tolist()
+        assert {last, -last - 1} <= set(again.ids.tolist())
+        times: dict[str, Any] = {"added_from": np.int64(0), "added_before": np.int64(last)}
+        early = index.search("image", np.ones(16), 20, selection=Selection(**times))
+        assert early.searched == 14
