@@ -28,7 +28,7 @@ class Lease:
     __slots__ = ("_descriptor", "generation")
 
     def __init__(self, folder: Path, generation: int) -> None:
-        """Lock the generation; nothing is locked in a folder that nobody can write."""
+        """Lock the generation; nothing is locked where there is no READERS and none can be made."""
         self.generation = generation
         self._descriptor = _opened(folder)
         if self._descriptor is not None:
@@ -68,9 +68,8 @@ def oldest(folder: Path, generation: int) -> int:
 
 
 def _opened(folder: Path) -> int | None:
-    create = os.O_CREAT if os.access(folder, os.W_OK) else 0
     try:
         # To read, which is enough for a lock: who made the file may let others do no more.
-        return os.open(folder / READERS, os.O_RDONLY | create | os.O_CLOEXEC, 0o666)
+        return os.open(folder / READERS, os.O_RDONLY | os.O_CREAT, 0o666)
     except OSError:
         return None
