@@ -38,8 +38,7 @@ def path_of(sha256: str, suffix: str) -> str:
 
 def is_kept(image: ImageRow) -> bool:
     """Tell whether the picture of an image is the index's own."""
-    suffix = Path(image.path).suffix
-    return bool(image.sha256) and image.path == path_of(image.sha256, suffix)
+    return image.path == path_of(image.sha256, Path(image.path).suffix)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from index import durable, kept
+from index.errors import DiskFullError
 from index.store import Index
 from index.terms import ImageRow
 from index.verify import verify
@@ -72,3 +74,50 @@ def test_a_picture_that_is_removed_while_pictures_are_checked_is_no_finding(
         assert finding.startswith(f"{tmp_path / lost.path} is missing")
         (tmp_path / whole.path).write_bytes(b"other")
         assert len(verify(tmp_path).findings) == 2
+
+
+def test_a_picture_of_somebody_else_in_the_folder_of_pictures_is_not_checked(
+    tmp_path: Path,
+) -> None:
+    with Index.create(tmp_path, model(), threads=1) as index:
+        own = ImageRow(1, "beach.jpg", "pictures/2020/beach.jpg", sha256="ab" * 32)
+        index.add([own], np.ones((1, 16)))
+        assert not kept.is_kept(own)
+        assert kept.is_kept(kept_image(index, 2))
+        assert verify(tmp_path).ok
+
+
+def test_a_picture_that_cannot_be_read_is_not_said_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(_: Path) -> str:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with Index.create(tmp_path, model(), threads=1) as index:
+        kept_image(index, 1)
+        monkeypatch.setattr(durable, "sha256", unreadable)
+        with pytest.raises(OSError, match="Input/output error"):
+            kept.faults(tmp_path, index.catalog)
+
+
+def test_the_folders_of_a_picture_are_on_the_disk_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(durable, "sync_folder", synced.append)
+    for at in range(2):
+        kept.keep(tmp_path, b"picture", f"{at:064x}", ".jpg")
+    pictures = tmp_path / kept.PICTURES
+    assert synced == [tmp_path, pictures, pictures / "00", pictures / "00"]
+
+
+def test_nothing_is_left_of_a_picture_for_which_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable, "sync", full)
+    with pytest.raises(DiskFullError, match=str(tmp_path)):
+        kept.keep(tmp_path, b"picture", "ab" * 32, ".jpg")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
