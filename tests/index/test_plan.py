@@ -32,6 +32,12 @@ def test_a_segment_is_scanned_when_nearly_all_of_it_would_be_proposed() -> None:
     assert not is_scanned(Form.QUERY_ABOVE, 20_000, 1024, 128, 1, proved=True)
 
 
+@pytest.mark.parametrize("form", BOUNDED)
+def test_points_of_few_coordinates_are_scanned_for_longer(form: Form) -> None:
+    assert is_scanned(form, 10_000, 64, 128, 1, proved=True)
+    assert not is_scanned(form, 10_000, 1024, 128, 1, proved=True)
+
+
 def test_rows_are_never_bounded_where_there_is_no_bound() -> None:
     assert is_scanned(Form.COSINE, 10_000_000, 1024, 128, 1, proved=True)
     assert not is_scanned(Form.COSINE, 10_000_000, 1024, 128, 1, proved=False)
