@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +200,28 @@ def test_as_many_rows_are_proposed_as_for_one_part_more_where_nothing_is_proved(
     for mode, count in counts.items():
         found = search_jointly(now, points[:2], Query("image", 10, mode), workers)
         assert found.touched.proposed == count
+
+
+def test_several_segments_are_certain_when_all_are_and_each_is_counted_as_it_was_searched(
+    tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(9)
+    points = embeddings(rng, 2040, 32)
+    large = snapshot(tmp_path, "image", "order", [(np.arange(2000), points[:2000])])
+    monkeypatch.setattr("index.segment.BOUNDS_FROM_BYTES", 1 << 30)
+    small = snapshot(tmp_path, "image", "order", [(np.arange(2000, 2040), points[2000:])])
+    both = replace(large, segments=large.segments + small.segments)
+    parts = embeddings(rng, 2, 32)
+    found = search_jointly(both, parts, Query("image", 3, "fast"), workers)
+    assert (found.certified, found.plan) == (False, "1 heaviest, 1 scan")
+    assert (found.touched.scanned, found.touched.proposed, found.rescored) == (40, 600, 640)
+    found = search_jointly(both, parts, Query("image", 3), workers)
+    assert (found.certified, found.plan) == (True, "1 heaviest+bounds, 1 scan")
+    assert found.touched[:3] == (40, 128, 2000)
+    few = replace(both, segments=(large.segments[0].without(np.arange(5, 2000)), *small.segments))
+    found = search_jointly(few, parts, Query("image", 3), workers)
+    assert (found.certified, found.plan) == (True, "2 scan")
+    assert found.touched[:5] == (45, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
