@@ -168,11 +168,17 @@ def of_split(at: int) -> Selection:
     return Selection(split=f"split {at}")
 
 
+def of_long_split(at: int) -> Selection:
+    return Selection(split=f"split {at}" * 1000)
+
+
 def of_ids(at: int) -> Selection:
     return Selection(image_ids=tuple(range(1000 * at, 1000 * (at + 1))))
 
 
-@pytest.mark.parametrize(("selection", "count"), [(of_split, 1000), (of_ids, 100)])
+@pytest.mark.parametrize(
+    ("selection", "count"), [(of_split, 1000), (of_long_split, 100), (of_ids, 100)]
+)
 def test_masks_and_what_they_are_kept_by_take_a_bounded_amount_of_memory(
     index: Index, selection: Callable[[int], Selection], count: int
 ) -> None:
@@ -243,6 +249,34 @@ def test_a_search_over_a_selection_keeps_the_folders_of_its_generation(tmp_path:
         with index.writing():
             pass
         assert not old & set(segments.iterdir())
+
+
+def test_the_masks_that_were_used_last_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+    ids = Selection.ids
+
+    def counted(selection: Selection, catalog: Catalog, kind: Kind, among: Ids) -> Ids:
+        asked.append(selection.split)
+        return ids(selection, catalog, kind, among)
+
+    monkeypatch.setattr(Selection, "ids", counted)
+    masks = Masks(capacity=1300)  # two of them
+    with small_index(tmp_path / "i") as index:
+        for split in "abacabcb":
+            masks.narrowed(index.snapshot, index.catalog, "image", Selection(split=split))
+    assert "".join(split or "" for split in asked) == "abcbc"
+
+
+def test_of_a_segment_with_more_rows_than_a_statement_takes_ids_some_are_selected(
+    tmp_path: Path,
+) -> None:
+    among = np.random.default_rng(2).permutation(300_000)
+    with small_index(tmp_path / "i") as index:
+        index.remove([7])
+        found = Selection(split="val").ids(index.catalog, "image", among)
+        assert sorted(found.tolist()) == [*range(1, 7), *range(8, 13)]
 
 
 def test_too_long_a_list_of_ids_is_refused() -> None:
