@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from index.query import Answer, Query, Touched
-from index.search import search
+from index.search import proposed, search
 from index.snapshot import Snapshot
 from index.terms import KINDS, MODES, SCORES, Kind, Points, Score
 from index.workers import Workers
@@ -140,6 +140,27 @@ def test_candidates_belong_to_one_call(tmp_path: Path, workers: Workers) -> None
     (narrow,) = search(now, queries, Query("image", 2, "fast", 5), workers)
     (again,) = search(now, queries, Query("image", 2, "fast"), workers)
     assert narrow.rescored <= 5 < wide == again.rescored
+
+
+def test_candidates_are_more_for_more_hits_and_among_more_rows_where_nothing_is_proved() -> None:
+    counts = [proposed(Query("image", k), 1_000_000) for k in (10, 100, 1000)]
+    assert counts == [128, 400, 4000]
+    counts = [proposed(Query("image", 10, "fast"), rows) for rows in (1000, 90_000, 1_000_000)]
+    assert counts == [600, 600, 2000]
+    assert proposed(Query("image", 1000, "fast", 7), 1_000_000) == 7
+
+
+def test_where_few_rows_live_they_are_scored_and_nothing_else_is_read(
+    tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(12)
+    points = embeddings(rng, 700, 8)
+    for kind in KINDS:
+        now = snapshot(tmp_path, kind, "order", [(np.arange(700), points)], range(10, 700))
+        for mode in ("certified", "fast"):
+            (answer,) = search(now, points[:1], Query(kind, 3, mode, candidates=5), workers)
+            assert answer.certified
+            assert answer.touched == Touched(0, 10, 0, 0, 0, bytes=10 * 8 * 4)
 
 
 def test_the_plan_names_the_way_each_segment_was_searched(
