@@ -8,6 +8,7 @@ import pytest
 from index.plan import Costs
 from index.segment import MANIFEST, POINTS
 from index.store import Index
+from index.terms import Kind
 from tests.index.samples import captions, embeddings, images, model
 
 
@@ -32,7 +33,8 @@ def test_each_segment_is_described_as_it_is_searched(
         info = index.info()
         found = {segment.kind: segment for segment in info.segments}
         places = {kind: tmp_path / "i" / "segments" / found[kind].name for kind in found}
-        for kind, rows, live, generation in (("image", 60, 59, 1), ("caption", 120, 118, 2)):
+        said: list[tuple[Kind, int, int, int]] = [("image", 60, 59, 1), ("caption", 120, 118, 2)]
+        for kind, rows, live, generation in said:
             one = found[kind]
             assert (one.rows, one.live, one.generation) == (rows, live, generation)
             assert one.bytes == size(places[kind])
