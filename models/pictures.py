@@ -2,8 +2,9 @@
 
 Pictures come from strangers. A format outside the allow-list, or more pixels than the limit, is
 refused before anything is decoded, so that memory is bounded by the limit and not by the file
-(a PNG of 420 kB can hold 144 megapixels), and so is a JPEG that draws its pixels over and over.
-A picture that is cut short is refused, not shown grey.
+(a PNG of 420 kB can hold 144 megapixels), and so is what takes a minute for each megabyte: a JPEG
+that draws its pixels over and over, a PNG of a thousand colour profiles. A picture that is cut
+short is refused, not shown grey.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from torch import Tensor
 MAX_PIXELS = 50_000_000
 MAX_SIDE = 16_384  # of what a network looks at
 MAX_SCANS = 100  # of a JPEG: programs make some ten, and each goes through all of its pixels
+MAX_PROFILES = 10  # of a PNG, which has one at most; each may be a megabyte when it is inflated
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -97,8 +99,8 @@ def open_picture(
     of `max_pixels`.
 
     Raises:
-        PictureError: not one of the four formats, too many pixels, damaged, or a JPEG of more than
-            `MAX_SCANS` scans.
+        PictureError: not one of the four formats, too many pixels, damaged, a JPEG of more than
+            `MAX_SCANS` scans or a PNG of more than `MAX_PROFILES` profiles.
     """
     try:
         with _stream(source) as file:
@@ -107,6 +109,10 @@ def open_picture(
                 _check_scans(file)
                 if at_least is not None:
                     picture.draft(None, (at_least, at_least))
+            elif isinstance(picture, PngImageFile):
+                place = file.tell()
+                _check_profiles(file, b"IEND")
+                file.seek(place)
             picture.load()
             upright = _upright(picture)
             del picture  # a WebP's reader holds its pixels three times
@@ -166,8 +172,12 @@ def _stream(source: Path | bytes) -> IO[bytes]:
 def _read_header(file: IO[bytes], max_pixels: int) -> ImageFile.ImageFile:
     start = file.read(16)
     file.seek(0)
+    reader = _reader(start)
+    if reader is PngImageFile:
+        _check_profiles(file, b"IDAT")
+        file.seek(0)
     try:
-        picture = _reader(start)(file)
+        picture = reader(file)
     except _BOMBS as error:
         raise PictureError("too_many_pixels", f"more than {max_pixels:,} pixels") from error
     width, height = picture.size
@@ -190,6 +200,20 @@ def _reader(start: bytes) -> type[ImageFile.ImageFile]:
         return GifImageFile
     found = "the file is empty" if not start else "not a JPEG, PNG, WebP or GIF picture"
     raise PictureError("not_a_picture", found)
+
+
+def _check_profiles(file: IO[bytes], last: bytes) -> None:
+    """Refuse a PNG of too many colour profiles among its chunks up to the first of a kind."""
+    profiles, at = 0, 8
+    while profiles <= MAX_PROFILES:
+        file.seek(at)
+        head = file.read(8)
+        kind = head[4:]
+        if len(head) < 8 or kind == last:
+            return
+        profiles += kind == b"iCCP"
+        at += 12 + int.from_bytes(head[:4], "big")  # the length, the kind, a sum behind the rest
+    raise PictureError("damaged", f"a PNG of more than {MAX_PROFILES} colour profiles")
 
 
 def _check_scans(file: IO[bytes]) -> None:

@@ -27,6 +27,7 @@ from torchvision.transforms import functional as reference
 
 from models import pictures
 from models.pictures import (
+    MAX_PROFILES,
     MAX_SCANS,
     MAX_SIDE,
     Cut,
@@ -273,28 +274,62 @@ def test_scans_of_any_length_are_counted(length: int) -> None:
         pictures._check_scans(io.BytesIO(b"\xff\xd8" + scan * (MAX_SCANS + 1)))
 
 
-def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
-    # Decoded it is 432 MB and more; the limit on memory makes that fail rather than be refused.
-    bomb = encode(Image.new("1", (12_000, 12_000)).convert("L"), "PNG")
-    (tmp_path / "bomb.png").write_bytes(bomb)
+@pytest.mark.parametrize("before", [b"IDAT", b"IEND"])
+def test_a_png_of_many_colour_profiles_is_refused(before: bytes) -> None:
+    profile = b"x\0\0" + zlib.compress(bytes(1000))
+    chunk = struct.pack(">I", len(profile)) + b"iCCP" + profile
+    chunk += struct.pack(">I", zlib.crc32(chunk[4:]))
+    plain = encode(noise(), "PNG")
+    at = plain.index(before) - 4
+    allowed, many = (
+        plain[:at] + chunk * count + plain[at:] for count in (MAX_PROFILES, MAX_PROFILES + 1)
+    )
+    assert np.array_equal(open_picture(allowed), open_picture(plain))
+    refused = refusal(many)
+    assert (refused.reason, str(refused)) == ("damaged", "a PNG of more than 10 colour profiles")
+    if before == b"IDAT":  # the size is asked of the header alone
+        with pytest.raises(PictureError, match="10 colour profiles"):
+            picture_size(many)
+
+
+def opened(folder: Path) -> tuple[list[str], int, str]:
+    """Open all pictures of a folder in a process of its own.
+
+    Returns:
+        what was said of those that were refused, by how many bytes its memory was larger at its
+        peak, and what came by stderr.
+    """
     program = (
-        "import sys, resource; from pathlib import Path\n"
+        "import re, sys; from pathlib import Path\n"
         "from models.pictures import PictureError, open_picture\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "try: open_picture(Path(sys.argv[1]))\n"
-        "except PictureError as error: print(error.reason, error)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+        "def now(): return [int(x) for x in re.findall(\n"
+        "    r'(?:VmHWM|VmRSS):\\s+(\\d+) kB', Path('/proc/self/status').read_text())]\n"
+        f"Path('{CLEAR}').write_text('5')\n"
+        "start = now()[1]\n"
+        "for path in Path(sys.argv[1]).iterdir():\n"
+        "    try: open_picture(path)\n"
+        "    except PictureError as error: print(error.reason, error)\n"
+        "print(now()[0] - start)"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "always", "-c", program, str(tmp_path / "bomb.png")],
+        [sys.executable, "-W", "always", "-c", program, str(folder)],
         capture_output=True,
         text=True,
         check=True,
     )
-    message, kilobytes = done.stdout.strip().split("\n")
-    assert message == "too_many_pixels 12,000 x 12,000 pixels are more than the limit of 50,000,000"
-    assert int(kilobytes) < 20_000
-    assert done.stderr == ""  # Pillow's own warning does not leak
+    *said, kilobytes = done.stdout.splitlines()
+    return said, 1024 * int(kilobytes), done.stderr
+
+
+@pytest.mark.skipif(not CLEAR.exists(), reason="the kernel does not tell a process its peak")
+def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    # Decoded it is 432 MB and more.
+    bomb = encode(Image.new("1", (12_000, 12_000)).convert("L"), "PNG")
+    (tmp_path / "bomb.png").write_bytes(bomb)
+    said, grown, errors = opened(tmp_path)
+    assert said == ["too_many_pixels 12,000 x 12,000 pixels are more than the limit of 50,000,000"]
+    assert grown < 20_000_000
+    assert errors == ""  # Pillow's own warning does not leak
 
 
 @pytest.mark.skipif(not CLEAR.exists(), reason="the kernel does not tell a process its peak")
@@ -309,20 +344,9 @@ def test_a_picture_takes_no_more_memory_than_is_said(tmp_path: Path) -> None:
                 picture, form, exif=exif, **({"lossless": True} if form == "WEBP" else {})
             )
             (tmp_path / f"{at}.{form}").write_bytes(data)
-    program = (
-        "import re, sys; from pathlib import Path\n"
-        "from models.pictures import open_picture\n"
-        "def now(): return [int(x) for x in re.findall(\n"
-        "    r'(?:VmHWM|VmRSS):\\s+(\\d+) kB', Path('/proc/self/status').read_text())]\n"
-        f"Path('{CLEAR}').write_text('5')\n"
-        "start = now()[1]\n"
-        "for path in Path(sys.argv[1]).iterdir(): open_picture(path)\n"
-        "print(now()[0] - start)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    assert 1024 * int(done.stdout) < 18 * side**2
+    said, grown, _ = opened(tmp_path)
+    assert said == []
+    assert grown < 18 * side**2
 
 
 def test_the_limit_is_the_callers_and_holds_for_every_size() -> None:
