@@ -67,6 +67,22 @@ def _bomb() -> bytes:
     )
 
 
+def _scans() -> bytes:
+    # Each goes through all pixels again, and is a few bytes long.
+    data = encoded(picture(1), "JPEG", progressive=True)
+    last = data.rindex(b"\xff\xda")
+    return data[:-2] + data[last:-2] * 1000 + data[-2:]
+
+
+def _profiles() -> bytes:
+    # Each is a megabyte when it is inflated.
+    chunk = b"iCCP" + b"x\0\0" + zlib.compress(bytes(1_000_000), 9)
+    chunk = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    data = encoded(picture(1), "PNG")
+    at = data.index(b"IDAT") - 4
+    return data[:at] + chunk * 1000 + data[at:]
+
+
 GOOD: Mapping[str, Callable[[], bytes]] = {
     "JPEG": lambda: encoded(picture(1), "JPEG"),
     "progressive JPEG": lambda: encoded(picture(1), "JPEG", progressive=True),
@@ -121,6 +137,8 @@ BAD: Mapping[str, tuple[Callable[[], bytes], Refusal]] = {
         ),
         TOO_MANY_PIXELS,
     ),
+    "a JPEG that is drawn a thousand times": (_scans, DAMAGED),
+    "a PNG of a thousand colour profiles": (_profiles, DAMAGED),
     "a PNG of no width": (lambda: png_header(0, 10), DAMAGED),
     "a PNG without pixels": (lambda: png_header(100, 100), DAMAGED),
     "only the start of a JPEG": (lambda: b"\xff\xd8\xff", DAMAGED),
