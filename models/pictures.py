@@ -3,8 +3,8 @@
 Pictures come from strangers. A format outside the allow-list, or more pixels than the limit, is
 refused before anything is decoded, so that memory is bounded by the limit and not by the file
 (a PNG of 420 kB can hold 144 megapixels), and so is what takes a minute for each megabyte: a JPEG
-that draws its pixels over and over, a PNG of a thousand colour profiles. A picture that is cut
-short is refused, not shown grey.
+that draws its pixels over and over, a PNG of a thousand colour profiles, either with a million
+notes. A picture that is cut short is refused, not shown grey.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ MAX_PIXELS = 50_000_000
 MAX_SIDE = 16_384  # of what a network looks at
 MAX_SCANS = 100  # of a JPEG: programs make some ten, and each goes through all of its pixels
 MAX_PROFILES = 10  # of a PNG, which has one at most; each may be a megabyte when it is inflated
+MAX_NOTES = 10_000  # of a JPEG or a PNG beside its pixels; Pillow takes 10 us and more for each
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -66,6 +67,7 @@ _READ_ERRORS = (
 # A JPEG's end, and its markers that a length follows: no stuffed or filling byte, no restart. What
 # belongs to a marker is skipped, so that a JPEG inside another is not looked at.
 _MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd7])")
+_SCAN, _END = b"\xda", b"\xd9"
 
 # EXIF's orientation tag (0x0112), and what undoes each of its values.
 _ORIENTATION = 0x0112
@@ -99,20 +101,20 @@ def open_picture(
     of `max_pixels`.
 
     Raises:
-        PictureError: not one of the four formats, too many pixels, damaged, a JPEG of more than
-            `MAX_SCANS` scans or a PNG of more than `MAX_PROFILES` profiles.
+        PictureError: not one of the four formats, too many pixels, damaged, or of more than
+            `MAX_SCANS` scans, `MAX_PROFILES` profiles or `MAX_NOTES` notes.
     """
     try:
         with _stream(source) as file:
             picture = _read_header(file, max_pixels)
+            place = file.tell()
             if isinstance(picture, JpegImageFile):
-                _check_scans(file)
+                _check_jpeg(file, _END)
                 if at_least is not None:
                     picture.draft(None, (at_least, at_least))
             elif isinstance(picture, PngImageFile):
-                place = file.tell()
-                _check_profiles(file, b"IEND")
-                file.seek(place)
+                _check_png(file, b"IEND")
+            file.seek(place)
             picture.load()
             upright = _upright(picture)
             del picture  # a WebP's reader holds its pixels three times
@@ -173,9 +175,11 @@ def _read_header(file: IO[bytes], max_pixels: int) -> ImageFile.ImageFile:
     start = file.read(16)
     file.seek(0)
     reader = _reader(start)
-    if reader is PngImageFile:
-        _check_profiles(file, b"IDAT")
-        file.seek(0)
+    if reader is JpegImageFile:
+        _check_jpeg(file, _SCAN)
+    elif reader is PngImageFile:
+        _check_png(file, b"IDAT")
+    file.seek(0)
     try:
         picture = reader(file)
     except _BOMBS as error:
@@ -202,39 +206,49 @@ def _reader(start: bytes) -> type[ImageFile.ImageFile]:
     raise PictureError("not_a_picture", found)
 
 
-def _check_profiles(file: IO[bytes], last: bytes) -> None:
-    """Refuse a PNG of too many colour profiles among its chunks up to the first of a kind."""
-    profiles, at = 0, 8
-    while profiles <= MAX_PROFILES:
+def _check_png(file: IO[bytes], last: bytes) -> None:
+    """Refuse a PNG that has too much beside its pixels, up to the first chunk of a kind."""
+    notes, profiles, at = 0, 0, 8
+    while notes <= MAX_NOTES and profiles <= MAX_PROFILES:
         file.seek(at)
         head = file.read(8)
         kind = head[4:]
         if len(head) < 8 or kind == last:
             return
+        notes += kind != b"IDAT"
         profiles += kind == b"iCCP"
         at += 12 + int.from_bytes(head[:4], "big")  # the length, the kind, a sum behind the rest
-    raise PictureError("damaged", f"a PNG of more than {MAX_PROFILES} colour profiles")
+    raise _too_much(notes, f"{MAX_PROFILES} colour profiles")
 
 
-def _check_scans(file: IO[bytes]) -> None:
-    """Refuse a JPEG that would be decoded for hours: a scan of all pixels can be 75 bytes long."""
-    scans, at = 0, 2
-    while scans <= MAX_SCANS:
+def _check_jpeg(file: IO[bytes], last: bytes) -> None:
+    """Refuse a JPEG that would be decoded for hours, up to the first marker of a kind.
+
+    A scan of all pixels can be 75 bytes long.
+    """
+    notes, scans, at = 0, 0, 2
+    while notes <= MAX_NOTES and scans <= MAX_SCANS:
         file.seek(at)
-        part = file.read(4096)
+        size = 65_536 if scans else 4096  # notes are short, and scans are not
+        part = file.read(size)
         marker = _MARKER.search(part)
         if marker is None:
-            if len(part) < 4096:
+            if len(part) < size:
                 return
             at += len(part) - 1  # it may begin with the last byte
             continue
-        file.seek(at + marker.end())
-        size = max(2, int.from_bytes(file.read(2), "big"))
-        at += marker.end() + size
-        scans += marker[1] == b"\xda"
-        if marker[1] == b"\xd9":
+        if marker[1] in {last, _END}:
             return
-    raise PictureError("damaged", f"a JPEG of more than {MAX_SCANS} scans")
+        file.seek(at + marker.end())
+        at += marker.end() + max(2, int.from_bytes(file.read(2), "big"))
+        notes += marker[1] != _SCAN
+        scans += marker[1] == _SCAN
+    raise _too_much(notes, f"{MAX_SCANS} scans")
+
+
+def _too_much(notes: int, other: str) -> PictureError:
+    what = f"{MAX_NOTES:,} notes beside its pixels" if notes > MAX_NOTES else other
+    return PictureError("damaged", f"it has more than {what}")
 
 
 def _orientation(picture: Image.Image) -> int:

@@ -27,6 +27,7 @@ from torchvision.transforms import functional as reference
 
 from models import pictures
 from models.pictures import (
+    MAX_NOTES,
     MAX_PROFILES,
     MAX_SCANS,
     MAX_SIDE,
@@ -256,7 +257,7 @@ def test_a_jpeg_that_draws_its_pixels_over_and_over_is_refused() -> None:
     assert open_picture(scanned(MAX_SCANS)).size == (16, 16)
     for options in ({}, {"at_least": 8}):
         refused = refusal(scanned(MAX_SCANS + 1), **options)
-        assert (refused.reason, str(refused)) == ("damaged", "a JPEG of more than 100 scans")
+        assert (refused.reason, str(refused)) == ("damaged", "it has more than 100 scans")
 
 
 def test_only_a_jpegs_own_scans_are_counted() -> None:
@@ -266,12 +267,39 @@ def test_only_a_jpegs_own_scans_are_counted() -> None:
     assert open_picture(data + many).size == (48, 32), "a film behind it, too"
 
 
-@pytest.mark.parametrize("length", [0, 1, 4093, 4094, 4095, 4096, 9000])
+@pytest.mark.parametrize("length", [0, 1, *range(4091, 4097), *range(65_531, 65_537), 200_000])
 def test_scans_of_any_length_are_counted(length: int) -> None:
     scan = b"\xff\xda\x00\x02" + b"\x01\xff\x00\xff\xd0\xff\xff"[:length].ljust(length, b"\x01")
-    pictures._check_scans(io.BytesIO(b"\xff\xd8" + scan * MAX_SCANS))
+    pictures._check_jpeg(io.BytesIO(b"\xff\xd8" + scan * MAX_SCANS), b"\xd9")
     with pytest.raises(PictureError):
-        pictures._check_scans(io.BytesIO(b"\xff\xd8" + scan * (MAX_SCANS + 1)))
+        pictures._check_jpeg(io.BytesIO(b"\xff\xd8" + scan * (MAX_SCANS + 1)), b"\xd9")
+
+
+@pytest.mark.parametrize(
+    ("form", "before", "note"),
+    [
+        ("JPEG", b"\xff\xda", b"\xff\xfe\0\2"),
+        ("JPEG", b"\xff\xda", b"\xff\xe1\0\x09Exif\0\0a"),
+        ("PNG", b"IDAT", b"\0\0\0\0abCd\x78\x06\xe9\xb3"),
+        ("PNG", b"IEND", b"\0\0\0\0abCd\x78\x06\xe9\xb3"),
+    ],
+)
+def test_a_picture_of_very_many_notes_is_refused(form: str, before: bytes, note: bytes) -> None:
+    plain = encode(noise(), form)
+    at = plain.index(before) - (4 if form == "PNG" else 0)
+    allowed, many = (
+        plain[:at] + note * count + plain[at:] for count in (MAX_NOTES - 9, MAX_NOTES + 1)
+    )
+    assert np.array_equal(np.asarray(open_picture(allowed)), np.asarray(open_picture(plain)))
+    assert picture_size(allowed) == (48, 32)
+    refused = refusal(many)
+    assert (refused.reason, str(refused)) == (
+        "damaged",
+        "it has more than 10,000 notes beside its pixels",
+    )
+    if before != b"IEND":  # the size is asked of the header alone
+        with pytest.raises(PictureError, match="10,000 notes"):
+            picture_size(many)
 
 
 @pytest.mark.parametrize("before", [b"IDAT", b"IEND"])
@@ -284,9 +312,9 @@ def test_a_png_of_many_colour_profiles_is_refused(before: bytes) -> None:
     allowed, many = (
         plain[:at] + chunk * count + plain[at:] for count in (MAX_PROFILES, MAX_PROFILES + 1)
     )
-    assert np.array_equal(open_picture(allowed), open_picture(plain))
+    assert np.array_equal(np.asarray(open_picture(allowed)), np.asarray(open_picture(plain)))
     refused = refusal(many)
-    assert (refused.reason, str(refused)) == ("damaged", "a PNG of more than 10 colour profiles")
+    assert (refused.reason, str(refused)) == ("damaged", "it has more than 10 colour profiles")
     if before == b"IDAT":  # the size is asked of the header alone
         with pytest.raises(PictureError, match="10 colour profiles"):
             picture_size(many)
