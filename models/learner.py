@@ -8,7 +8,7 @@ from torch import Tensor
 from models.distributed import World
 from models.graphed import WORDS_MULTIPLE, Graphed
 from models.inputs import ImageInput
-from models.loss import contrastive_loss, ranking_loss
+from models.loss import contrastive_loss, hardest_loss, ranking_loss
 from models.model import OrderEmbedding
 from models.score import penalties
 from models.training_config import TrainingConfig
@@ -117,6 +117,8 @@ class Learner:
             penalty = penalties(config.model.score, image_points, caption_points)
             if config.loss == "contrastive":
                 total = total + contrastive_loss(penalty, owners, true, config.sharpness)
+            elif config.loss == "hardest":
+                total = total + hardest_loss(penalty, owners, true, config.margin)
             else:
                 total = total + ranking_loss(penalty, owners, true, config.margin)
         return total

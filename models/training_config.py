@@ -25,8 +25,9 @@ class TrainingConfig:
         schedule: "constant", or "cosine" from the highest to zero over all epochs.
         warm_up: steps over which the learning rate rises from zero.
         weight_decay: decoupled, on every weight.
-        loss: "ranking", the paper's hinge, or "contrastive"; see `models.loss`.
-        margin: of the ranking loss.
+        loss: "ranking", the paper's hinge; "hardest", that of the nearest false pair alone, with
+            which little is learned from nothing; or "contrastive"; see `models.loss`.
+        margin: of the ranking and the hardest loss.
         sharpness: of the contrastive loss.
         entailment: weight of the same loss of captions among themselves, premises in the place of
             images, where it is known which caption follows from which.
@@ -51,7 +52,7 @@ class TrainingConfig:
     schedule: Schedule = "constant"
     warm_up: int = 0
     weight_decay: float = 0.0
-    loss: Literal["ranking", "contrastive"] = "ranking"
+    loss: Literal["ranking", "hardest", "contrastive"] = "ranking"
     margin: float = 0.05
     sharpness: float = 30.0
     entailment: float = 0.0

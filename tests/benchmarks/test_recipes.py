@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from benchmarks import recipes
 from models.backbone import build_backbone
+from models.checkpoint import load
 from tests.service.cli.shell import hasse
 
 NETWORK = "regnet_y_400mf"
@@ -75,3 +76,26 @@ def test_recipes_are_trained_once_and_compared(
     again = capsys.readouterr()
     assert again.err == "", "all of it was kept"
     assert again.out.split("\n\n")[:2] == first.out.split("\n\n")[:2]
+
+
+def test_what_was_tried_beside_is_compared_with_the_recipe_that_it_changes(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = home / "tried"
+    command = ["recipes", str(home / "data"), str(home / "features"), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", [*command, "--seeds", "1", "--tried", "--set", *SMALL])
+    some = {name: recipes.TRIED[name] for name in ("hardest", "last")}
+    monkeypatch.setattr(recipes, "TRIED", some)
+    recipes.main()
+    assert {path.name for path in out.iterdir()} == {"hasse-0", "ranking-0", "hardest-0", "last-0"}
+    changed = [
+        json.loads((out / name / "config.json").read_bytes())["model"]["reading"]
+        for name in ("hasse-0", "last-0")
+    ]
+    assert changed == ["join", "last"]
+    metrics = json.loads((out / "hardest-0" / "metrics.json").read_bytes())
+    assert metrics["training"]["loss"] == "hardest"
+    assert metrics["start"] == load(out / "ranking-0").fingerprint
+    printed = capsys.readouterr().out
+    assert "| the last state of a caption, not the join |" in printed
+    assert "last less hasse: rsum" in printed

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.loss import contrastive_loss, ranking_loss
+from models.loss import contrastive_loss, hardest_loss, ranking_loss
 
+Loss = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 OWNERS = [[0, 1, 2, 3], [0, 0, 1, 2, 2, 2, 3]]
 
 
@@ -56,21 +57,34 @@ def test_with_one_caption_an_image_it_is_the_papers_sum() -> None:
     assert ranking_loss(penalty, torch.arange(4), own, 0.2).item() == pytest.approx(expected)
 
 
-def test_pairs_far_enough_apart_cost_nothing() -> None:
+@pytest.mark.parametrize("owners", OWNERS)
+def test_the_hardest_loss_is_the_largest_term_of_each_true_pair(owners: list[int]) -> None:
+    penalty, true = batch(owners)
+
+    def largest(row: Tensor, good: Tensor) -> Tensor:
+        if good.all():
+            return row.new_zeros(())
+        terms = (0.3 + row[good][:, None] - row[~good][None]).clamp(min=0)
+        return terms.amax(1).mean()
+
+    expected = penalty.new_zeros(())
+    for image in range(penalty.shape[0]):
+        if owners.count(image):
+            expected += owners.count(image) * largest(penalty[image], true[image])
+    for caption in range(penalty.shape[1]):
+        expected += largest(penalty[:, caption], true[:, caption])
+    assert expected > 0
+    torch.testing.assert_close(hardest_loss(penalty, torch.tensor(owners), true, 0.3), expected)
+
+
+@pytest.mark.parametrize("loss", [ranking_loss, hardest_loss])
+def test_pairs_far_enough_apart_cost_nothing(loss: Loss) -> None:
     own = torch.eye(4, dtype=torch.bool)
-    assert ranking_loss(1 - torch.eye(4), torch.arange(4), own, margin=0.9).item() == 0
+    assert loss(1 - torch.eye(4), torch.arange(4), own, 0.9).item() == 0
 
 
-def test_a_batch_in_which_all_is_true_costs_nothing() -> None:
-    penalty, _ = batch(OWNERS[1])
-    everything = torch.ones_like(penalty, dtype=torch.bool)
-    assert ranking_loss(penalty, torch.tensor(OWNERS[1]), everything, 0.3).item() == 0
-
-
-@pytest.mark.parametrize("loss", [ranking_loss, contrastive_loss])
-def test_an_image_without_captions_asks_for_nothing(
-    loss: Callable[[Tensor, Tensor, Tensor, float], Tensor],
-) -> None:
+@pytest.mark.parametrize("loss", [ranking_loss, hardest_loss, contrastive_loss])
+def test_an_image_without_captions_asks_for_nothing(loss: Loss) -> None:
     penalty, _ = batch(OWNERS[0])
     penalty, own = penalty[:, :3], torch.eye(4, dtype=torch.bool)[:, :3]
     penalty[3] = 100  # far from all captions
@@ -98,11 +112,16 @@ def test_the_contrastive_loss_is_the_cross_entropy_of_each_true_pair(owners: lis
     torch.testing.assert_close(ours, expected)
 
 
-def test_a_row_with_nothing_false_costs_nothing_and_pulls_nowhere() -> None:
-    penalty = torch.rand(3, 3, requires_grad=True)
-    everything = torch.ones(3, 3, dtype=torch.bool)
-    loss = contrastive_loss(penalty, torch.arange(3), everything, sharpness=5)
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert loss.item() == 0
+@pytest.mark.parametrize("loss", [ranking_loss, hardest_loss, contrastive_loss])
+@pytest.mark.parametrize("owners", OWNERS)
+def test_a_batch_in_which_all_is_true_costs_nothing_and_pulls_nowhere(
+    loss: Loss, owners: list[int]
+) -> None:
+    penalty, _ = batch(owners)
+    penalty.requires_grad_()
+    everything = torch.ones_like(penalty, dtype=torch.bool)
+    lost = loss(penalty, torch.tensor(owners), everything, 0.3)
+    lost.backward()  # type: ignore[no-untyped-call]
+    assert lost.item() == 0
     assert penalty.grad is not None
     assert not penalty.grad.any()

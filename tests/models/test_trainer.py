@@ -24,7 +24,7 @@ from models.evaluation import Evaluation, evaluate
 from models.files import write_whole
 from models.inputs import FeatureInput, ImageInput, PixelInput, dataset_points
 from models.learner import Learner
-from models.loss import contrastive_loss, ranking_loss
+from models.loss import contrastive_loss, hardest_loss, ranking_loss
 from models.model import ModelConfig
 from models.model_folder import SUMS, WEIGHTS, CheckpointError
 from models.order import pairwise_violation
@@ -159,9 +159,9 @@ def test_the_contrastive_loss_is_learned_from_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("kind", ["ranking", "contrastive"])
+@pytest.mark.parametrize("kind", ["ranking", "hardest", "contrastive"])
 def test_the_loss_that_is_told_is_the_one_asked_for_and_a_mean_over_captions_and_members(
-    tmp_path: Path, kind: Literal["ranking", "contrastive"], score: Score
+    tmp_path: Path, kind: Literal["ranking", "hardest", "contrastive"], score: Score
 ) -> None:
     config = replace(
         CONFIG,
@@ -182,6 +182,8 @@ def test_the_loss_that_is_told_is_the_one_asked_for_and_a_mean_over_captions_and
         penalty = penalties(score, of, captions)
         if kind == "ranking":
             return ranking_loss(penalty, owners, true, 0.3)
+        if kind == "hardest":
+            return hardest_loss(penalty, owners, true, 0.3)
         return contrastive_loss(penalty, owners, true, 7.0)
 
     total = 0.0
