@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TextIO
 
@@ -117,12 +117,16 @@ class Lines(logging.StreamHandler[TextIO]):
             self._waiting += taken
 
     def flush(self) -> None:
-        """Write the lines that wait."""
-        with self.lock or nullcontext():
+        """Write the lines that wait; those for which the stream has no room are lost.
+
+        Neither a full disk nor a reader who left may end the service, or fill its memory.
+        """
+        with self.lock or nullcontext(), suppress(OSError):
             if self._waiting:
-                self.stream.write("".join(self._waiting))
+                words = "".join(self._waiting)
                 self._waiting.clear()
                 self._written = time.time()
+                self.stream.write(words)
             super().flush()
 
 

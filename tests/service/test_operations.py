@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import json
 import logging
@@ -342,3 +343,24 @@ def test_lines_that_come_together_are_written_together_and_bad_news_at_once() ->
         *["many"] * 100,
         "last",
     ]
+
+
+def test_lines_that_a_full_disk_does_not_take_are_lost_and_nothing_else_is() -> None:
+    class Disk(io.StringIO):
+        full = True
+
+        def write(self, words: str, /) -> int:
+            if self.full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(words)
+
+    out = Disk()
+    logs.configure("text", stream=out)
+    for _ in range(100):
+        logs.event("lost")
+    logs.event("lost too", logging.WARNING)
+    logs.flush()
+    out.full = False
+    logs.event("kept", logging.WARNING)
+    logs.flush()
+    assert [line.split()[2] for line in out.getvalue().splitlines()] == ["kept"]
