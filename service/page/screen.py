@@ -110,10 +110,17 @@ def respond(request: Request, query: Query, screen: Screen) -> Response:
 
 def _history(request: Request, url: str) -> dict[str, str]:
     """Say what becomes of the address: keystrokes refine one entry, all else makes a new one."""
-    current = urlsplit(request.headers.get("HX-Current-URL", ""))
-    here = f"{current.path}?{current.query}" if current.query else current.path
-    if url in (here, STAY):
+    if url in (_here(request), STAY):
         return {"HX-Push-Url": "false"}
     if request.headers.get("Hasse-Typing"):
         return {"HX-Replace-Url": url}
     return {"HX-Push-Url": url}
+
+
+def _here(request: Request) -> str:
+    """Return the address that the visitor sees, as far as it is one."""
+    try:
+        current = urlsplit(request.headers.get("HX-Current-URL", ""))
+    except ValueError:
+        return ""
+    return f"{current.path}?{current.query}" if current.query else current.path

@@ -249,6 +249,7 @@ def test_no_cache_mistakes_a_part_for_a_page(client: Client) -> None:
         ("http://hasse.test/", False, "HX-Push-Url", "/?q=a+dog"),
         ("http://hasse.test/?q=a", True, "HX-Replace-Url", "/?q=a+dog"),
         ("http://hasse.test/?q=a+dog", False, "HX-Push-Url", "false"),
+        ("http://[no-address", False, "HX-Push-Url", "/?q=a+dog"),
     ],
 )
 def test_keystrokes_refine_one_entry_of_the_history(
