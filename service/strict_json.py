@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from service.errors import given_twice, invalid
@@ -24,9 +25,8 @@ def parse_json(body: bytes) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise given_twice(twice)
+        counted = Counter(name for name, _ in pairs)
+        raise given_twice(next(name for name, times in counted.items() if times > 1))
     for name in found:
         # Half of a surrogate pair is no text, and would be refused deep inside and less clearly.
         if not _encodable(name):
