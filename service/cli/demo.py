@@ -102,7 +102,8 @@ def _what_is_there(
     by another, which is somebody's own: it is left alone, and served.
 
     Raises:
-        Mistake: another number of scenes was asked for than there is.
+        Mistake: another number of scenes was asked for than there is, or a former index holds what
+            was written since.
     """
     from index.errors import MissingIndexError
     from index.store import Index
@@ -110,7 +111,7 @@ def _what_is_there(
     try:
         with Index.open(folder, verify="sizes") as found:
             made_by = found.model
-            there = found.info().images
+            there, generation = found.info().images, found.generation
     except MissingIndexError:
         return "nothing"
     if not there:
@@ -122,6 +123,11 @@ def _what_is_there(
     if Path(made_by.checkpoint).parts[-2:] != model.folder.parts[-2:]:
         typer.echo(f"{folder} was made by the model {made_by.name}: used as it is", err=True)
         return "foreign"
+    if generation > 1:  # pictures that were added to it may lie nowhere else
+        raise Mistake(
+            f"{folder} was made by a former state of {model.name} and changed since: remove it, "
+            "or choose another with --index"
+        )
     typer.echo(f"{folder} was made by a former state of {model.name}: built again", err=True)
     return "former"
 

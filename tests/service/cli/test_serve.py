@@ -190,6 +190,19 @@ def test_a_demo_of_another_version_of_the_model_is_made_again(
     assert len(fingerprints) == 2
 
 
+def test_a_demo_that_was_changed_since_is_not_made_again(built_in: Path, tmp_path: Path) -> None:
+    demo(tmp_path, "--count", 6)
+    scene = next((tmp_path / "scenes").rglob("*.jpg"))
+    own = shutil.copy(scene, tmp_path / "own.jpg")
+    places = ("--pictures", tmp_path / "scenes", "--index", tmp_path / "index")
+    assert hasse("index", "add", tmp_path / "index", own).status == 0
+    tiny_checkpoint(built_in, seed=1)
+    refused = hasse("demo", "--no-serve", *places)
+    assert refused.status == 1
+    assert "changed since: remove it, or choose another with --index" in refused.error
+    assert images(tmp_path) == (7, 2)
+
+
 def test_scenes_that_are_drawn_are_indexed_as_they_are(built_in: Path, tmp_path: Path) -> None:
     demo(tmp_path, "--count", 6)
     drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")}
