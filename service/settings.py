@@ -211,7 +211,8 @@ class Settings(BaseSettings):
     @field_validator("read_keys", "write_keys")
     @classmethod
     def _readable(cls, keys: str) -> str:
-        keys_of(keys)
+        if keys and not keys_of(keys):  # of two variables that are not set, the comma is left
+            raise ValueError("there is no key in it: name one, or leave it empty")
         return keys
 
 

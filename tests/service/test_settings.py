@@ -70,6 +70,8 @@ def test_an_empty_text_is_the_empty_default(monkeypatch: pytest.MonkeyPatch, nam
         ("WRITES_PER_MINUTE", "0"),
         ("READ_KEYS", f"me:{'0' * 63}"),
         ("WRITE_KEYS", f"me:{'0' * 65}"),
+        ("READ_KEYS", ","),
+        ("WRITE_KEYS", " , "),
     ],
 )
 def test_a_setting_out_of_bounds_is_refused_by_name(
