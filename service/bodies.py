@@ -134,19 +134,16 @@ class Bodies:
             bytes(picture.content), picture.file_name, fields.caption, fields.image_id, fields.split
         )
 
-    async def page_form(self, request: Request) -> tuple[Upload, str, str]:
-        """Read the form with which the page adds a picture: also the captions as typed, and a key.
+    async def page_form(self, request: Request) -> tuple[Brought, str, str]:
+        """Read the form with which the page adds a picture: that, captions as typed, and a key.
 
         Raises:
             ServiceError: as `json`.
         """
         picture, texts = await self._form(request)
         fields = dict(texts)
-        typed = fields.get("captions", "")
-        captions = [line.strip() for line in typed.splitlines() if line.strip()]
-        known = _validated(UploadFields, {"caption": captions})
-        upload = Upload(bytes(picture.content), picture.file_name, known.caption, None, "")
-        return upload, typed, fields.get("key", "").strip()
+        brought = Brought(picture.file_name, bytes(picture.content))
+        return brought, fields.get("captions", ""), fields.get("key", "").strip()
 
     async def page_parts(self, request: Request) -> tuple[list[Brought], list[tuple[str, str]]]:
         """Read the form with which the page puts things together: pictures, and texts in order.
@@ -239,6 +236,17 @@ class Bodies:
 
     def _too_large(self, limit: int) -> ServiceError:
         return ServiceError("body_too_large", f"the body has more than {limit:,} bytes")
+
+
+def upload_of(brought: Brought, typed: str) -> Upload:
+    """Return a picture that a visitor adds, with the captions that were typed, one a line.
+
+    Raises:
+        ServiceError: `invalid`, with the fields at fault.
+    """
+    captions = [line.strip() for line in typed.splitlines() if line.strip()]
+    known = _validated(UploadFields, {"caption": captions})
+    return Upload(brought.content, brought.name, known.caption, None, "")
 
 
 def _sorted_out(parts: list[Part]) -> tuple[Part, list[tuple[str, str]]]:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.access import Access
+from service.bodies import upload_of
 from service.departure import until_client_leaves
 from service.errors import ServiceError
 from service.page.problems import Trouble, Visit, problem, trouble
@@ -43,13 +44,13 @@ async def add(
     query, typed = Query(), ""
     try:
         engine = readiness.require_engine()
-        upload, typed, key = await bodies.page_form(request)
+        brought, typed, key = await bodies.page_form(request)
         if settings.write_keys and not key:
             raise ServiceError("unauthorized", "type the key that lets you add pictures here")
         access: Access = request.app.state.access
         request.scope["hasse.key"] = access.admit_key(key, "write") or None
         async with until_client_leaves(request):
-            added = await engine.writing.add(upload)
+            added = await engine.writing.add(upload_of(brought, typed))
     except ServiceError as error:
         request.scope["hasse.reason"] = error.reason
         found = trouble(error, query, settings)

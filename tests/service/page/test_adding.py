@@ -83,6 +83,7 @@ def test_too_many_captions_are_counted_in_words_for_visitors(keyed: Client) -> N
     response = keyed.post("/page/add", data=data, files={"image": ("a.png", png(73))})
     assert response.status_code == 422
     assert "<b>That cannot be added.</b> There may be at most 32 of these, not 40." in response.text
+    assert response.text.count("a dog\n") == 40, "what was typed stays"
 
 
 def test_the_log_says_whose_key_a_picture_was_added_with(keyed: Client) -> None:
