@@ -203,6 +203,11 @@ class Settings(BaseSettings):
         """Whether there is anybody who may write."""
         return bool(self.write_keys) or self.open_writes
 
+    @property
+    def writes_need_key(self) -> bool:
+        """Whether who writes needs a key: one to write, or else the one to read."""
+        return bool(self.write_keys or self.read_keys)
+
     @field_validator("model", "searches_per_minute", "writes_per_minute", mode="before")
     @classmethod
     def _absent(cls, given: object) -> object:

@@ -45,7 +45,7 @@ async def add(
     try:
         engine = readiness.require_engine()
         brought, typed, key = await bodies.page_form(request)
-        if settings.write_keys and not key:
+        if settings.writes_need_key and not key:
             raise ServiceError("unauthorized", "type the key that lets you add pictures here")
         access: Access = request.app.state.access
         request.scope["hasse.key"] = access.admit_key(key, "write") or None

@@ -101,3 +101,19 @@ def test_a_service_open_to_all_asks_for_no_key(tmp_path: Path) -> None:
         assert 'name="key"' not in client.get("/page/add").text
         response = client.post("/page/add", files={"image": ("a.png", png(73))})
         assert "Added: " in response.text
+
+
+def test_where_all_who_may_read_may_write_the_key_is_asked_for_that_lets_them_read(
+    tmp_path: Path,
+) -> None:
+    index = make_collection(tmp_path)
+    keys = f"bob:{fingerprint(KEY)}"
+    settings = Settings(index=index, device="cpu", open_writes=True, read_keys=keys)
+    with Client(create_app(settings)) as client:
+        browser = {"auth": ("any", KEY)}
+        assert 'name="key"' in client.get("/page/add", **browser).text
+        form = {"files": {"image": ("a.png", png(73))}, **browser}
+        none = client.post("/page/add", **form)
+        assert none.status_code == 401
+        assert "Type the key" in none.text
+        assert "Added: " in client.post("/page/add", data={"key": KEY}, **form).text
