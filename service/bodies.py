@@ -200,6 +200,8 @@ class Bodies:
             async with asyncio.timeout(self._settings.body_seconds) as patience:
                 if declared.isdecimal() and int(declared[:20]) > limit:
                     patience.reschedule(None)  # that it is too large is known in time
+                    if request.headers.get("expect", "").lower() == "100-continue":
+                        raise self._too_large(limit)  # nothing is sent before it is asked for
                     raise await self._refuse(stream, limit)
                 async for chunk in stream:
                     self._held += len(chunk)

@@ -192,6 +192,24 @@ def test_that_a_body_is_too_large_is_told_also_where_the_rest_does_not_come(
         problem(response, 413, "body_too_large")
 
 
+def test_a_body_that_is_too_large_is_not_asked_for(client: Client) -> None:
+    read = 0
+
+    async def asked() -> AsyncIterator[bytes]:
+        nonlocal read
+        for _ in range(70):
+            read += 1
+            yield b" " * 1000
+
+    headers = {**JSON, "Expect": "100-Continue"}
+    declared = {**headers, "Content-Length": "70000"}
+    response = client.post("/search/images", content=asked(), headers=declared)
+    problem(response, 413, "body_too_large")
+    assert read == 0
+    problem(client.post("/search/images", content=asked(), headers=headers), 413, "body_too_large")
+    assert read == 70, "who was told to go on is heard to the end"
+
+
 @pytest.mark.parametrize(("sent", "status"), [(b'{"caption"', 499), (b" " * 70_000, 413)])
 def test_a_client_that_leaves_before_its_body_is_whole_is_no_fault_inside(
     client: Client, sent: bytes, status: int
