@@ -13,7 +13,7 @@ from python_multipart.multipart import parse_options_header
 # What is wrong with a form is said to its sender; the log is not a client's to fill.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
-_PARTS = 40
+_PARTS = 42  # a picture, 16 things to put in and 16 to take out, and how to search
 _FILE_NAME_CHARACTERS = 200
 _HEADER_BYTES = 4096
 _TEXT_BYTES = 24 * 1024  # a thousand ids

@@ -143,8 +143,12 @@ class LikeForm(SearchOptions):
     """Which images are like this picture, but? The fields of a multipart form."""
 
     image: PictureFile
-    plus: Captions = Field(min_length=1, description="What to put in; may be repeated.")
-    minus: Captions = Field(default=[], description="What to take out; may be repeated.")
+    plus: list[CaptionText] = Field(
+        min_length=1, max_length=PARTS_MAXIMUM, description="What to put in; may be repeated."
+    )
+    minus: list[CaptionText] = Field(
+        default=[], max_length=PARTS_MAXIMUM, description="What to take out; may be repeated."
+    )
 
     @property
     def start(self) -> Part:

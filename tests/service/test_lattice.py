@@ -25,6 +25,7 @@ from service.questions import (
     CommonAnswer,
     Entailment,
     Entailments,
+    LikeForm,
 )
 from service.schemas import ImageAnswer
 from service.settings import Settings
@@ -138,9 +139,29 @@ def test_a_picture_of_ones_own_is_a_part_as_a_stored_one_is(client: Client) -> N
         assert found[:count] == pytest.approx(expected[:count], abs=1e-5)
 
 
+def test_a_form_may_say_as_much_at_once_as_json(client: Client) -> None:
+    data: dict[str, Any] = {
+        "plus": ["a dog"] * 16,
+        "minus": ["a cat"] * 16,
+        "k": "3",
+        "mode": "exact",
+        "candidates": "5",
+        "max_violation": "9",
+        "offset": "1",
+        "split": "",
+        "image_ids": "1001,1002,1003",
+        "added_from": "2020-01-01T00:00:00Z",
+        "added_before": "2100-01-01T00:00:00Z",
+    }
+    assert data.keys() | {"image"} == LikeForm.model_fields.keys()
+    response = client.post("/search/like", files={"image": png(3)}, data=data)
+    assert response.status_code == 200, response.text
+
+
 @pytest.mark.parametrize(
     ("path", "fields", "words"),
     [
+        ("like", {"plus": ["a"] * 17}, "plus: there may be at most 16 of these, not 17"),
         ("all_of", {"all_of": ["a"] * 16}, "all_of: there may be at most 15 of these, not 16"),
         ("common", {"common": ["  "]}, "blank"),
         ("like", {"minus": ["a dog"]}, "plus: field required"),
