@@ -97,7 +97,7 @@ def address(url: str) -> httpx.URL:
         found = httpx.URL(url)
     except httpx.InvalidURL:
         found = httpx.URL()
-    if found.scheme not in {"http", "https"} or not found.host:
+    if found.scheme not in {"http", "https"} or not found.host or b"?" in found.raw_path:
         raise ValueError(f"this is no address of a service, such as {DEFAULT_URL}")
     return found
 

@@ -584,7 +584,11 @@ def test_a_key_is_shown_beside_the_password_in_an_address(app: InProcess) -> Non
 
 @pytest.mark.parametrize("client", [Client, AsyncClient])
 @pytest.mark.parametrize(
-    "url", ["", "127.0.0.1:8000", "localhost:8000", "http:/127.0.0.1", "ftp://a", "http://a:b"]
+    "url",
+    [
+        *("", "127.0.0.1:8000", "localhost:8000", "http:/127.0.0.1", "ftp://a", "http://a:b"),
+        *("http://a/?q=a+dog", "http://a/?"),
+    ],
 )
 def test_where_nothing_can_be_asked_no_client_is_made(
     client: Callable[[str], object], url: str
