@@ -52,7 +52,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Result]):
-    """One request. `removes`: to find nothing when it is repeated means that it was done."""
+    """One request. `removes`: to find nothing any more means that it was done."""
 
     method: str
     path: str
@@ -81,10 +81,16 @@ class Call(Generic[Result]):
         except (ValueError, httpx.InvalidURL) as error:
             raise UnsendableError(f"{self.path} cannot be asked this: {error}") from error
 
-    def is_done(self, response: httpx.Response, attempt: int) -> bool:
-        """Tell whether an answer to the attempt (from 1) is the one that was asked for."""
-        repeated = self.removes and attempt > 1
-        return response.is_success or (repeated and isinstance(error_of(response), NotFoundError))
+    def is_done(self, response: httpx.Response, *, maybe: bool) -> bool:
+        """Tell whether it was done, by this answer or `maybe` by an attempt before it."""
+        if response.is_success:
+            return True
+        return self.removes and maybe and isinstance(error_of(response), NotFoundError)
+
+
+def may_have_done(response: httpx.Response) -> bool:
+    """Tell whether what was asked may have been done though the answer is no success."""
+    return response.status_code != httpx.codes.TOO_MANY_REQUESTS
 
 
 def address(url: str) -> httpx.URL:

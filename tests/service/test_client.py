@@ -546,6 +546,14 @@ def test_a_removal_whose_answer_was_lost_is_a_removal(monkeypatch: pytest.Monkey
         Waits(monkeypatch, lost, httpx.Response(404, text="nginx")).client().remove_image(7)
 
 
+def test_a_removal_that_was_put_off_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = problem(429, **{"Retry-After": "0"})
+    with pytest.raises(NotFoundError):
+        Waits(monkeypatch, busy, problem(404)).client().remove_image(7)
+    passing = problem(503, **{"Retry-After": "0"})
+    Waits(monkeypatch, passing, busy, problem(404)).client().remove_image(7)
+
+
 def test_fields_of_a_later_release_are_passed_over(client: InProcess) -> None:
     answer = client.post("/search/images", json={"caption": "a dog", "k": 2}).json()
     answer["since then"] = 1
