@@ -218,6 +218,8 @@ def doubt(
 
 def verdict(facts: SearchFacts, shown: int, thing: str, stages: Stages) -> Verdict:
     """Say how sure an answer is and how long it took."""
+    if not facts.searched:
+        return Verdict("proved", f"There are no {thing}s here to search")
     took = f"in {max(1, round(stages.seconds['total'] * 1000)):,} ms"
     best = f"The best {shown:,} of {count(facts.searched, thing)}"
     if facts.searched == 1:

@@ -97,6 +97,18 @@ def test_a_picture_of_the_visitor_is_answered_and_shown_but_not_kept(client: Cli
     assert "That picture was not kept" in said(again)
 
 
+def test_of_an_empty_collection_nothing_is_said_to_be_the_best(tmp_path: Path) -> None:
+    with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
+        client.app.state.engine.index.remove(range(1000, 1000 + IMAGES))
+        for response, words in (
+            (client.get("/", params={"q": "a dog"}), "There are no pictures in this collection"),
+            (upload(client, png()), "There are no captions in this collection"),
+        ):
+            assert words in said(response)
+            assert "here to search" in said(response)
+            assert "the best" not in said(response).rpartition("proved only by luck")[2]
+
+
 def test_words_that_were_never_seen_are_named(client: Client) -> None:
     one = client.get("/", params={"q": "a dog zeppelin"})
     assert "never seen the word “zeppelin” : the answer rests" in said(one)

@@ -203,6 +203,8 @@ def test_a_small_collection_is_shown_whole() -> None:
     for searched, words in ((1, "The only picture"), (2, "All 2 pictures, the best first")):
         found = verdict(caption_answer(searched=searched), searched, "picture", stages())
         assert found.sentence == f"{words}, proved exact, in 12 ms"
+    found = verdict(caption_answer(searched=0), 0, "caption", stages())
+    assert found.sentence == "There are no captions here to search"
 
 
 def test_what_is_folded_is_never_more_than_one_answer_may_hold() -> None:
