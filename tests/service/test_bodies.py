@@ -379,7 +379,11 @@ HOSTILE_FORMS: dict[str, tuple[str, bytes]] = {
     ),
     "a long header": (
         "multipart/form-data; boundary=x",
-        b"--x\r\nX-Long: " + b"a" * 100_000 + b"\r\n\r\nabc\r\n--x--\r\n",
+        b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\nX-Long: '
+        + b"a" * 5000
+        + b"\r\n\r\n"
+        + png(1)
+        + b"\r\n--x--\r\n",
     ),
     "many headers": (
         "multipart/form-data; boundary=x",
@@ -393,3 +397,15 @@ def test_a_form_that_is_none_is_refused_as_invalid(client: Client, name: str) ->
     content_type, body = HOSTILE_FORMS[name]
     headers = {"Content-Type": content_type}
     problem(client.post("/search/captions", content=body, headers=headers), 422, "invalid")
+
+
+def test_a_field_without_a_name_does_not_have_that_of_the_one_before_it(client: Client) -> None:
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
+        + png(1)
+        + b'\r\n--x\r\nContent-Disposition: form-data; name="all_of"\r\n\r\na dog'
+        + b"\r\n--x\r\n\r\na cat\r\n--x--\r\n"
+    )
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    response = client.post("/search/all_of", content=body, headers=headers)
+    assert problem(response, 422, "invalid").detail == "body: a field has no name"

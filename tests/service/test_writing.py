@@ -29,6 +29,7 @@ from models.datasets import Image as Described
 from service import indexing
 from service.app import create_app
 from service.dataset_encoding import ImageSource
+from service.pictures import picture_missing
 from service.schemas import ID_MAXIMUM, AddedImage, CaptionAnswer, ImageAnswer
 from service.settings import Settings
 from tests.service.client import Client
@@ -132,6 +133,23 @@ def test_the_thumbnail_is_made_on_arrival(
     monkeypatch.setattr(writable.app.state.engine.pictures, "_thumbnail", fail)
     thumbnail = writable.get(image.thumbnail_url).content
     assert Image.open(BytesIO(thumbnail)).size == (64, 48)
+
+
+def test_a_picture_that_is_gone_again_when_its_thumbnail_is_kept_was_added(
+    writable: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> str:
+        raise picture_missing()
+
+    monkeypatch.setattr("service.writing.version_of", gone)
+    image = added(add(writable, png(50)))
+    monkeypatch.undo()
+    assert image.image_id in found(writable)
+
+
+def test_a_writer_that_has_stopped_is_said(writable: Client) -> None:
+    writable.app.state.engine.writing.batcher.close()
+    assert "writer" in problem(add(writable, png(50)), 503, "not_ready").detail
 
 
 def test_the_same_picture_is_the_same_image_and_gains_the_captions_it_lacked(
@@ -369,9 +387,10 @@ def test_a_write_that_fails_is_said_and_changes_nothing(
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(durable, "write", broken)
-    found_then = problem(add(writable, png(50)), 503, "write_failed")
+    response = add(writable, png(50))
     monkeypatch.undo()
-    assert "Input" not in found_then.detail
+    assert "Input" not in problem(response, 503, "write_failed").detail
+    assert response.headers["Retry-After"] == "5"
     assert len(found(writable)) == 12
     assert verify(folder).ok
 
