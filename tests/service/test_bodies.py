@@ -409,3 +409,9 @@ def test_a_field_without_a_name_does_not_have_that_of_the_one_before_it(client: 
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
     response = client.post("/search/all_of", content=body, headers=headers)
     assert problem(response, 422, "invalid").detail == "body: a field has no name"
+
+
+def test_a_name_that_is_no_text_is_said_to_be_none(client: Client) -> None:
+    response = client.post("/search/images", content=b'{"\\ud800": 1}', headers=JSON)
+    said = problem(response, 422, "invalid").detail
+    assert said == "body: the name of a field is not Unicode text"
