@@ -71,8 +71,11 @@ class Gathering:
         folders: Sequence[Path],
         *,
         split: object = "",
-    ) -> None:
-        """Add an image; its picture is looked for in `folders`, which are absolute, in turn."""
+    ) -> bool:
+        """Add an image, and tell whether it was taken.
+
+        Its picture is looked for in `folders`, which are absolute, in turn.
+        """
         subject = f"image {image_id} ({file_name})"
         if not _is_id(image_id):
             self._refuse(image_id, subject, "no whole number as id")
@@ -93,6 +96,8 @@ class Gathering:
             if known is None:
                 self.problems.add(subject, "unknown split", "in no split", str(split))
             self._rows[image_id] = _Row(image_id, file_name, path, known or "")
+            return True
+        return False
 
     def caption(
         self, caption_id: object, image_id: object, text: object, subject: str = ""

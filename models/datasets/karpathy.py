@@ -39,7 +39,8 @@ def read(
         filepath = row.get("filepath", "")
         inside = isinstance(filepath, str) and stays_inside(filepath)
         folders = [folder / filepath, folder] if inside else [folder]
-        gathering.image(image_id, row.get("filename"), folders, split=row.get("split", ""))
+        if not gathering.image(image_id, row.get("filename"), folders, split=row.get("split", "")):
+            continue  # an earlier image of that id may be another picture
         sentences = row.get("sentences", [])
         if not isinstance(sentences, list):
             gathering.problems.add(f"image {image_id}", "sentences that are no list", "no captions")

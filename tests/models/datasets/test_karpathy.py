@@ -90,20 +90,21 @@ def test_a_folder_outside_that_of_the_pictures_is_not_looked_into(draw: Draw, ou
 
 
 def test_bad_rows_cost_themselves(draw: Draw) -> None:
-    root = draw("0.jpg", "2.jpg")
+    root = draw("0.jpg", "2.jpg", "4.jpg")
     path = split_file(
         root / "x.json",
         [
             row(0, "train", [(0, "Fine."), (0, "again"), (1, "")]),
             row(1, "train", [(2, "missing file")]),
             row(2, "train", []) | {"sentences": "none", "filepath": "../.."},
-            row(2, "train", []) | {"sentences": [{"sentid": 7}]},
+            row(2, "train", [(3, "of another picture")], filename="0.jpg"),
+            row(4, "train", []) | {"sentences": [{"sentid": 7}]},
             row(3, "train", []) | {"sentences": [3], "filepath": 7},
             "row",
         ],
     )
     dataset, problems = karpathy.read(path, root)
-    assert [i.id for i in dataset.images] == [0, 2]
+    assert [i.id for i in dataset.images] == [0, 2, 4]
     assert [c.text for c in dataset.captions] == ["Fine."]
     assert problems.by_reason == {
         "id of an earlier caption": 1,
@@ -114,7 +115,7 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
         "sentence that is no object": 1,
         "row that is no object": 1,
         "file not found": 2,
-        "no captions": 1,
+        "no captions": 2,
     }
     assert "image 2: sentences that are no list: no captions" in problems.lines
 
