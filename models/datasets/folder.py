@@ -183,33 +183,44 @@ def _table(path: Path, problems: Problems) -> Iterator[_Said]:
 def _csv_rows(
     text: str, path: Path, problems: Problems
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
-    tabs = path.suffix.lower() == ".tsv"
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",")
+    mark = "\t" if path.suffix.lower() == ".tsv" else ","
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark)
     try:
         found = reader.fieldnames or []
         if not {"file_name", "caption"} <= set(found):
             raise DatasetError(f"{path} has the columns {', '.join(found)}: {_EXPECTED}")
-        row: Mapping[str | None, Any] = {}
+        lines, begin = text.split("\n"), reader.line_num
+        row: Mapping[str | None, Any]
         for row in reader:
+            of_row, begin = lines[begin : reader.line_num], reader.line_num
+            # A quote that is never closed makes one caption of all rows up to the next quote.
+            cells = (*row.values(), *row.get(None, ()))
+            rest = next((cell for cell in cells if isinstance(cell, str) and "\n" in cell), None)
+            if rest is not None and not _is_well_quoted(of_row, mark):
+                raise DatasetError(
+                    f"{path} has a quote that is never closed, before {rest[:20]!r}: close it, "
+                    f'and write " twice where a caption has one'
+                )
             if any(row.get(None, ())):  # what is behind an unquoted comma of a caption
                 subject = f"{path.name}, line {reader.line_num}"
-                remedy = f"quote a caption that holds a {'tab' if tabs else 'comma'}"
+                remedy = f"quote a caption that holds a {'comma' if mark == ',' else 'tab'}"
                 problems.add(subject, "more cells than columns", detail=remedy)
                 continue
             yield reader.line_num, row
-        # A quote that is never closed makes one caption of all that follows.
-        cells = (*row.values(), *row.get(None, ()))
-        rest = next((cell for cell in cells if isinstance(cell, str) and "\n" in cell), None)
-        if rest is not None and text.count('"') % 2:
-            raise DatasetError(
-                f"{path} has a quote that is never closed, before {rest[:20]!r}: close it, "
-                f'and write " twice where a caption has one'
-            )
     except csv.Error as error:
         raise DatasetError(
             f"{path} is broken at line {reader.line_num}: {error}; quote captions that hold "
             f"a comma or a line break"
         ) from error
+
+
+def _is_well_quoted(lines: Sequence[str], mark: str) -> bool:
+    try:
+        for _ in csv.reader(lines, delimiter=mark, strict=True):
+            pass
+    except csv.Error:
+        return False
+    return True
 
 
 def _json_rows(

@@ -148,6 +148,14 @@ def test_a_caption_that_is_not_quoted_is_told_and_not_cut(kind: str, mark: str, 
     ]
 
 
+def test_a_caption_may_hold_an_inch_and_another_two_lines(draw: Draw) -> None:
+    root = draw("dog.jpg")
+    path = root / "captions.csv"
+    path.write_text('file_name,caption\ndog.jpg,A 5" dog.\n\ndog.jpg,"A dog\nand a ""cat""."\n')
+    dataset, _ = folder.read(root, path)
+    assert [caption.text for caption in dataset.captions] == ['A 5" dog.', 'A dog and a "cat".']
+
+
 def test_formats_that_are_not_read_are_told(draw: Draw) -> None:
     root = draw("dog.jpg")
     (root / "IMG_0001.HEIC").write_bytes(b"of a phone")
@@ -213,6 +221,7 @@ def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
         ("c.csv", "x" * 200_000, "broken at line"),
         ("c.csv", 'file_name,caption\na,"a dog\nb,a cat\n', "never closed, before 'a dog"),
         ("c.csv", 'file_name,caption\na,a dog, brown,"on a\nb,c\n', "never closed, before 'on a"),
+        ("c.csv", 'file_name,caption\na,"a dog\nb,c\nd,"e\nf,g\n', "never closed, before 'a dog"),
         ("c.jsonl", '{"file_name": "dog.jpg"}\n', "no line that is a JSON object with 'file_name'"),
         ("c.json", '[{"file_name": "dog.jpg", "caption": "a dog"}]', "it needs one object a line"),
     ],
