@@ -303,6 +303,12 @@ class _Run:
             with torch.inference_mode(), self._mixed_precision():
                 found.append(self.student(_smaller(whole, self.config.side))[0].mean((2, 3)))
         held_out = 1 - float(_unexplained(torch.cat(found), self.wanted))
+        # Rounded to bytes, weights that are not numbers become some.
+        if not math.isfinite(held_out):
+            raise DistillationError(
+                f"after pass {self.notes['epoch'] + 1} the student sees what is no number: lower "
+                f"learning_rate"
+            )
         epoch: int = self.notes["epoch"]
         explained: float = self.notes["explained"]
         self.notes["history"].append(

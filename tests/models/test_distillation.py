@@ -411,6 +411,15 @@ def test_a_loss_that_is_not_a_number_and_too_few_pictures_are_said(
         distil(LEARNS, pixels, build_like(teacher), tmp_path / "nan", projection=nothing)
 
 
+def test_a_last_step_that_spoils_the_student_is_said(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    one = replace(LEARNS, epochs=1, batch_size=46, warm_up=0, learning_rate=LARGEST)
+    with pytest.raises(DistillationError, match="after pass 1 the student sees what is no number"):
+        distil(one, pixels, build_like(teacher), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("batch", [2, 23, 24, 50])
 def test_too_few_pictures_are_said_with_how_many_are_enough(
     teacher: Backbone, pixels: Pixels, tmp_path: Path, batch: int
