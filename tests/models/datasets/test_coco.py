@@ -35,7 +35,7 @@ def test_coco_ids_survive_to_the_dataset_and_through_its_file(draw: Draw) -> Non
     path = annotation_file(
         root / "annotations/captions_train2017.json",
         [image(391895), image(9)],
-        [caption(770337, 391895, "A man on a moped. "), caption(2**40, 9), caption(1, 391895)],
+        [caption(770337, 391895, "A man on a moped. "), caption(2**63 - 1, 9), caption(1, 391895)],
     )
     dataset, problems = coco.read([path], root)
     assert problems.total == 0
@@ -43,7 +43,7 @@ def test_coco_ids_survive_to_the_dataset_and_through_its_file(draw: Draw) -> Non
     assert [(c.id, c.image_id) for c in dataset.captions] == [
         (770337, 391895),
         (1, 391895),
-        (2**40, 9),
+        (2**63 - 1, 9),
     ]
     assert next(dataset.captions).text == "A man on a moped."
     assert dataset.images[0].file_name == "000000391895.jpg"
@@ -100,6 +100,7 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
         image(True),
         image(-1),
         image(2**63),
+        image(14) | {"id": "14"},
         {"id": 8},
         image(12, file_name=" "),
         image(9, file_name="../../etc/passwd"),
@@ -119,6 +120,7 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
         caption(7, [1]),
         caption(8, 4, "of a missing file: said once, with the image"),
         caption(9, 8, "of a refused image: said once, with the image"),
+        caption(10, "14", "likewise"),
         {"image_id": 1, "caption": "no id"},
         7,
     ]
@@ -127,7 +129,7 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
     assert [c.text for c in dataset.captions] == ["fine", "fine too"]
     assert problems.by_reason == {
         "id of an earlier image": 1,
-        "no whole number as id": 5,
+        "no whole number as id": 6,
         "no file name": 2,
         "file name that leaves its folder": 2,
         "file name with broken characters": 1,
@@ -257,6 +259,7 @@ def test_a_file_of_another_kind_is_refused_in_one_sentence(
 def test_missing_paths_are_named(tmp_path: Path) -> None:
     assert "there is no file" in refusal(tmp_path / "nowhere.json", tmp_path)
     assert "cannot be read: Is a directory" in refusal(tmp_path, tmp_path)
+    assert "cannot be read: File name too long" in refusal(tmp_path / ("x" * 300), tmp_path)
     for folder in (tmp_path / "nowhere", Path(__file__)):
         assert f"there is no folder {folder}" in refusal(tmp_path / "x.json", folder)
 

@@ -53,11 +53,11 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["csv", "TSV", "tsv", "JSONL", "jsonl"])
+@pytest.mark.parametrize("kind", ["csv", "TSV", "tsv", "JSONL", "jsonl", "ndjson"])
 def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
     root = draw("x/dog.jpg", "cat.jpg", "sun.jpg")
     path = root / f"captions.{kind}"
-    if kind.lower() == "jsonl":
+    if kind.lower() in {"jsonl", "ndjson"}:
         path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS))
     elif kind.lower() == "tsv":
         path.write_text(
@@ -247,25 +247,29 @@ def test_single_pictures_are_read_like_those_of_a_folder(
     (root / "cat.txt").touch()
     (root / "sun.txt").write_text("A\0sun.\nThe sun.\n")
     (root / "note.jpg").write_text("no picture")
+    (root / "bird.jpg").symlink_to(root / "x/dog.jpg")
     monkeypatch.chdir(root)
     names = ["sun.jpg", "x/../sun.jpg", "b\udcff.jpg", "note.jpg", "cat.jpg", "x/dog.jpg"]
+    names.append("bird.jpg")  # keeps its own name, and has no captions beside it
     dataset, problems = folder.read_pictures([Path(name) for name in names])
     assert [(image.file_name, image.path, image.width) for image in dataset.images] == [
         ("sun.jpg", root / "sun.jpg", 8),
         ("cat.jpg", root / "cat.jpg", 8),
         ("dog.jpg", root / "x/dog.jpg", 8),
+        ("bird.jpg", root / "bird.jpg", 8),
     ]
     assert [[caption.text for caption in image.captions] for image in dataset.images] == [
         ["The sun."],
         [],
         ["A dog runs.", "An animal."],
+        [],
     ]
     assert problems.by_reason == {
         "file name with broken characters": 1,
         "captions that cannot be read": 1,
         "caption with broken characters": 1,
         "not a picture": 1,
-        "no captions": 1,
+        "no captions": 2,
     }
     assert "sun.txt, line 1: caption with broken characters: skipped" in problems.lines
 

@@ -72,9 +72,10 @@ def test_flickr_rows_have_no_coco_id_and_no_folder(draw: Draw) -> None:
 
 def test_a_row_may_be_of_no_split_and_have_no_sentences(draw: Draw) -> None:
     root = draw("0.jpg")
-    path = split_file(root / "x.json", [{"filename": "0.jpg", "imgid": 0}])
+    path = split_file(root / "mine.json", [{"filename": "0.jpg", "imgid": 0}], "")
     dataset, problems = karpathy.read(path, root)
     assert dataset.splits() == {"": 1}
+    assert dataset.name == "mine", "as its file"
     assert problems.total == 0
 
 
