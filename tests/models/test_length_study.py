@@ -26,6 +26,12 @@ def test_the_largest_gaps_are_taken_the_shorter_caption_first(
     assert study._largest_gaps(dataset(TEXTS), lengths).tolist() == [[0, 1], [5, 4]]
 
 
+def test_of_equal_gaps_the_first_are_taken() -> None:
+    lengths = np.array([[1, 2], [1, 3]] * 150).ravel()
+    found = study._largest_gaps(dataset([["a", "b"]] * 300), lengths)
+    assert found.tolist() == [[4 * at + 2, 4 * at + 3] for at in range(study.PAIRS)]
+
+
 @pytest.mark.parametrize("score", SCORES)
 def test_points_that_coincide_are_found_first(score: Score) -> None:
     # The captions of an image share its point, so each stands first, but for itself.
