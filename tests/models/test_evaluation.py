@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from models import evaluation
 from models.datasets import Caption, Dataset, Image
-from models.evaluation import evaluate
+from models.evaluation import evaluate, retrieve
 from models.scenes import scene_and_captions
 from models.score import SCORES, Score
 
@@ -63,6 +63,9 @@ def test_ranks_are_those_of_a_plain_sort_in_blocks_of_any_size(
     for block in (1, 64, 1 << 23):
         monkeypatch.setattr(evaluation, "BLOCK_ENTRIES", block)
         measured = evaluate(collection, images, captions, "order")
+        assert (measured.images, measured.captions) == (15, 30)
+        assert measured.caption_retrieval.queries == 15
+        assert measured.image_retrieval.queries == 30
         assert measured.image_retrieval.mean == pytest.approx(np.mean(image_ranks))
         assert measured.caption_retrieval.mean == pytest.approx(np.mean(caption_ranks))
         recalls = [
@@ -75,7 +78,10 @@ def test_ranks_are_those_of_a_plain_sort_in_blocks_of_any_size(
 
 def test_an_image_without_captions_is_searched_but_does_not_ask() -> None:
     points = np.eye(3, dtype=np.float32)
-    measured = evaluate(dataset([["a"], [], ["b"]]), points, points[[0, 2]], "order")
+    found = retrieve(dataset([["a"], [], ["b"]]), points, points[[0, 2]], "order")
+    assert found.caption_retrieval.images.tolist() == [0, 2]
+    assert found.image_retrieval.images.tolist() == [0, 2]
+    measured = found.evaluation
     assert measured.images == 3
     assert measured.caption_retrieval.queries == 2
     assert measured.rsum == 600

@@ -67,6 +67,11 @@ def test_metrics_follow_the_reference_formulas() -> None:
     assert (metrics.queries, metrics.tied) == (4, 1)
 
 
+def test_half_a_rank_behind_is_not_among_the_first() -> None:
+    metrics = RankingMetrics.of(np.array([1.5, 5.5, 10.5]), np.ones(3), tied=3)
+    assert (metrics.r1, metrics.r5, metrics.r10) == pytest.approx((0, 100 / 3, 200 / 3))
+
+
 def test_blocks_are_averaged_and_what_was_counted_is_added_up() -> None:
     one = RankingMetrics(10, 20, 30, 4, 5.5, 60, queries=100, tied=1)
     other = RankingMetrics(20, 40, 60, 1, 2.5, 80, queries=50, tied=3)

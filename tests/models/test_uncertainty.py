@@ -36,10 +36,13 @@ def retrieval(seed: int, images: int = 30, each: int = 5, highest: int = 20) -> 
     )
 
 
-def test_a_draw_is_measured_as_the_queries_it_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("images", [29, 30])  # the median is of one rank, or of two
+def test_a_draw_is_measured_as_the_queries_it_stands_for(
+    images: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bootstrap, "SAMPLES", 7)
     monkeypatch.setattr(uncertainty, "SAMPLES", 7)
-    block = retrieval(1)
+    block = retrieval(1, images)
     found = uncertainty._resampled([block])
     for at, counts in enumerate(draws(block.images)):
         for row, direction in enumerate(DIRECTIONS):
@@ -58,6 +61,16 @@ def test_intervals_hold_what_was_measured() -> None:
             low, high = found.metrics[direction][metric]
             assert low <= getattr(getattr(measured, direction), metric) <= high, metric
     assert found.rsum[0] < measured.rsum < found.rsum[1]
+
+
+def test_images_that_do_not_ask_are_not_drawn() -> None:
+    block = retrieval(2)
+    others = {
+        direction: replace(one, images=3 * one.images)
+        for direction in DIRECTIONS
+        for one in [getattr(block, direction)]
+    }
+    assert intervals([replace(block, images=90, **others)]) == intervals([block])
 
 
 def test_blocks_are_drawn_apart_and_their_mean_is_surer_than_one_of_them() -> None:
@@ -136,8 +149,12 @@ def test_trainings_that_differ_widen_the_interval_and_copies_of_one_do_not_shrin
     low, high = mixed.rsum
     assert low == 0, "a draw may hold none of the better training"
     assert high - low > alone.rsum[1] - alone.rsum[0]
-    with pytest.raises(ValueError, match="same images and captions"):
-        differences_of_trainings([one, retrieval(11, images=29)], [other, other])
+    low, high = differences_of_trainings([one, other], [one, other]).rsum
+    assert low < 0 < high, "the trainings of each recipe are drawn by themselves"
+    few = retrieval(11, images=29)
+    for mine, others in (([one, few], [other]), ([one], [other, few])):
+        with pytest.raises(ValueError, match="same images and captions"):
+            differences_of_trainings(mine, others)
 
 
 def test_every_metric_is_averaged_over_blocks_and_counts_are_added_up() -> None:
