@@ -317,6 +317,25 @@ def test_an_interrupted_run_ends_in_the_same_bytes(
     assert content(tmp_path / "f") == content(tmp_path / "whole")
 
 
+def test_pictures_that_were_skipped_are_tried_again_after_all_others(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the batches of the others are those of a run without interruption."""
+    dataset = pictures(tmp_path / "p", 4)
+    dataset.images[1].path.write_text("not a picture")
+    with pytest.raises(ExtractionStopped, match="2 of 4 pictures"):
+        extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=2, stop=lambda: True)
+    read: list[str] = []
+
+    def watched(path: Path, at_least: int) -> Pillow.Image:
+        read.append(path.name)
+        return open_picture(path, at_least=at_least)
+
+    monkeypatch.setattr(decoding, "open_picture", watched)
+    extract(dataset, backbone, SMALL, tmp_path / "f", workers=1)
+    assert read == ["002.png", "003.png", "001.png"]
+
+
 def test_ctrl_c_keeps_what_the_network_has_done(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 8)
 
