@@ -469,6 +469,8 @@ def test_of_several_differences_the_first_is_named() -> None:
     names = [f"option_{at}" for at in range(20)]
     found, wanted = dict.fromkeys(names, 1), dict.fromkeys(names, 2)
     assert difference(found, wanted) == "option_0: 1 there, 2 now"
+    assert difference({"old": 1}, {"old": 1, "new": 2}) == "new: None there, 2 now"
+    assert difference({"old": 1, "gone": 2}, {"old": 1}) == "gone: 2 there, None now"
 
 
 def test_another_training_in_the_folder_is_refused_naming_the_difference(tmp_path: Path) -> None:
