@@ -16,16 +16,14 @@ from urllib.parse import quote
 
 import sqlalchemy as sql
 from sqlalchemy import Connection, Engine, Table
-from sqlalchemy.exc import NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 
 from index.errors import (
     REMEDY,
-    CatalogUnreachableError,
     DamagedIndexError,
     FormatVersionError,
     MissingIndexError,
     NotAnIndexError,
-    is_full,
 )
 from index.lookups import (
     CAPTION_HITS,
@@ -36,6 +34,7 @@ from index.lookups import (
     Lookup,
 )
 from index.records import Deletion, SegmentRecord, State, file_records
+from index.refusals import refusal
 from index.schema import (
     CAPTIONS,
     DELETED,
@@ -97,11 +96,8 @@ class Catalog:
     def prepare(self) -> None:
         """Let reads go on while a write is under way: SQLite keeps a log beside the database."""
         if self.url.get_backend_name() == "sqlite":
-            connection = self._writer.raw_connection()
-            try:
+            with self._reaching(), closing(self._writer.raw_connection()) as connection:
                 connection.cursor().execute("PRAGMA journal_mode=WAL")
-            finally:
-                connection.close()
 
     def exists(self) -> bool:
         """Tell whether the database holds our tables and the row that names the model."""
@@ -127,6 +123,8 @@ class Catalog:
         Raises:
             CatalogUnreachableError: the database does not answer. Whether what it was asked to
                 commit is committed is known once it is settled.
+            DiskFullError, IndexLockedError, ReadOnlyIndexError: nothing was committed.
+            DamagedIndexError: the database is not what was written.
         """
         with self.creating() as connection:
             # Before anything is read: the first SELECT decides of which instant all others are.
@@ -147,25 +145,18 @@ class Catalog:
                 yield
         except (SQLAlchemyError, self._driver.Error, UnicodeDecodeError) as error:
             said = getattr(error, "orig", None) or error
-            if "locked" in str(said):
-                raise
             raise DamagedIndexError(
                 f"{self.url.database} cannot be read ({said}): {REMEDY}"
             ) from error
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        # SQLite has no server that may be away, and a full disk is another matter.
         try:
             yield
-        except (OperationalError, sql.exc.TimeoutError, self._driver.OperationalError) as error:
-            said = getattr(error, "orig", None) or error
-            if self.url.get_backend_name() == "sqlite" or is_full(said):
+        except (SQLAlchemyError, self._driver.Error) as error:
+            if (refused := refusal(self.url, self._driver, error)) is None:
                 raise
-            raise CatalogUnreachableError(
-                f"the catalog {self.url.render_as_string()} does not answer "
-                f"({' '.join(str(said).split())}): start that database, or correct its address"
-            ) from error
+            raise refused from error
 
     def generation(self) -> int:
         """Return the visible generation: one small query.

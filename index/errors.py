@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy.exc import OperationalError
-
 REMEDY = "restore it from a backup, or build the index again"  # of a damaged file
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_DATABASE_FULL = "53100"  # as PostgreSQL names it
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class HasseIndexError(Exception):
@@ -36,7 +33,7 @@ class IndexExistsError(HasseIndexError):
 
 
 class CatalogUnreachableError(HasseIndexError):
-    """The database that holds the catalog does not answer."""
+    """The database that holds the catalog does not answer, or may not be opened."""
 
 
 class FormatVersionError(HasseIndexError):
@@ -89,31 +86,21 @@ class BadQueryError(HasseIndexError):
 
 @contextmanager
 def disk_full_named(folder: Path) -> Iterator[None]:
-    """Turn a full disk, met in a file or in the catalog, into one sentence about `folder`.
+    """Turn a full disk into one sentence about `folder`.
 
     Raises:
-        DiskFullError: the block met ENOSPC, EDQUOT, EFBIG or that the database's disk is full.
+        DiskFullError: the block met ENOSPC, EDQUOT or EFBIG.
     """
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            raise _full(folder) from error
-        raise
-    except OperationalError as error:
-        if is_full(error.orig):
-            raise _full(folder) from error
+        if error.errno in FULL:
+            raise no_room(folder) from error
         raise
 
 
-def is_full(error: BaseException | None) -> bool:
-    """Tell whether an error of a database's driver says that its disk is full."""
-    if (state := getattr(error, "sqlstate", None)) is not None:
-        return bool(state == _DATABASE_FULL)
-    return "disk is full" in str(error)
-
-
-def _full(folder: Path) -> DiskFullError:
+def no_room(place: object) -> DiskFullError:
+    """Return the error for a full disk: that of a folder, or of a database by its address."""
     return DiskFullError(
-        f"no room left on the disk of {folder}: nothing was changed; free some space and repeat"
+        f"no room left on the disk of {place}: nothing was changed; free some space and repeat"
     )

@@ -41,9 +41,9 @@ from index.verify import verify
 from tests.index.samples import captions, embeddings, images, model, small_index
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
-DATABASE_FULL = OperationalError(
-    "COMMIT", None, sqlite3.OperationalError("database or disk is full")
-)
+FULL = sqlite3.OperationalError("database or disk is full")
+FULL.sqlite_errorcode = sqlite3.SQLITE_FULL
+DATABASE_FULL = OperationalError("COMMIT", None, FULL)
 POINTS = embeddings(np.random.default_rng(0), 60, 16)
 
 

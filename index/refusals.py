@@ -1,0 +1,154 @@
+"""What an error of the catalog's database says: no room, no right, no answer, a lock, or damage.
+
+Only damage needs a backup: a database that is full, or that may not be opened, is whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+from urllib.parse import unquote
+
+import sqlalchemy as sql
+from sqlalchemy.exc import OperationalError
+
+from index.errors import (
+    FULL,
+    REMEDY,
+    CatalogUnreachableError,
+    DamagedIndexError,
+    HasseIndexError,
+    IndexLockedError,
+    ReadOnlyIndexError,
+    no_room,
+)
+
+# Of SQLite; a code has its general kind in the lowest byte.
+_CORRUPT = {
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_IOERR_CORRUPTFS,
+}
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_UNWRITABLE = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
+_UNOPENED = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
+
+_FILES = ("", "-wal", "-shm")  # that it has open for one database
+
+# Of PostgreSQL.
+_SERVER_FULL = "53100"
+_SERVER_FORBIDS = "42501"
+_SERVER_READS_ONLY = "25006"
+_SERVER_CORRUPT = {"XX001", "XX002"}
+
+_FORBIDDEN = "let this user read and write the folder of the index and the files in it"
+_TOO_MANY = "raise the limit on open files with 'ulimit -n'"
+_REMEDIES = {
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _FORBIDDEN,
+    errno.EMFILE: _TOO_MANY,
+    errno.ENFILE: _TOO_MANY,
+}
+
+
+def refusal(url: sql.URL, driver: Any, error: Exception) -> HasseIndexError | None:
+    """Return what an error of SQLAlchemy or of the driver says; None if it says none of these."""
+    said = getattr(error, "orig", None) or error
+    if isinstance(error, sql.exc.TimeoutError):
+        return CatalogUnreachableError(
+            f"the catalog {url.render_as_string()} is asked by too many at a time ({said}): "
+            "repeat when there are fewer"
+        )
+    if url.get_backend_name() == "sqlite":
+        return _of_sqlite(url, said)
+    unreachable = isinstance(error, (OperationalError, driver.OperationalError))
+    return _of_server(url, said, unreachable=unreachable)
+
+
+def _of_sqlite(url: sql.URL, said: BaseException) -> HasseIndexError | None:
+    code: int = getattr(said, "sqlite_errorcode", 0)
+    general = code & 0xFF
+    path = _path(url)
+    if general == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
+        return no_room(path.parent)
+    if code in _CORRUPT or general in _CORRUPT:
+        return DamagedIndexError(f"{path} cannot be read ({said}): {REMEDY}")
+    if general in _LOCKED:
+        return IndexLockedError(
+            f"another program keeps {path} ({said}): wait for it to end, or stop it, and repeat"
+        )
+    if general in _UNWRITABLE:
+        return ReadOnlyIndexError(
+            f"{path} cannot be written ({said}): change the permissions of it and of its folder, "
+            "or write to a copy of the index"
+        )
+    return _unopened(path, said) if general in _UNOPENED else None
+
+
+def _unopened(path: Path, said: BaseException) -> HasseIndexError:
+    obstacle = _obstacle(path)
+    if obstacle is None:
+        return CatalogUnreachableError(
+            f"the catalog {path} does not answer ({said}): look whether its disk works and has "
+            "room, and repeat"
+        )
+    if obstacle.errno in FULL:
+        return no_room(path.parent)
+    return CatalogUnreachableError(
+        f"the catalog {path} is not damaged, but cannot be opened ({obstacle.strerror}): "
+        + _REMEDIES.get(obstacle.errno or 0, "mend that and repeat")
+    )
+
+
+def _obstacle(path: Path) -> OSError | None:
+    """Return what the system objects to, which SQLite does not tell; None if it does no more."""
+    for suffix in _FILES:
+        # Opened and closed here, a file would lose the locks that SQLite has on it.
+        file = path.with_name(path.name + suffix)
+        if os.access(file, os.F_OK) and not os.access(file, os.R_OK):
+            return PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    try:
+        with ExitStack() as stack:
+            for _ in _FILES:
+                probe = stack.enter_context(TemporaryFile(dir=path.parent, buffering=0))
+                probe.write(b"\0")
+    except OSError as error:
+        return error
+    return None
+
+
+def _path(url: sql.URL) -> Path:
+    database = url.database or ""
+    return Path(unquote(database.removeprefix("file:")) if "uri" in url.query else database)
+
+
+def _of_server(url: sql.URL, said: BaseException, *, unreachable: bool) -> HasseIndexError | None:
+    name, why = url.render_as_string(), " ".join(str(said).split())
+    state = getattr(said, "sqlstate", None)
+    if state == _SERVER_FULL:
+        return no_room(name)
+    if state in _SERVER_CORRUPT:
+        return DamagedIndexError(f"{name} cannot be read ({why}): {REMEDY}")
+    if state == _SERVER_READS_ONLY:
+        return ReadOnlyIndexError(
+            f"the catalog {name} cannot be written ({why}): name the database that takes changes"
+        )
+    if state == _SERVER_FORBIDS:
+        return CatalogUnreachableError(
+            f"the catalog {name} is not open to its role ({why}): grant that role the tables, or "
+            "correct the address"
+        )
+    if unreachable:
+        return CatalogUnreachableError(
+            f"the catalog {name} does not answer ({why}): start that database, or correct its "
+            "address"
+        )
+    return None
