@@ -42,7 +42,7 @@ def build(
     is called with the number of rows finished, images and captions together, and `total`.
 
     Raises:
-        IndexExistsError: the folder holds an index already.
+        IndexExistsError, NotAnIndexError: the folder holds an index already, or is in use.
         BadPointsError, BadRowsError: a row cannot be stored; the message names it.
         DiskFullError, IndexLockedError: run it again later; it goes on where it stopped.
     """

@@ -25,7 +25,7 @@ class UnfinishedIndexError(MissingIndexError):
 
 
 class NotAnIndexError(HasseIndexError):
-    """The folder holds a catalog that is not one of ours."""
+    """What the folder holds in the place of a part of an index is not one of ours."""
 
 
 class IndexExistsError(HasseIndexError):

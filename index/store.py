@@ -37,6 +37,7 @@ from index.errors import (
     IndexExistsError,
     IndexLockedError,
     ModelMismatchError,
+    NotAnIndexError,
     NotLoadedError,
     disk_full_named,
 )
@@ -47,7 +48,7 @@ from index.search import search
 from index.segment import SEGMENTS_FOLDER, Verify
 from index.selection import Masks, Selection
 from index.snapshot import Snapshot
-from index.staging import refuse_unfinished
+from index.staging import STAGING, refuse_unfinished
 from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, Points
 from index.workers import Workers
 from index.writer import LOCK, Writer, writing
@@ -93,6 +94,7 @@ class Index:
 
         Raises:
             IndexExistsError: there is an index already.
+            NotAnIndexError: what is not ours has the name of one of its parts.
             DiskFullError: there is no room.
         """
         folder = folder.resolve()
@@ -107,6 +109,7 @@ class Index:
                             f"{folder} already holds an index: add to it with 'hasse index add', "
                             "or choose another folder"
                         )
+                    _refuse_foreign(folder)
                     (folder / SEGMENTS_FOLDER).mkdir(exist_ok=True)
                     changes.create(catalog, model)
                     durable.sync_folder(folder)
@@ -456,6 +459,17 @@ class Index:
                 f"not by the one given ({fingerprint[:12]}): name its checkpoint"
                 + (f", {model.checkpoint}," if model.checkpoint else "")
                 + " or build the index again"
+            )
+
+
+def _refuse_foreign(folder: Path) -> None:
+    # What these hold and no catalog knows is swept away.
+    for name in (SEGMENTS_FOLDER, STAGING, compaction.WORKSPACE):
+        place = folder / name
+        if place.is_file() or (place.is_dir() and any(place.iterdir())):
+            raise NotAnIndexError(
+                f"{place} is there, and no index that it belongs to: choose another folder, or "
+                "move it away"
             )
 
 

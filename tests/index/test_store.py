@@ -182,6 +182,24 @@ def test_an_index_is_not_written_over_another(tmp_path: Path) -> None:
         assert index.info().images == 12
 
 
+@pytest.mark.parametrize("name", ["segments", "staging", "compaction"])
+def test_an_index_is_not_made_where_a_folder_of_somebody_else_would_be_swept_away(
+    name: str, tmp_path: Path
+) -> None:
+    mine = tmp_path / "i" / name / "mine" / "thesis.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("years of work")
+    for make in (
+        lambda: Index.create(tmp_path / "i", model()),
+        lambda: build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="s", total=0),
+    ):
+        with pytest.raises(NotAnIndexError, match=rf"i/{name} is there, .*: choose another"):
+            make()
+    assert mine.read_text() == "years of work"
+    shutil.rmtree(mine.parent)
+    Index.create(tmp_path / "i", model(), threads=1).close()
+
+
 def test_a_folder_without_an_index_is_named_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(MissingIndexError, match=r"no index at .*nowhere: .*hasse index build"):
         Index.open(tmp_path / "nowhere")
