@@ -39,6 +39,14 @@ def sync_folder(folder: Path) -> None:
     _sync(folder)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those it lies in, as far as they are missing; durable on return."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in missing:
+        sync_folder(place.parent)
+
+
 def settle(folders: Sequence[Path]) -> None:
     """Return when these folders, their files and their own names are on the disk.
 

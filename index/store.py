@@ -102,7 +102,7 @@ class Index:
         elsewhere = catalog.url.get_backend_name() != "sqlite"
         try:
             with disk_full_named(folder):
-                folder.mkdir(parents=True, exist_ok=True)
+                durable.make_folder(folder)
                 with durable.locked(folder / LOCK, 0.0):
                     if (elsewhere or (folder / CATALOG).exists()) and catalog.exists():
                         raise IndexExistsError(

@@ -13,6 +13,7 @@ from index import changes, durable
 from index.build import build
 from index.compaction import everything
 from index.records import SegmentRecord
+from index.store import Index
 from index.terms import KINDS
 from tests.index.samples import captions, embeddings, images, model, small_index
 
@@ -60,6 +61,13 @@ def test_what_a_change_shows_was_on_the_disk_with_all_names_that_lead_to_it(
         index.add(images([50]), POINTS[:1], captions([500], [50]), POINTS[1:2])
         index.compact(everything)
     assert shown == ["image", "caption"] * 3
+
+
+def test_an_index_that_is_made_has_on_the_disk_all_names_that_lead_to_it(
+    tmp_path: Path, held: dict[Path, int]
+) -> None:
+    Index.create(tmp_path / "a" / "b" / "i", model(), threads=1).close()
+    assert {tmp_path / place for place in ("", "a", "a/b", "a/b/i")} <= held.keys()
 
 
 def test_what_the_journal_of_a_build_names_was_on_the_disk(
