@@ -14,7 +14,7 @@ from index.leases import Lease
 from index.records import SegmentRecord, State
 from index.segment import SEGMENTS_FOLDER, Segment, Verify
 from index.snapshot import LiveSegment, Snapshot
-from index.terms import KINDS, Ids, Kind
+from index.terms import KINDS, Ids, Kind, ModelIdentity
 
 
 class Loader:
@@ -64,12 +64,7 @@ class Loader:
         return tuple(segments)
 
     def _opened(self, record: SegmentRecord, state: State) -> Segment:
-        if record.dimension != state.model.dimension or record.score != state.model.score:
-            raise DamagedIndexError(
-                f"the segment {record.name} of {self._folder} holds {record.score} points of "
-                f"{record.dimension} coordinates and the model makes {state.model.score} points "
-                f"of {state.model.dimension}: build the index again"
-            )
+        check_fit(self._folder, record, state.model)
         return Segment.open(self._folder / SEGMENTS_FOLDER / record.name, record, self._verify)
 
     def _searched(self, segments: Sequence[LiveSegment]) -> tuple[LiveSegment, ...]:
@@ -85,6 +80,20 @@ class Loader:
             else:
                 searched += small
         return tuple(searched)
+
+
+def check_fit(folder: Path, record: SegmentRecord, model: ModelIdentity) -> None:
+    """Compare a segment with the model of its index.
+
+    Raises:
+        DamagedIndexError: its points are not those that the model makes.
+    """
+    if record.dimension != model.dimension or record.score != model.score:
+        raise DamagedIndexError(
+            f"the segment {record.name} of {folder} holds {record.score} points of "
+            f"{record.dimension} coordinates and the model makes {model.score} points "
+            f"of {model.dimension}: build the index again"
+        )
 
 
 def _deletions(state: State, kind: Kind) -> tuple[Ids, Ids]:

@@ -15,6 +15,7 @@ from index.catalog import Catalog, damaged_rows, open_catalog
 from index.checks import checked, checked_ids, first_duplicate
 from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
 from index.leases import Lease
+from index.loading import check_fit
 from index.records import SegmentRecord, State
 from index.schema import CAPTIONS, IMAGES
 from index.segment import SEGMENTS_FOLDER, Segment, check_file
@@ -144,6 +145,7 @@ def _checked(
 
 def _checked_ids(place: Path, record: SegmentRecord, state: State) -> Ids:
     """Check what a segment holds and return the ids that a search sees."""
+    check_fit(place.parent.parent, record, state.model)
     segment = Segment.open(place, record, "sizes")
     ids = checked_ids(record.kind, segment.ids)
     with segment.in_order():

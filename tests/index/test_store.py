@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import re
 import shutil
 import sqlite3
 import threading
@@ -246,8 +247,12 @@ def test_segments_that_do_not_fit_the_model_of_the_catalog_are_refused(
         catalog.execute("ATTACH ? AS other", (str(tmp_path / "other" / "catalog.db"),))
         catalog.execute("DELETE FROM meta")
         catalog.execute("INSERT INTO meta SELECT * FROM other.meta")
-    with pytest.raises(DamagedIndexError, match=r"order points of 16 .* makes .*: build the index"):
+    said = r"order points of 16 .* makes .*: build the index"
+    with pytest.raises(DamagedIndexError, match=said):
         Index.open(tmp_path / "i")
+    findings = verify(tmp_path / "i").findings
+    assert len(findings) == 2
+    assert all(re.search(said, line) for line in findings)
 
 
 def test_ids_that_were_removed_count_among_the_largest(tmp_path: Path) -> None:
