@@ -77,7 +77,12 @@ def _unbuilt(folder: Path, model: ModelIdentity, threads: int | None) -> Index:
     try:
         return Index.create(folder, model, threads=threads)
     except IndexExistsError:
-        return Index(folder.resolve(), open_catalog(folder), threads=threads)
+        catalog = open_catalog(folder)
+        try:
+            return Index(folder.resolve(), catalog, threads=threads)
+        except BaseException:
+            catalog.close()
+            raise
 
 
 def _claim(index: Index, model: ModelIdentity) -> None:

@@ -270,7 +270,9 @@ def test_a_catalog_that_lost_rows_is_refused(tmp_path: Path) -> None:
         Index.open(tmp_path / "i")
 
 
-def test_an_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> None:
+def test_an_index_that_is_refused_is_left_with_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     descriptors = Path("/proc/self/fd")
     small_index(tmp_path / "i").close()
     gc.collect()
@@ -281,6 +283,10 @@ def test_an_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> N
             Index.open(tmp_path / "i", "0" * 64)
         with pytest.raises(IndexExistsError):
             build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="sample", total=0)
+        with monkeypatch.context() as patched:
+            patched.setattr("index.catalog.FORMAT", FORMAT + 1)
+            with pytest.raises(FormatVersionError):
+                build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="s", total=0)
         with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as other, other:
             other.execute("DELETE FROM captions WHERE id = 103")
         with pytest.raises(DamagedIndexError):
