@@ -338,12 +338,15 @@ def named_url(folder: Path) -> sql.URL:
     if not pointer.is_file():
         return sqlite_url(folder)
     try:
-        return sql.make_url(pointer.read_text(encoding="utf-8").strip())
-    except (sql.exc.ArgumentError, UnicodeDecodeError):
+        url = sql.make_url(pointer.read_text(encoding="utf-8").strip())
+    except (sql.exc.ArgumentError, ValueError):
+        url = None
+    if url is None or url.get_backend_name() == "sqlite":  # whose file is CATALOG, or no index's
         raise NotAnIndexError(
-            f"{pointer} holds no address of a database: write one line, such as "
-            "postgresql+psycopg://user@host/database"
-        ) from None
+            f"{pointer} holds no address of a database server: write one line, such as "
+            "postgresql+psycopg://user@host/database, or remove it"
+        )
+    return url
 
 
 def sqlite_url(folder: Path) -> sql.URL:

@@ -206,6 +206,20 @@ def test_a_folder_without_an_index_is_named_with_the_remedy(tmp_path: Path) -> N
         Index.open(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize(
+    "line", ["", "nonsense", "postgresql+psycopg://me@host:port/mine", "sqlite:///else.db", "\xff"]
+)
+def test_an_index_whose_catalog_has_no_usable_address_is_neither_made_nor_opened(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "catalog.url").write_text(f"{line}\n", encoding="latin-1")
+    for use in (Index.open, verify, lambda folder: Index.create(folder, model())):
+        with pytest.raises(NotAnIndexError, match=r"catalog\.url holds no address .* or remove it"):
+            use(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["catalog.url"]
+
+
 def test_a_database_of_somebody_else_is_not_an_index_and_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     with sqlite3.connect(path) as other:
