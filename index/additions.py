@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from index.checks import checked, checked_ids
-from index.errors import HasseIndexError
+from index.errors import HasseIndexError, IndexLockedError
 from index.records import SegmentRecord
 from index.segment import write_segment
 from index.terms import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
@@ -97,14 +97,28 @@ class Additions:
         deadline = time.monotonic() + patience
         with self._lock:
             self._waiting.append(addition)
-        with self._turn:
+        self._await_turn(addition, patience)
+        try:
             # Whoever comes first writes for all that have come meanwhile.
             if not addition.ended:
                 left = max(0.0, deadline - time.monotonic())
                 self._write(self._taken(addition), left)
+        finally:
+            self._turn.release()
         if addition.generation is None:
             raise addition.error or AssertionError("an addition was forgotten")
         return addition.generation
+
+    def _await_turn(self, addition: Addition, patience: float) -> None:
+        if self._turn.acquire(timeout=patience):
+            return
+        with self._lock:
+            if addition in self._waiting:
+                self._waiting.remove(addition)
+                raise IndexLockedError(
+                    "another thread is adding to the index: wait for it to end, and repeat"
+                )
+        self._turn.acquire()  # whoever has it is writing this too
 
     def _taken(self, first: Addition) -> list[Addition]:
         with self._lock:
@@ -135,6 +149,11 @@ class Additions:
                 if accepted:
                     records = self._segments(writer, accepted)
                     generation = writer.commit(records, images, captions)
+        except IndexLockedError as error:
+            # The others may have more patience.
+            additions[0].error = additions[0].error or error
+            with self._lock:
+                self._waiting[:0] = [addition for addition in additions if not addition.ended]
         except BaseException as error:
             for addition in additions:
                 addition.error = addition.error or error

@@ -3,13 +3,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from index.errors import BadRowsError, DiskFullError
+from index.errors import BadRowsError, DiskFullError, IndexLockedError
 from index.store import Index
+from index.writer import Writer
 from tests.index.samples import captions, embeddings, images, model
 
 POINTS = embeddings(np.random.default_rng(0), 40, 16)
@@ -109,3 +112,67 @@ def test_a_full_disk_is_said_to_everyone_who_waited_and_nothing_is_left(
         assert index.search("image", POINTS[0], 5).ids.tolist() == [0]
         index.add(images([1]), POINTS[[1]])
         assert len(list((tmp_path / "i" / "segments").iterdir())) == 2
+
+
+def test_an_addition_waits_for_one_that_waits_itself_no_longer_than_it_said(
+    tmp_path: Path,
+) -> None:
+    with Index.create(tmp_path / "i", model(), threads=1) as index, ThreadPoolExecutor(1) as pool:
+        with index.writing():
+            first = pool.submit(index.add, images([0]), POINTS[:1], patience=60)
+            until_it_writes(index)
+            with pytest.raises(IndexLockedError, match="another thread is adding"):
+                index.add(images([1]), POINTS[1:2], patience=0.01)
+            assert not first.done()
+        assert first.result() == 1
+        assert index.add(images([2]), POINTS[2:3]) == 2
+        assert set(index.images(range(3))) == {0, 2}
+
+
+def test_one_that_has_waited_long_enough_for_another_process_speaks_for_itself_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked_at_first(patience: float) -> AbstractContextManager[Writer]:
+        monkeypatch.undo()
+        raise IndexLockedError("another process is writing")
+
+    with Index.create(tmp_path / "i", model(), threads=1) as index, ThreadPoolExecutor(3) as pool:
+        monkeypatch.setattr(index._additions, "_writing", locked_at_first)
+        with index._additions._turn:
+            jobs = [pool.submit(index.add, images([at]), POINTS[[at]]) for at in range(3)]
+            until_wait(index, 3)
+        ends = [type(job.exception()) for job in jobs]
+        assert ends.count(IndexLockedError) == 1
+        assert ends.count(type(None)) == 2
+        assert set(index.images(range(3))) == {0, 1, 2} - {ends.index(IndexLockedError)}
+        assert index.generation == 1
+
+
+def test_the_wait_for_other_additions_is_taken_from_that_for_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patiences = []
+
+    def locked(patience: float) -> AbstractContextManager[Writer]:
+        patiences.append(patience)
+        raise IndexLockedError("another process is writing")
+
+    with Index.create(tmp_path / "i", model(), threads=1) as index:
+        now = iter([100.0, 103.0, 200.0, 211.0])
+        monkeypatch.setattr("index.additions.time", SimpleNamespace(monotonic=lambda: next(now)))
+        monkeypatch.setattr(index._additions, "_writing", locked)
+        for _ in range(2):
+            with pytest.raises(IndexLockedError):
+                index.add(images([0]), POINTS[:1], patience=10.0)
+    assert patiences == [7.0, 0.0]
+
+
+def test_additions_that_wait_are_written_together_up_to_so_many_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.additions._ROWS_TOGETHER", 2)
+    with Index.create(tmp_path / "i", model(), threads=1) as index, ThreadPoolExecutor(5) as pool:
+        with index._additions._turn:
+            jobs = [pool.submit(index.add, images([at]), POINTS[[at]]) for at in range(5)]
+            until_wait(index, 5)
+        assert sorted(job.result() for job in jobs) == [1, 1, 2, 2, 3]
