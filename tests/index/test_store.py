@@ -190,12 +190,11 @@ def test_an_index_is_not_made_where_a_folder_of_somebody_else_would_be_swept_awa
     mine = tmp_path / "i" / name / "mine" / "thesis.txt"
     mine.parent.mkdir(parents=True)
     mine.write_text("years of work")
-    for make in (
-        lambda: Index.create(tmp_path / "i", model()),
-        lambda: build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="s", total=0),
-    ):
-        with pytest.raises(NotAnIndexError, match=rf"i/{name} is there, .*: choose another"):
-            make()
+    said = rf"i/{name} is there, .*: choose another"
+    with pytest.raises(NotAnIndexError, match=said):
+        Index.create(tmp_path / "i", model())
+    with pytest.raises(NotAnIndexError, match=said):
+        build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="s", total=0)
     assert mine.read_text() == "years of work"
     shutil.rmtree(mine.parent)
     Index.create(tmp_path / "i", model(), threads=1).close()
