@@ -246,3 +246,42 @@ def test_images_may_come_in_any_order_of_their_ids(tmp_path: Path) -> None:
     build(tmp_path / "i", model(), backwards, caption_blocks(), source="s", total=80).close()
     with Index.open(tmp_path / "i") as index:
         assert index.info().images == len(IMAGES)
+
+
+def test_a_build_goes_on_from_whatever_a_kill_left_between_two_writes(tmp_path: Path) -> None:
+    points = embeddings(np.random.default_rng(0), 20, 16)
+
+    def run(stop_at: int) -> None:
+        def blocks(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
+            for at in range(done, 20, 4):
+                if at == stop_at:
+                    raise KeyboardInterrupt
+                yield images(range(at, at + 4)), points[at : at + 4]
+
+        build(
+            tmp_path / "i",
+            model(),
+            blocks,
+            lambda _: [],
+            source="s",
+            total=20,
+            rows_per_segment=8,
+            threads=1,
+        ).close()
+
+    with pytest.raises(KeyboardInterrupt):
+        run(12)
+    staging, (sealed,) = tmp_path / "i" / "staging", (tmp_path / "i" / "segments").iterdir()
+    # The rows of a block that the journal does not name yet.
+    with (staging / "image.jsonl").open("ab") as file:
+        file.write(b'[12, "12.jpg", "pic')
+    with pytest.raises(KeyboardInterrupt):
+        run(16)
+    # A segment that the journal names and that has not its name yet.
+    (newest,) = set((tmp_path / "i" / "segments").iterdir()) - {sealed}
+    newest.rename(staging / "image")
+    run(20)
+    assert verify(tmp_path / "i").ok
+    with Index.open(tmp_path / "i", threads=1) as index:
+        assert set(index.images(range(99))) == set(range(20))
+        assert sorted(live.segment.rows for live in index.snapshot.segments) == [4, 8, 8]

@@ -51,6 +51,13 @@ def test_a_removed_image_hides_no_caption_of_its_number(tmp_path: Path) -> None:
     assert verify(tmp_path / "i").ok
 
 
+def test_an_image_that_came_back_is_no_finding(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        index.remove([2])
+        index.add(images([2]), np.zeros((1, 16)))
+    assert verify(tmp_path / "i").findings == ()
+
+
 def test_what_is_added_while_the_catalog_is_read_is_no_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
