@@ -113,7 +113,7 @@ class Edge:
     """The outermost layer of the application.
 
     While the service stops, each answer is the last on its connection, so that no client sends
-    another request into a port that closes.
+    another request into a port that closes; so is one to a request whose body was not asked for.
     """
 
     def __init__(
@@ -134,9 +134,20 @@ class Edge:
         # HEAD is GET without the body, which the server leaves out.
         method = scope["method"]
         scope = {**scope, "hasse.request_id": request_id}
+        # Who sends its body when it is told to go on, and was not, may not send it any more: where
+        # the next request begins nobody knows.
+        withheld = any(
+            name == b"expect" and value.lower() == b"100-continue"
+            for name, value in scope["headers"]
+        )
         if method == "HEAD":
             scope["method"] = "GET"
         status = 0
+
+        async def receive_on() -> Message:
+            nonlocal withheld
+            withheld = False
+            return await receive()
 
         async def send_on(message: Message) -> None:
             nonlocal status
@@ -146,13 +157,13 @@ class Edge:
                 present = {name for name, _ in headers}
                 headers += [pair for pair in _RAW_SECURITY if pair[0] not in present]
                 headers.append((b"x-request-id", request_id.encode()))
-                if self._stopping():
+                if withheld or self._stopping():
                     headers.append((b"connection", b"close"))
             await send(message)
 
         try:
             if _names_its_host(scope):
-                await self._app(scope, receive, send_on)
+                await self._app(scope, receive_on if withheld else receive, send_on)
             else:
                 scope["hasse.reason"] = _NO_HOST.reason
                 await problem(_NO_HOST, request_id)(scope, receive, send_on)

@@ -415,3 +415,31 @@ def test_a_name_that_is_no_text_is_said_to_be_none(client: Client) -> None:
     response = client.post("/search/images", content=b'{"\\ud800": 1}', headers=JSON)
     said = problem(response, 422, "invalid").detail
     assert said == "body: the name of a field is not Unicode text"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "headers", "status"),
+    [
+        ("/search/images", b"{}", {}, 415),
+        ("/nowhere", b"{}", {}, 404),
+        ("/images", b"{}", {}, 403),
+        ("/search/images", b" " * 70_000, JSON, 413),
+    ],
+)
+def test_who_withholds_a_body_and_is_not_told_to_send_it_is_answered_for_the_last_time(
+    client: Client, path: str, content: bytes, headers: dict[str, str], status: int
+) -> None:
+    asked = {**headers, "Expect": "100-Continue"}
+    response = client.post(path, content=content, headers=asked)
+    assert (response.status_code, response.headers.get("connection")) == (status, "close")
+    at_once = client.post(path, content=content, headers=headers)
+    assert (at_once.status_code, at_once.headers.get("connection")) == (status, None)
+
+
+@pytest.mark.parametrize(("body", "status"), [(b'{"caption": "a dog"}', 200), (b"{}", 422)])
+def test_who_withholds_a_body_and_is_told_to_send_it_may_ask_again(
+    client: Client, body: bytes, status: int
+) -> None:
+    asked = {**JSON, "Expect": "100-continue"}
+    response = client.post("/search/images", content=body, headers=asked)
+    assert (response.status_code, response.headers.get("connection")) == (status, None)
