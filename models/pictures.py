@@ -106,15 +106,9 @@ def open_picture(
     """
     try:
         with _stream(source) as file:
-            picture = _read_header(file, max_pixels)
-            place = file.tell()
-            if isinstance(picture, JpegImageFile):
-                _check_jpeg(file, _END)
-                if at_least is not None:
-                    picture.draft(None, (at_least, at_least))
-            elif isinstance(picture, PngImageFile):
-                _check_png(file, b"IEND")
-            file.seek(place)
+            picture = _read_header(file, max_pixels, whole=True)
+            if at_least is not None and isinstance(picture, JpegImageFile):
+                picture.draft(None, (at_least, at_least))
             picture.load()
             upright = _upright(picture)
             del picture  # a WebP's reader holds its pixels three times
@@ -134,7 +128,7 @@ def picture_size(source: Path | bytes, max_pixels: int = MAX_PIXELS) -> tuple[in
     """
     try:
         with _stream(source) as file:
-            picture = _read_header(file, max_pixels)
+            picture = _read_header(file, max_pixels, whole=False)
             width, height = picture.size
             # A PNG's EXIF may come after its pixels; to look for it there would decode them.
             is_read = not isinstance(picture, PngImageFile) or "exif" in picture.info
@@ -171,14 +165,15 @@ def _stream(source: Path | bytes) -> IO[bytes]:
         raise PictureError("not_a_picture", "no permission to read the file") from error
 
 
-def _read_header(file: IO[bytes], max_pixels: int) -> ImageFile.ImageFile:
+def _read_header(file: IO[bytes], max_pixels: int, *, whole: bool) -> ImageFile.ImageFile:
+    """Read what comes before the pixels, of a file that will be read `whole`, or no further."""
     start = file.read(16)
     file.seek(0)
     reader = _reader(start)
     if reader is JpegImageFile:
-        _check_jpeg(file, _SCAN)
+        _check_jpeg(file, _END if whole else _SCAN)
     elif reader is PngImageFile:
-        _check_png(file, b"IDAT")
+        _check_png(file, b"IEND" if whole else b"IDAT")
     file.seek(0)
     try:
         picture = reader(file)
