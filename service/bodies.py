@@ -200,7 +200,7 @@ class Bodies:
             async with asyncio.timeout(self._settings.body_seconds) as patience:
                 if declared.isdecimal() and int(declared[:20]) > limit:
                     patience.reschedule(None)  # that it is too large is known in time
-                    if request.headers.get("expect", "").lower() == "100-continue":
+                    if is_withheld(request.scope):
                         raise self._too_large(limit)  # nothing is sent before it is asked for
                     raise await self._refuse(stream, limit)
                 async for chunk in stream:
@@ -238,6 +238,13 @@ class Bodies:
 
     def _too_large(self, limit: int) -> ServiceError:
         return ServiceError("body_too_large", f"the body has more than {limit:,} bytes")
+
+
+def is_withheld(scope: Scope) -> bool:
+    """Tell whether a client sends the body of its request only when it is told to go on."""
+    return any(
+        name == b"expect" and value.lower() == b"100-continue" for name, value in scope["headers"]
+    )
 
 
 def upload_of(brought: Brought, typed: str) -> Upload:

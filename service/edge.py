@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.bodies import Bodies
+from service.bodies import Bodies, is_withheld
 from service.errors import ServiceError, problem
 from service.logs import LOGGER, event, events
 from service.metrics import Metrics
@@ -136,10 +136,7 @@ class Edge:
         scope = {**scope, "hasse.request_id": request_id}
         # Who sends its body when it is told to go on, and was not, may not send it any more: where
         # the next request begins nobody knows.
-        withheld = any(
-            name == b"expect" and value.lower() == b"100-continue"
-            for name, value in scope["headers"]
-        )
+        withheld = is_withheld(scope)
         if method == "HEAD":
             scope["method"] = "GET"
         status = 0
