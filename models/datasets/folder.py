@@ -79,8 +79,7 @@ def read(
         said = [_as_on_disk(row, names_of) for row in _table(captions, problems)]
     splits: dict[str, str] = {}
     for row in said:
-        first = splits.setdefault(row.file_name, row.split) or row.split
-        splits[row.file_name] = first
+        first = splits[row.file_name] = splits.get(row.file_name) or row.split
         if row.split and SPLITS.get(row.split.lower()) != SPLITS.get(first.lower()):
             subject = f"{row.subject} ({row.file_name})"
             problems.add(subject, "another split than before", f"{first} is kept", row.split)
