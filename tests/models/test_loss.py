@@ -20,17 +20,25 @@ def batch(owners: list[int], share_true: float = 0.3) -> tuple[Tensor, Tensor]:
     return penalty, true
 
 
+def both_ways(
+    term: Callable[[Tensor, Tensor], Tensor], penalty: Tensor, owners: list[int], true: Tensor
+) -> Tensor:
+    """Add up the terms of all captions, and of each image as often as it has a caption."""
+    total = penalty.new_zeros(())
+    for image in range(penalty.shape[0]):
+        if owners.count(image):
+            total = total + owners.count(image) * term(penalty[image], true[image])
+    for caption in range(penalty.shape[1]):
+        total = total + term(penalty[:, caption], true[:, caption])
+    return total
+
+
 def plain(penalty: Tensor, owners: list[int], true: Tensor, margin: float) -> Tensor:
     def hinges(row: Tensor, good: Tensor) -> Tensor:
         terms = (margin + row[good][:, None] - row[~good][None]).clamp(min=0)
         return terms.sum() / good.sum()
 
-    total = penalty.new_zeros(())
-    for image in range(penalty.shape[0]):
-        total = total + owners.count(image) * hinges(penalty[image], true[image])
-    for caption in range(penalty.shape[1]):
-        total = total + hinges(penalty[:, caption], true[:, caption])
-    return total
+    return both_ways(hinges, penalty, owners, true)
 
 
 @pytest.mark.parametrize("owners", OWNERS)
@@ -67,12 +75,7 @@ def test_the_hardest_loss_is_the_largest_term_of_each_true_pair(owners: list[int
         terms = (0.3 + row[good][:, None] - row[~good][None]).clamp(min=0)
         return terms.amax(1).mean()
 
-    expected = penalty.new_zeros(())
-    for image in range(penalty.shape[0]):
-        if owners.count(image):
-            expected += owners.count(image) * largest(penalty[image], true[image])
-    for caption in range(penalty.shape[1]):
-        expected += largest(penalty[:, caption], true[:, caption])
+    expected = both_ways(largest, penalty, owners, true)
     assert expected > 0
     torch.testing.assert_close(hardest_loss(penalty, torch.tensor(owners), true, 0.3), expected)
 
@@ -102,12 +105,7 @@ def test_the_contrastive_loss_is_the_cross_entropy_of_each_true_pair(owners: lis
         picked = [-torch.log_softmax(-7 * entries, 0)[0] for entries in choices]
         return torch.stack(picked).mean()
 
-    expected = penalty.new_zeros(())
-    for image in range(penalty.shape[0]):
-        if owners.count(image):
-            expected += owners.count(image) * entropy(penalty[image], true[image])
-    for caption in range(penalty.shape[1]):
-        expected += entropy(penalty[:, caption], true[:, caption])
+    expected = both_ways(entropy, penalty, owners, true)
     ours = contrastive_loss(penalty, torch.tensor(owners), true, sharpness=7)
     torch.testing.assert_close(ours, expected)
 
