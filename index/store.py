@@ -8,6 +8,7 @@ INDEX/staging/            a build that has not ended, see `index.staging`
 INDEX/compaction/         a merge under way, see `index.compaction`
 INDEX/lock                held by the one writer
 INDEX/readers             which generations are being read, see `index.leases`
+INDEX/news                that there is a change, see `index.news`
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -34,6 +35,7 @@ from index.errors import (
     REMEDY,
     BadQueryError,
     DamagedIndexError,
+    HasseIndexError,
     IndexExistsError,
     IndexLockedError,
     ModelMismatchError,
@@ -43,6 +45,7 @@ from index.errors import (
 )
 from index.info import IndexInfo, describe
 from index.loading import Loader
+from index.news import News
 from index.query import Answer, Query, checked_queries
 from index.search import search
 from index.segment import SEGMENTS_FOLDER, Verify
@@ -77,7 +80,13 @@ class Index:
         self._writing = threading.Lock()
         self._masks = Masks()
         self._loader = Loader(folder, catalog, verify)
-        self._snapshot = self._loader.load()
+        self._news = News(folder)
+        self._heard = self._news.word()  # before the generation is read that it may be about
+        try:
+            self._snapshot = self._loader.load()
+        except BaseException:
+            self._news.close()
+            raise
         self._additions = Additions(self._snapshot.model, self.writing)
         self._accelerator = _accelerator(device)
         self._keep()
@@ -173,6 +182,7 @@ class Index:
         """Let go of the catalog, of the threads and of the generation it was reading."""
         if self._snapshot.lease is not None:
             self._snapshot.lease.release()
+        self._news.close()
         self.catalog.close()
         self._workers.close()
 
@@ -183,13 +193,33 @@ class Index:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What the next search sees."""
+        """What the next search sees, unless there is news of a change."""
         return self._snapshot
 
     @property
     def generation(self) -> int:
-        """The generation that the next search sees."""
+        """The generation of `snapshot`."""
         return self._snapshot.generation
+
+    def announce(self) -> None:
+        """Let the next search of each process on this machine see what was changed here.
+
+        Without it they see the change when they `refresh`, which they can do beside their
+        searches: announce changes that are quick to load.
+        """
+        self._news.spread()
+
+    def follow(self) -> None:
+        """Switch to the generation that was announced, if one was since this was last asked.
+
+        Searches do so by themselves. What cannot be loaded now is left to `refresh`, which says
+        why, and to the next search.
+        """
+        word = self._news.word()
+        if word != self._heard:
+            with suppress(HasseIndexError, OSError):
+                self.refresh()
+                self._heard = word
 
     def refresh(self) -> bool:
         """Look for a newer generation and switch to it; True when there was one.
@@ -246,6 +276,7 @@ class Index:
         Raises:
             BadQueryError: a parameter or a point is out of range.
         """
+        self.follow()
         snapshot = self._snapshot if selection is None else self._selected(kind, selection)
         query = Query(kind, k, mode, candidates, max_violation)
         queries = checked_queries(points, snapshot.model)
@@ -270,6 +301,7 @@ class Index:
         Raises:
             BadQueryError: a parameter or a point is out of range, or there are no parts.
         """
+        self.follow()
         snapshot = self._snapshot if selection is None else self._selected(kind, selection)
         query = Query(kind, k, mode, candidates, max_violation)
         queries = checked_queries(parts, snapshot.model)
@@ -315,6 +347,7 @@ class Index:
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         """Return the stored points (N,) of those of `ids` that there are, by id."""
+        self.follow()
         found: dict[int, Points] = {}
         for live in self._snapshot.of(kind):
             for row in np.flatnonzero(np.isin(live.segment.ids, np.asarray(ids, np.int64))):

@@ -81,7 +81,7 @@ class Engine:
             self.encoder,
             self.pictures,
             settings,
-            on_change=self._look,
+            on_change=self._changed,
             on_batch=metrics.batch,
             on_death=on_death,
         )
@@ -151,6 +151,11 @@ class Engine:
 
     def _refresh(self) -> None:
         self.index.refresh()
+        self._look()
+
+    def _changed(self) -> None:
+        # Before it is acknowledged: who is told may ask another process next.
+        self.index.announce()
         self._look()
 
     def _look(self) -> None:

@@ -517,11 +517,12 @@ def test_an_index_in_a_folder_that_cannot_be_written_is_searched_and_not_changed
 ) -> None:
     with small_index(tmp_path / "i ?#") as index:
         before = index.search("image", np.ones(16), 5).ids.tolist()
-    for name in ("lock", "readers"):
+    for name in ("lock", "readers", "news"):
         (tmp_path / "i ?#" / name).unlink()
     # Tests may run as root, whom permissions do not stop.
     monkeypatch.setattr("os.access", lambda *_args: False)
     monkeypatch.setattr("index.leases._opened", lambda _folder: None)
+    monkeypatch.setattr("index.news._opened", lambda _folder: None)
     with Index.open(tmp_path / "i ?#") as index:
         assert index.search("image", np.ones(16), 5).ids.tolist() == before
         assert {path.name for path in index.folder.iterdir()} == {"catalog.db", "segments"}
