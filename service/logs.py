@@ -6,9 +6,10 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from functools import lru_cache
+from select import PIPE_BUF
 from typing import Any, Literal, NamedTuple, TextIO
 
 LOGGER = logging.getLogger("hasse")
@@ -123,11 +124,25 @@ class Lines(logging.StreamHandler[TextIO]):
         """
         with self.lock or nullcontext(), suppress(OSError):
             if self._waiting:
-                words = "".join(self._waiting)
-                self._waiting.clear()
+                lines, self._waiting = self._waiting, []
                 self._written = time.time()
-                self.stream.write(words)
+                for words in _pieces(lines):
+                    self.stream.write(words)
+                    self.stream.flush()
             super().flush()
+
+
+def _pieces(lines: Iterable[str]) -> Iterator[str]:
+    """Put lines together that a pipe takes in one piece, which several processes may write to."""
+    piece: list[str] = []
+    room = PIPE_BUF
+    for line in lines:
+        if len(line) > room and piece:
+            yield "".join(piece)
+            piece, room = [], PIPE_BUF
+        piece.append(line)
+        room -= len(line)
+    yield "".join(piece)
 
 
 def _json(line: Line) -> str:

@@ -9,7 +9,8 @@ import json
 import logging
 import threading
 from pathlib import Path
-from typing import Any
+from select import PIPE_BUF
+from typing import Any, ClassVar
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -343,6 +344,28 @@ def test_lines_that_come_together_are_written_together_and_bad_news_at_once() ->
         *["many"] * 100,
         "last",
     ]
+
+
+def test_lines_are_written_in_pieces_that_several_processes_can_write_to_one_pipe() -> None:
+    class Pipe(io.StringIO):
+        pieces: ClassVar[list[str]] = []
+
+        def write(self, words: str, /) -> int:
+            self.pieces.append(words)
+            return super().write(words)
+
+    out = Pipe()
+    logs.configure("text", stream=out)
+    logs.event("first")
+    for at in range(60):
+        logs.event("line", at=at, of=at * "long")
+    logs.event("longer than a pipe takes", of=5_000 * "x")
+    logs.event("last")
+    logs.flush()
+    assert all(piece.endswith("\n") for piece in out.pieces)
+    assert [piece.count("\n") for piece in out.pieces if len(piece) > PIPE_BUF] == [1]
+    assert len(out.pieces) < 10
+    assert len(out.getvalue().splitlines()) == 63
 
 
 def test_lines_that_a_full_disk_does_not_take_are_lost_and_nothing_else_is() -> None:
