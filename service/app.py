@@ -13,6 +13,7 @@ from service.bodies import Bodies
 from service.edge import Edge, Record
 from service.engine import Engine
 from service.lifecycle import Lifecycle, Open
+from service.listening import Listens
 from service.logs import LOGGER
 from service.metrics import Metrics
 from service.page.adding import router as adding
@@ -36,6 +37,7 @@ def create_app(
     settings: Settings,
     open_engine: Open = Engine.open,
     on_failure: Callable[[str], None] = LOGGER.error,
+    listens: Listens = "at once",
 ) -> FastAPI:
     """Make the application; its engine is opened in a thread once it runs.
 
@@ -43,8 +45,9 @@ def create_app(
         settings: all limits and places.
         open_engine: makes the engine; tests give one that fails.
         on_failure: told one sentence when the engine cannot be opened or a worker dies.
+        listens: whether its server waits for the engine before it takes connections.
     """
-    metrics = Metrics()
+    metrics = Metrics(several=settings.processes > 1)
     readiness = Readiness(settings)
     bodies = Bodies(settings)
     metrics.watch("hasse_body_bytes", lambda: bodies.held)
@@ -56,7 +59,7 @@ def create_app(
         title="Hasse",
         description=DESCRIPTION,
         version=version("hasse"),
-        lifespan=Lifecycle(settings, metrics, readiness, open_engine, on_failure).run,
+        lifespan=Lifecycle(settings, metrics, readiness, open_engine, on_failure, listens).run,
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",

@@ -37,6 +37,8 @@ def lines(engine: Engine, url: str) -> Iterator[str]:
         f"{settings.deadline_seconds:g} s each, pictures up to "
         f"{settings.picture_bytes / 1e6:g} MB and {settings.picture_pixels / 1e6:g} megapixels"
     )
+    if settings.processes > 1:
+        yield f"Processes   {settings.processes}, each within these limits"
     yield f"Serving     {url} (the API: {url}/docs). Ctrl-C stops."
 
 

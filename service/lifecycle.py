@@ -14,6 +14,7 @@ from models.model_folder import CheckpointError
 from service import introduction
 from service.device import DeviceError
 from service.engine import Engine
+from service.listening import Listens
 from service.logs import LOGGER, event
 from service.metrics import Metrics
 from service.readiness import Phase, Readiness
@@ -30,6 +31,7 @@ class Lifecycle:
         settings, metrics, readiness: those of the application.
         open_engine: makes the engine; it runs in a thread.
         on_failure: told one sentence when there is no engine, or no longer.
+        listens: whether the server waits for the engine.
     """
 
     def __init__(
@@ -39,17 +41,22 @@ class Lifecycle:
         readiness: Readiness,
         open_engine: Open,
         on_failure: Callable[[str], None],
+        listens: Listens,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._readiness = readiness
         self._open = open_engine
         self._on_failure = on_failure
+        self._listens = listens
+        self._opened = asyncio.Event()  # or not to be opened
 
     @asynccontextmanager
     async def run(self, app: FastAPI) -> AsyncIterator[None]:
-        """Open the engine beside the block, which begins at once; close it after the block."""
+        """Open the engine beside the block, or before it; close it after the block."""
         starting = asyncio.create_task(self._start(app))
+        if self._listens == "when open":
+            await self._opened.wait()
         yield
         self._readiness.phase = Phase.STOPPING
         if self._readiness.engine is not None:
@@ -74,6 +81,7 @@ class Lifecycle:
             self._fail(f"the service could not start ({type(error).__name__}); see the log")
         else:
             self._readiness.engine = app.state.engine = engine
+            self._opened.set()
             if self._readiness.phase is not Phase.STARTING:
                 return  # asked to stop while loading: there is nothing to keep fresh
             self._readiness.phase = Phase.SERVING
@@ -81,6 +89,7 @@ class Lifecycle:
             await engine.keep_fresh()
 
     def _fail(self, sentence: str) -> None:
+        self._opened.set()
         if self._readiness.phase is Phase.STOPPING:  # to end without it is what was asked for
             event("not started", logging.WARNING, reason=sentence)
             return

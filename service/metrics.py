@@ -1,18 +1,31 @@
-"""What operators see at /metrics: one table, one registry for each application."""
+"""What operators see at /metrics: one table, one registry for each application.
+
+Where several processes share a port, each keeps its counts in files of one folder
+(`PROMETHEUS_MULTIPROC_DIR`, which has to be set before this is imported), and whichever is asked
+answers for all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
+    Metric,
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
 from service.timing import STAGES, Stages
 
@@ -40,12 +53,48 @@ METRICS = {
 }
 
 
-class Metrics:
-    """The counters, gauges and histograms of one application."""
+# What is read when it is looked at, and what that of several processes is as one.
+_GAUGES: dict[str, Literal["livesum", "livemin"]] = {
+    "hasse_in_flight": "livesum",
+    "hasse_queue_length": "livesum",
+    "hasse_body_bytes": "livesum",
+    "hasse_device_memory_bytes": "livesum",
+    "hasse_ready": "livemin",
+    "hasse_generation": "livemin",
+    "hasse_rows": "livemin",
+}
+_LABELS = {"hasse_rows": ("kind",)}
+# What the system knows of each of several processes is added up, but for these.
+_LEAST = ("process_start_time_seconds", "process_max_fds")
 
-    def __init__(self) -> None:
+
+class _Watched(NamedTuple):
+    name: str
+    labels: tuple[str, ...]
+    read: Callable[[], float]
+
+
+class Metrics:
+    """The counters, gauges and histograms of one application.
+
+    Args:
+        several: whether it is one of several processes, for all of which it answers.
+    """
+
+    def __init__(self, *, several: bool = False) -> None:
         self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        self._shown = self.registry
+        self._gauges: dict[str, Gauge] = {}
+        self._watched: list[_Watched] = []
+        self._several = several
+        if several:
+            self._shown = CollectorRegistry()
+            MultiProcessCollector(self._shown)  # type: ignore[no-untyped-call]
+            self._shown.register(_Processes(Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])))
+        else:
+            ProcessCollector(registry=self.registry)
+            for name in _GAUGES:
+                self._gauge(name)
         self._requests = Counter(
             "hasse_requests", METRICS["hasse_requests"], ("route", "status"), registry=self.registry
         )
@@ -60,18 +109,6 @@ class Metrics:
         stage_seconds = self._histogram("hasse_stage_seconds", "stage", _SECONDS)
         self._stages = {stage: stage_seconds.labels(stage) for stage in STAGES}
         self._batch_size = self._histogram("hasse_batch_size", "kind", _SIZES)
-        self._gauges = {
-            name: Gauge(name, METRICS[name], registry=self.registry)
-            for name in (
-                "hasse_in_flight",
-                "hasse_queue_length",
-                "hasse_body_bytes",
-                "hasse_ready",
-                "hasse_generation",
-                "hasse_device_memory_bytes",
-            )
-        }
-        self._rows = Gauge("hasse_rows", METRICS["hasse_rows"], ("kind",), registry=self.registry)
 
     def _histogram(self, name: str, label: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, METRICS[name], (label,), registry=self.registry, buckets=buckets)
@@ -103,12 +140,61 @@ class Metrics:
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
         """Let a gauge of the table read its value when it is looked at."""
-        self._gauges[name].set_function(read)
+        self._watch(_Watched(name, (), read))
 
     def watch_rows(self, kind: str, read: Callable[[], float]) -> None:
         """Let the rows of a kind be read when they are looked at."""
-        self._rows.labels(kind).set_function(read)
+        self._watch(_Watched("hasse_rows", (kind,), read))
+
+    def show(self) -> None:
+        """Let the other processes, if there are any, see what is watched here as it is now."""
+        for watched in self._watched:
+            self._one(watched).set(watched.read())
 
     def text(self) -> bytes:
         """Return everything in the exposition format."""
-        return generate_latest(self.registry)
+        self.show()
+        return generate_latest(self._shown)
+
+    def _watch(self, watched: _Watched) -> None:
+        if self._several:  # whose functions no other process can call
+            self._watched.append(watched)
+        else:
+            self._one(watched).set_function(watched.read)
+
+    def _one(self, watched: _Watched) -> Gauge:
+        gauge = self._gauge(watched.name)
+        return gauge.labels(*watched.labels) if watched.labels else gauge
+
+    def _gauge(self, name: str) -> Gauge:
+        # Of several processes each has a gauge from when it shows it: a new one is 0 for all.
+        if name not in self._gauges:
+            self._gauges[name] = Gauge(
+                name,
+                METRICS[name],
+                _LABELS.get(name, ()),
+                registry=self.registry,
+                multiprocess_mode=_GAUGES[name],
+            )
+        return self._gauges[name]
+
+
+class _Processes(Collector):
+    """What the system knows of several processes, as of one: those that have gauges in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics of a `ProcessCollector`, over all processes that live."""
+        found: dict[str, Metric] = {}
+        values: defaultdict[str, list[float]] = defaultdict(list)
+        for pid in {path.stem.rpartition("_")[2] for path in self._folder.glob("gauge_live*.db")}:
+            for metric in ProcessCollector(pid=partial(int, pid), registry=None).collect():
+                found[metric.name] = metric
+                values[metric.name] += [sample.value for sample in metric.samples]
+        for name, metric in found.items():
+            (first, *_) = metric.samples
+            total = min(values[name]) if name in _LEAST else sum(values[name])
+            metric.samples = [first._replace(value=total)]
+        return found.values()

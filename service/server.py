@@ -1,9 +1,8 @@
-"""Serve: one process, one port, a clean start and a clean stop."""
+"""Serve by one process: a clean start and a clean stop."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
 import os
@@ -19,6 +18,9 @@ from service import introduction, logs
 from service.app import create_app
 from service.door import door
 from service.edge import Record
+from service.engine import Engine
+from service.listening import BACKLOG, Listens, ServeError, address_of, listen
+from service.metrics import Metrics
 from service.readiness import Phase, Readiness
 from service.scheduling import take_long_turns
 from service.settings import Settings
@@ -26,17 +28,10 @@ from service.settings import Settings
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # For which a connection may rest, and within which the head of a request has to come.
 KEEP_ALIVE_SECONDS = 10
-# A client that finds this queue full is left without an answer for seconds; the system may allow
-# fewer (net.core.somaxconn).
-_BACKLOG = 4096
 # After what was in flight, the time that threads have to end what they do.
 _CLOSE_SECONDS = 4
 # Objects made and not freed before garbage is looked for among them; a request makes hundreds.
 _GARBAGE = 20_000
-
-
-class ServeError(Exception):
-    """A service that cannot start or had to end; the message says why and what to do."""
 
 
 def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
@@ -50,8 +45,37 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
         ServeError: the port cannot be had, the engine cannot be opened, or a worker died.
     """
     logs.configure(settings.log_format, settings.log_level)
+
+    def introduce(engine: Engine) -> None:
+        for line in introduction.lines(engine, address_of(listener)):
+            say(line)
+
+    with listen(settings.host, settings.port) as listener:
+        run(settings, listener, introduce)
+
+
+def run(
+    settings: Settings,
+    listener: socket.socket,
+    on_serving: Callable[[Engine], None],
+    *,
+    listens: Listens = "at once",
+    lifeline: int | None = None,
+) -> None:
+    """Serve on a socket until a signal comes; return when everything in flight was answered.
+
+    Args:
+        settings: all limits; where to listen is the socket's.
+        listener: the socket, bound.
+        on_serving: told once when searches are answered.
+        listens: from when on connections are taken.
+        lifeline: a descriptor at the other end of which is who began this process: where it ends,
+            so does the service, as by a signal.
+
+    Raises:
+        ServeError: the engine cannot be opened, or a worker died.
+    """
     take_long_turns()
-    listener = listen(settings.host, settings.port)
     failures: list[str] = []
     server: _Server | None = None
 
@@ -60,53 +84,18 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
         if server is not None:
             server.should_exit = True
 
-    app = create_app(settings, on_failure=on_failure)
+    app = create_app(settings, on_failure=on_failure, listens=listens)
     server = _Server(app, settings)
     try:
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-            runner.run(server.run_until_stopped(listener, say))
+            runner.run(server.run_until_stopped(listener, on_serving, lifeline))
     finally:
         listener.close()
         gc.unfreeze()
         logs.event("stopped")
+        logs.flush()
     if failures:
         raise ServeError(failures[0])
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Take a port.
-
-    Raises:
-        ServeError: it is taken, or not ours to take, or no host of this machine is named so.
-    """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            # Two services may both bind a port; only one of them may listen.
-            listener.listen(_BACKLOG)
-        except BaseException:
-            listener.close()
-            raise
-    except (OSError, UnicodeError) as error:
-        why, remedy = str(error), "name an address of this machine with --host"
-        if isinstance(error, OSError):
-            why = error.strerror or why
-            if not isinstance(error, socket.gaierror) and error.errno != errno.EADDRNOTAVAIL:
-                remedy = "stop what uses that port, or choose another with --port"
-        raise ServeError(f"cannot listen on {host}:{port} ({why}): {remedy}") from error
-    return listener
-
-
-def address_of(listener: socket.socket) -> str:
-    """Return the URL of a service that listens."""
-    host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
-    return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
 
 def _settle() -> None:
@@ -140,7 +129,7 @@ class _Server(uvicorn.Server):
                 log_config=None,
                 server_header=False,
                 lifespan="on",
-                backlog=_BACKLOG,
+                backlog=BACKLOG,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
             )
@@ -148,15 +137,23 @@ class _Server(uvicorn.Server):
         self._settings = settings
         self._readiness: Readiness = app.state.readiness
         self._record: Record = app.state.record
+        self._metrics: Metrics = app.state.metrics
         self._stopping: asyncio.Task[None] | None = None
         self._last: threading.Timer | None = None
 
-    async def run_until_stopped(self, listener: socket.socket, say: Callable[[str], None]) -> None:
-        """Serve on a socket until a signal comes."""
+    async def run_until_stopped(
+        self,
+        listener: socket.socket,
+        on_serving: Callable[[Engine], None],
+        lifeline: int | None,
+    ) -> None:
+        """Serve on a socket until a signal comes, or the lifeline ends."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._on_signal)
-        announcing = asyncio.create_task(self._announce(address_of(listener), say))
+        if lifeline is not None:
+            loop.add_reader(lifeline, self._on_end, lifeline)
+        announcing = asyncio.create_task(self._announce(on_serving))
         await self._serve(sockets=[listener])
         # Asked twice, it has closed nothing, and the threads of the catalog are yet waited for.
         if self._last is not None and not self.force_exit:
@@ -167,6 +164,7 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Write the lines that wait, ten times a second; say whether to stop."""
         self._record.settle()
+        self._metrics.show()
         logs.flush()
         return await super().on_tick(counter)
 
@@ -182,16 +180,19 @@ class _Server(uvicorn.Server):
         self._last.daemon = True
         self._last.start()
 
+    def _on_end(self, lifeline: int) -> None:
+        asyncio.get_running_loop().remove_reader(lifeline)
+        self._on_signal()
+
     async def _stop(self) -> None:
         # Those who still come in this moment are answered; then the port is closed.
         if self._readiness.engine is not None:
             await asyncio.sleep(self._settings.drain_seconds)
         self.should_exit = True
 
-    async def _announce(self, url: str, say: Callable[[str], None]) -> None:
+    async def _announce(self, on_serving: Callable[[Engine], None]) -> None:
         while self._readiness.phase is Phase.STARTING:
             await asyncio.sleep(0.05)
         _settle()
         if self._readiness.engine is not None:
-            for line in introduction.lines(self._readiness.engine, url):
-                say(line)
+            on_serving(self._readiness.engine)

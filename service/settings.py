@@ -43,6 +43,15 @@ class Settings(BaseSettings):
     port: int = Field(
         default=8000, ge=0, le=65535, description="Port to listen on; 0 takes any free one."
     )
+    processes: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description=(
+            "Processes that share the port, each with its share of the cores and limits of its "
+            "own; more than one on Linux only."
+        ),
+    )
 
     json_bytes: int = Field(
         default=64 * 1024, ge=1024, description="Largest JSON body that is read; beyond it, 413."

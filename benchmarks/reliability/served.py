@@ -48,9 +48,10 @@ class Served:
         return Usage(resident, own, peak, descriptors, found["Threads"])
 
     def cpu_seconds(self) -> float:
-        """Return the processor time that the service has used."""
-        fields = Path("/proc", str(self.process.pid), "stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the processor time that the service has used, by all its processes."""
+        pid = self.process.pid
+        begun = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return sum(map(_cpu_seconds, [str(pid), *begun]))
 
     def terminate(self) -> None:
         """Ask it to stop."""
@@ -82,6 +83,11 @@ def served(index: Path, **settings: object) -> Iterator[Served]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+def _cpu_seconds(pid: str) -> float:
+    fields = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _port(process: subprocess.Popen[str]) -> int:

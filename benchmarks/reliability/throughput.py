@@ -11,11 +11,9 @@ run.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import statistics
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.reliability.collection import captions, collection
@@ -38,30 +36,10 @@ def overhead(replies: Sequence[Reply]) -> float:
     )
 
 
-@contextmanager
-def on_each_core(index: Path) -> Iterator[list[Served]]:
-    """Serve an index by as many processes as there are cores, each on its own."""
-    cores = os.sched_getaffinity(0)
-    with ExitStack() as stack:
-        services = []
-        try:
-            for core in sorted(cores):
-                os.sched_setaffinity(0, {core})  # which a process inherits
-                services.append(stack.enter_context(served(index)))
-        finally:
-            os.sched_setaffinity(0, cores)
-        yield services
-
-
-async def answered(services: Sequence[Served], requests: Sequence[bytes], seconds: float) -> int:
-    """Let the clients ask some services, as many each; return how many answers came in time."""
-    tallies = await asyncio.gather(
-        *(
-            closed_loop(one.host, one.port, requests, max(1, CLIENTS // len(services)), seconds)
-            for one in services
-        )
-    )
-    return sum(tally.statuses[200] - tally.late for tally in tallies)
+async def answered(service: Served, requests: Sequence[bytes], seconds: float) -> int:
+    """Let the clients ask; return how many answers came in time."""
+    tally = await closed_loop(service.host, service.port, requests, CLIENTS, seconds)
+    return tally.statuses[200] - tally.late
 
 
 def main() -> None:
@@ -79,19 +57,20 @@ def main() -> None:
     rates: dict[str, list[float]] = {}
     costs: dict[str, list[float]] = {}
     alone: list[Reply] = []
+    cores = len(os.sched_getaffinity(0))
     with (
         served(index) as batched,
         served(index, **UNBATCHED) as unbatched,
-        on_each_core(index) as processes,
+        served(index, processes=cores) as processes,
     ):
-        ways = {"batched": [batched], "unbatched": [unbatched], "processes": processes}
-        for services in ways.values():
-            run(answered(services, requests, 0.1 * each))
+        ways = {"batched": batched, "unbatched": unbatched, "processes": processes}
+        for service in ways.values():
+            run(answered(service, requests, 0.1 * each))
         for _ in range(ROUNDS):
-            for name, services in ways.items():
-                before = sum(service.cpu_seconds() for service in services)
-                count = run(answered(services, requests, each))
-                took = sum(service.cpu_seconds() for service in services) - before
+            for name, service in ways.items():
+                before = service.cpu_seconds()
+                count = run(answered(service, requests, each))
+                took = service.cpu_seconds() - before
                 rates.setdefault(name, []).append(count / each)
                 costs.setdefault(name, []).append(took / count)
         host, port = batched.host, batched.port
@@ -107,7 +86,7 @@ def main() -> None:
             Line("captions a second, one by one", f"{rate['unbatched']:,.0f}"),
             Line("batched : one by one", f"{ratio:.1f}", "3.0 or more", ratio >= 3),
             Line(
-                f"captions a second, by {len(processes)} processes on a core each",
+                f"captions a second, by {cores} processes on a core each",
                 f"{rate['processes']:,.0f}",
             ),
             Line(

@@ -60,8 +60,8 @@ def demo(
       hasse demo --port 9000 --count 10000
     """
     from models import checkpoint
-    from service.server import listen
-    from service.server import serve as run
+    from service.listening import listen
+    from service.supervisor import serve as run
 
     settings = configure(index=index, host=host, port=port, device=device)
     if serve:

@@ -21,6 +21,15 @@ Port = Annotated[
         "--port", "-p", min=0, max=65535, show_default="8000", help="0 takes any free one."
     ),
 ]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=256,
+        show_default="1",
+        help="Processes that share the port and the cores; one answers with little more than one.",
+    ),
+]
 More = Annotated[
     list[str] | None,
     typer.Option(
@@ -35,6 +44,7 @@ def serve(
     model: ServiceModel = None,
     host: Host = None,
     port: Port = None,
+    processes: Processes = None,
     device: ServiceDevice = None,
     more: More = None,
     settings: Annotated[
@@ -51,14 +61,23 @@ def serve(
       hasse serve --index data/mine-index
       hasse serve --index data/mine-index --host 0.0.0.0 --port 80 \\
           --set k_maximum=100
+      hasse serve --index data/mine-index --processes 4
       HASSE_PORT=9000 hasse serve
       hasse serve --settings
     """
-    chosen = configure(more or (), index=index, model=model, host=host, port=port, device=device)
+    chosen = configure(
+        more or (),
+        index=index,
+        model=model,
+        host=host,
+        port=port,
+        processes=processes,
+        device=device,
+    )
     tell_misspelt()
     if settings:
         describe(chosen)
         return
-    from service.server import serve as run
+    from service.supervisor import serve as run
 
     run(chosen, typer.echo)

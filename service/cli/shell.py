@@ -24,7 +24,7 @@ MISTAKES = (
     ("service.device", "DeviceError"),
     ("service.errors", "ServiceError"),
     ("service.figures", "FiguresError"),
-    ("service.server", "ServeError"),
+    ("service.listening", "ServeError"),
     ("models.datasets.dataset", "DatasetError"),
     ("models.pictures", "PictureError"),
     ("models.backbone", "BackboneError"),

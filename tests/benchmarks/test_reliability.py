@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,23 +44,14 @@ def test_what_a_service_takes_for_itself_is_what_its_stages_leave() -> None:
     assert throughput.overhead([Reply(200, head, b"", 0.010)]) == pytest.approx(0.007)
 
 
-def test_as_many_clients_ask_however_many_processes_answer(service: Served) -> None:
-    assert run(throughput.answered([service] * 2, REQUESTS, 1.0)) > 0
-    assert run(throughput.answered([service] * (throughput.CLIENTS + 1), REQUESTS, 0.5)) > 0
-
-
-def test_every_core_gets_a_process_of_its_own(folder: Path) -> None:
-    every = os.sched_getaffinity(0)
-    cores = set(sorted(every)[:2])
-    os.sched_setaffinity(0, cores)
-    try:
-        with throughput.on_each_core(collection(folder, swaps.ROWS)) as services:
-            assert [os.sched_getaffinity(one.process.pid) for one in services] == [
-                {core} for core in sorted(cores)
-            ]
-            assert os.sched_getaffinity(0) == cores
-    finally:
-        os.sched_setaffinity(0, every)
+def test_what_a_service_used_is_what_all_its_processes_used(service: Served, folder: Path) -> None:
+    assert run(throughput.answered(service, REQUESTS, 0.5)) > 0
+    with served(collection(folder, swaps.ROWS), processes=2) as several:
+        begun = several.cpu_seconds()
+        assert run(throughput.answered(several, REQUESTS, 1.0)) > 0
+        asked = several.cpu_seconds() - begun
+    assert begun > 1  # their start alone, of which the process that keeps them has little
+    assert asked > 0.1
 
 
 def test_the_lines_of_an_overload_name_each_broken_promise() -> None:

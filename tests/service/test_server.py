@@ -22,8 +22,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.server import ServeError, address_of, listen
-
 ROOT = Path(__file__).parents[2]
 # A service whose model, asked about "slowly", and whose catalog, asked for the image 7, wait until
 # a file is there.
@@ -229,38 +227,3 @@ def test_a_stop_waits_for_no_catalog_that_says_nothing(collection: Path) -> None
         status, words = server.end()
     assert status == 0
     assert json.loads(words.splitlines()[-1])["event"] == "stopped"
-
-
-def test_a_port_in_use_is_one_sentence_with_the_remedy() -> None:
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(ServeError, match=f"cannot listen on 127.0.0.1:{port} .*--port"):
-            listen("127.0.0.1", port)
-
-
-def test_a_port_can_be_taken_again_though_connections_of_the_last_service_are_remembered() -> None:
-    with listen("127.0.0.1", 0) as listener:
-        port = listener.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)):
-            listener.accept()[0].close()  # who closes first remembers it for a minute
-    listen("127.0.0.1", port).close()
-
-
-@pytest.mark.parametrize(
-    ("host", "told"),
-    [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::1", "[::1]"), ("::", "[::1]")],  # noqa: S104
-)
-def test_the_address_that_is_told_can_be_asked(host: str, told: str) -> None:
-    try:
-        listener = listen(host, 0)
-    except ServeError:
-        pytest.skip("this machine has no such address")
-    with listener:
-        port = listener.getsockname()[1]
-        assert address_of(listener) == f"http://{told}:{port}"
-
-
-@pytest.mark.parametrize("host", ["", "a b", "nowhere.invalid", "192.0.2.1", "n" * 80])
-def test_a_host_that_is_not_ours_is_one_sentence_with_the_remedy(host: str) -> None:
-    with pytest.raises(ServeError, match=f"cannot listen on {host}:80 .*--host"):
-        listen(host, 80)

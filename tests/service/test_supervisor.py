@@ -1,0 +1,271 @@
+"""Several processes behind one port: one service to whoever asks, whatever becomes of one."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from benchmarks.reliability import stop
+from benchmarks.reliability.connection import search
+from benchmarks.reliability.served import Served
+from service import supervisor
+from service.listening import ServeError
+from service.settings import Settings
+from tests.service.collection import IMAGES, make_collection, png
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shares a port out")
+
+
+@dataclass
+class Service:
+    """A supervisor and the processes that it keeps."""
+
+    process: subprocess.Popen[str]
+    lines: list[str]
+    log: Path
+
+    @property
+    def url(self) -> str:
+        found = re.search(r"http://[\d.:]+", self.lines[-1])
+        assert found is not None, self.lines
+        return found[0]
+
+    @property
+    def siblings(self) -> list[int]:
+        """The processes that answer."""
+        pid = self.process.pid
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def get(self, path: str) -> httpx.Response:
+        """Ask on a connection of its own, which any of the processes may take."""
+        return httpx.get(self.url + path, timeout=PATIENCE)
+
+    def metric(self, name: str) -> float:
+        (line,) = (
+            line for line in self.get("/metrics").text.splitlines() if line.startswith(name + " ")
+        )
+        return float(line.rpartition(" ")[2])
+
+
+def command(index: Path, *settings: str, port: int = 0) -> list[str | Path]:
+    given: list[str | Path] = [sys.executable, "-m", "service.cli", "serve", "--index", index]
+    given += ["--port", str(port), "--device", "cpu"]
+    return given + [part for one in ("processes=2", *settings) for part in ("--set", one)]
+
+
+@contextmanager
+def serving(index: Path, log: Path, *settings: str) -> Iterator[Service]:
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            command(index, *settings), cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+    service = Service(process, [], log)
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            service.lines.append(line.rstrip())
+            if "Serving" in line:
+                break
+        yield service
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+def until(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not found():
+        assert time.monotonic() < deadline, "it never came to this"
+        time.sleep(0.05)
+
+
+def is_there(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that looks for changes too seldom to find any by that."""
+    folder = tmp_path_factory.mktemp("several")
+    settings = ("open_writes=true", "refresh_seconds=600", "ready_seconds=0")
+    with serving(make_collection(folder), folder / "log", *settings) as service:
+        yield service
+
+
+def test_it_says_how_many_it_is(service: Service) -> None:
+    assert "Processes   2, each within these limits" in service.lines
+    assert [line for line in service.lines if "12 images" in line] == [service.lines[0]]
+    assert len(service.siblings) == 2
+
+
+def test_processes_share_the_cores_and_the_connections(service: Service) -> None:
+    every = os.sched_getaffinity(0)
+    shares = [os.sched_getaffinity(pid) for pid in service.siblings]
+    assert set.union(*shares) == every
+    assert len(every) < 2 or not set.intersection(*shares)
+
+    def sockets(pid: int) -> int:
+        links = list(Path(f"/proc/{pid}/fd").iterdir())
+        return sum(str(link.readlink()).startswith("socket:") for link in links)
+
+    before = [sockets(pid) for pid in service.siblings]
+    with ExitStack() as stack:
+        for _ in range(40):
+            client = stack.enter_context(httpx.Client(base_url=service.url))
+            assert client.get("/livez").status_code == 200
+        held = [sockets(pid) - n for pid, n in zip(service.siblings, before, strict=True)]
+    assert sum(held) == 40
+    assert min(held) > 0  # by chance alone one time in 2 ** 39
+
+
+def test_what_one_process_was_told_the_next_search_of_each_knows(service: Service) -> None:
+    def searched() -> set[int]:
+        return {
+            httpx.post(f"{service.url}/search/images", json={"caption": "a dog"}).json()["searched"]
+            for _ in range(8)
+        }
+
+    def common(image_id: int) -> set[int]:
+        ask = {"common": [image_id]}
+        return {httpx.post(f"{service.url}/search/common", json=ask).status_code for _ in range(8)}
+
+    assert searched() == {IMAGES}
+    ids = []
+    for at in range(5):
+        added = httpx.post(f"{service.url}/images", files={"image": ("new.png", png(100 + at))})
+        assert added.status_code == 201
+        ids.append(added.json()["image_id"])
+        assert searched() == {IMAGES + at + 1}
+        assert common(ids[-1]) == {200}
+    for at, image_id in enumerate(ids, 1):
+        assert httpx.delete(f"{service.url}/images/{image_id}").status_code == 204
+        assert searched() == {IMAGES + len(ids) - at}
+        assert common(image_id) == {404}
+
+
+def test_whichever_is_asked_measures_all_of_them(service: Service) -> None:
+    asked = 'hasse_requests_total{route="/version",status="200"}'
+    for _ in range(20):
+        assert service.get("/version").status_code == 200
+    assert {service.metric(asked) for _ in range(6)} == {20}
+    assert {service.metric('hasse_rows{kind="image"}') for _ in range(6)} == {IMAGES}
+    assert {service.metric("hasse_ready") for _ in range(6)} == {1}
+    assert {service.metric("hasse_in_flight") for _ in range(6)} == {0}
+    own = [
+        int(re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0]) * 1024
+        for pid in service.siblings
+    ]
+    assert service.metric("process_resident_memory_bytes") > 1.5 * max(own)
+
+
+def test_one_that_dies_is_replaced_while_the_others_answer(tmp_path: Path) -> None:
+    index = make_collection(tmp_path)
+    with serving(index, tmp_path / "log") as service:
+        for _ in range(20):
+            service.get("/version")
+        before = service.siblings
+        catalog = index / "catalog.db"
+        catalog.rename(index / "away.db")  # so that there is none to replace it yet
+        os.kill(before[0], signal.SIGKILL)
+        until(lambda: service.log.read_text().count("error process ended") == 2)
+        assert before[1] in service.siblings
+        for _ in range(10):
+            assert service.get("/readyz").status_code == 200
+        (index / "away.db").rename(catalog)
+        until(lambda: service.log.read_text().count("info serving") == 3)
+        (new,) = set(service.siblings) - set(before)
+        for _ in range(20):
+            assert service.get("/version").status_code == 200
+        # What the dead one has counted is not forgotten, and what it showed is not shown.
+        assert service.metric('hasse_requests_total{route="/version",status="200"}') == 40
+        until(lambda: service.metric("hasse_generation") == 1)
+        assert new != before[0]
+    assert service.process.returncode == 0
+    lines = service.log.read_text().splitlines()
+    (killed, not_begun) = [line for line in lines if "error process ended" in line]
+    assert "was ended by signal 9" in killed
+    assert str(index) in not_begun
+
+
+def test_a_stop_answers_everything_in_flight_and_ends_all(tmp_path: Path) -> None:
+    with serving(make_collection(tmp_path), tmp_path / "log") as service:
+        siblings = service.siblings
+        host, port = service.url.removeprefix("http://").split(":")
+        ending = stop.stop(
+            Served(service.process, host, int(port)), [search("a dog"), search("a red animal")]
+        )
+        assert ending.resets == 0
+        assert ending.statuses.total() >= stop.CLIENTS
+        assert ending.exit_status == 0
+        assert not any(map(is_there, siblings))
+    events = service.log.read_text()
+    assert events.count("info stopped") == 2
+    assert "Traceback" not in events
+
+
+def test_they_stop_when_who_keeps_them_is_gone(tmp_path: Path) -> None:
+    with serving(make_collection(tmp_path), tmp_path / "log") as service:
+        siblings = service.siblings
+        service.process.kill()
+        until(lambda: not any(map(is_there, siblings)))
+    assert service.log.read_text().count("info stopped") == 2
+
+
+def test_a_service_that_cannot_start_says_why_once(tmp_path: Path, service: Service) -> None:
+    absent = subprocess.run(
+        command(tmp_path / "absent"), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert absent.returncode == 1
+    (error,) = [line for line in absent.stderr.splitlines() if line.startswith("error:")]
+    assert "hasse index build" in error
+    port = httpx.URL(service.url).port
+    taken = subprocess.run(
+        command(tmp_path / "absent", port=port or 0),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert taken.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in taken.stderr
+
+
+def test_where_a_port_is_not_shared_out_there_is_one_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(ServeError, match="leave processes at 1"):
+        supervisor.serve(Settings(processes=2))
+
+
+@pytest.mark.parametrize(
+    ("cores", "processes", "shares"),
+    [
+        ({0, 1}, 2, [[0], [1]]),
+        ({4, 5, 6, 7, 9}, 2, [[4, 5], [6, 7, 9]]),
+        ({0, 1, 2}, 3, [[0], [1], [2]]),
+        ({3, 8}, 3, [[3, 8], [3, 8], [3, 8]]),
+    ],
+)
+def test_every_core_is_used_and_none_by_two_unless_there_are_too_few(
+    cores: set[int], processes: int, shares: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    assert [supervisor.cores_of(place, processes) for place in range(processes)] == shares
