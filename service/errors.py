@@ -8,6 +8,7 @@ sentence for a person; nothing of the inside (paths, exceptions, input) is in it
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,11 +22,21 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from index.errors import CatalogUnreachableError
+from index.errors import (
+    CatalogUnreachableError,
+    DiskFullError,
+    IndexLockedError,
+    ReadOnlyIndexError,
+)
+from service.logs import event
 
 MEDIA_TYPE = "application/problem+json"
 # A browser asks its user for a password, which is the key; programs send it as a token.
 CHALLENGE = {"WWW-Authenticate": 'Bearer, Basic realm="Hasse", charset="UTF-8"'}
+
+# What a read of the catalog meets while its database is whole. SQLite writes to read: its log has
+# to be brought in, and what its processes share needs room.
+UNREADABLE = (CatalogUnreachableError, DiskFullError, IndexLockedError, ReadOnlyIndexError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +104,21 @@ class ServiceError(Exception):
 
 @contextmanager
 def reaching_catalog() -> Iterator[None]:
-    """Let a block read the catalog; ServiceError `catalog_unreachable` where it does not answer."""
+    """Let a block read the catalog; ServiceError `catalog_unreachable` where it cannot for now."""
     try:
         yield
-    except CatalogUnreachableError:
-        raise ServiceError(
-            "catalog_unreachable",
-            "the database of the collection does not answer: try again shortly",
-            retry_after=5,
-        ) from None
+    except UNREADABLE as error:
+        raise unreachable(error) from None
+
+
+def unreachable(error: Exception) -> ServiceError:
+    """Return the error for a catalog that does not answer; the log says why."""
+    event("catalog unreachable", logging.ERROR, error=str(error))
+    return ServiceError(
+        "catalog_unreachable",
+        "the database of the collection does not answer: try again shortly",
+        retry_after=5,
+    )
 
 
 def invalid(field: str, reason: str) -> ServiceError:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from index.errors import CatalogUnreachableError, HasseIndexError
+from index.errors import HasseIndexError
 from index.query import Answer
 from index.selection import Selection
 from index.store import Index
@@ -17,7 +17,7 @@ from index.terms import CaptionRow, ImageRow, Kind, Mode, Points
 from models.calibration import Calibration
 from service.batching import Batcher, WorkerStoppedError
 from service.encoding import Point
-from service.errors import ServiceError, reaching_catalog
+from service.errors import UNREADABLE, ServiceError, reaching_catalog
 from service.schemas import SearchOptions, milliseconds
 from service.settings import Settings
 from service.timing import Stages
@@ -89,7 +89,7 @@ class Searcher:
             size=lambda lane: max(1, settings.search_batch // lane.together),
             workers=settings.search_workers,
             delay=0.0,
-            together=(CatalogUnreachableError,),
+            together=UNREADABLE,
             on_batch=lambda lane, size: on_batch(f"search-{lane.kind}", size),
             on_death=on_death,
         )
@@ -155,7 +155,7 @@ class Searcher:
     def _refresh(self) -> None:
         try:
             self._index.refresh()
-        except CatalogUnreachableError:
+        except UNREADABLE:
             raise
         except (HasseIndexError, OSError) as error:
             raise ServiceError(

@@ -21,7 +21,7 @@ from service.answers import added_image
 from service.batching import Batcher, WorkerStoppedError
 from service.bodies import Upload
 from service.encoding import Encoder, check_caption
-from service.errors import ServiceError, invalid, reaching_catalog
+from service.errors import ServiceError, invalid, unreachable
 from service.ledger import Arrival, Change, Lane, Ledger, Outcome, Removal, Stored
 from service.logs import event
 from service.pictures import Pictures, version_of
@@ -120,10 +120,11 @@ class Writing:
 
     async def _submit(self, lane: Lane, item: Change) -> Outcome:
         try:
-            with reaching_catalog():
-                outcome = (await self.batcher.submit(lane, item)).result
+            outcome = (await self.batcher.submit(lane, item)).result
         except WorkerStoppedError:
             raise ServiceError("not_ready", "the writer has stopped") from None
+        except CatalogUnreachableError as error:
+            raise unreachable(error) from None
         except DiskFullError:
             event("disk full", logging.ERROR)
             raise ServiceError("disk_full", f"the disk has no room: {_UNCHANGED}") from None

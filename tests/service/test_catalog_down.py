@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from index.errors import CatalogUnreachableError
+from index.errors import (
+    CatalogUnreachableError,
+    DiskFullError,
+    IndexLockedError,
+    ReadOnlyIndexError,
+)
 from service.app import create_app
 from service.settings import Settings
 from tests.service.client import Client
@@ -28,9 +33,13 @@ def client(collection: Path) -> Iterator[Client]:
         yield client
 
 
-def take_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def take_away(
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Exception] = CatalogUnreachableError,
+) -> None:
     def answering() -> AbstractContextManager[Any]:
-        raise CatalogUnreachableError(f"the catalog {ADDRESS} does not answer")
+        raise kind(f"the catalog {ADDRESS} does not answer")
 
     monkeypatch.setattr(client.app.state.engine.index.catalog, "_answering", answering)
 
@@ -58,6 +67,32 @@ def test_without_its_catalog_the_service_asks_for_patience_and_names_no_address(
     problem(response, 503, "catalog_unreachable")
     assert int(response.headers["retry-after"]) >= 1
     assert "secret" not in response.text
+
+
+@pytest.mark.parametrize("kind", [DiskFullError, IndexLockedError, ReadOnlyIndexError])
+def test_a_catalog_that_cannot_be_read_for_now_is_one_that_does_not_answer_and_the_log_says_why(
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: type[Exception],
+) -> None:
+    with monkeypatch.context() as away:
+        take_away(client, away, kind)
+        for method, path, how in REQUESTS:
+            if path == "/images" or method == "DELETE":
+                continue  # writes name what is in their way: `test_writing`
+            caplog.clear()
+            response = client.request(method, path, **how)
+            problem(response, 503, "catalog_unreachable")
+            assert int(response.headers["retry-after"]) >= 1
+            assert "secret" not in response.text
+            (line,) = (row for row in caplog.records if row.message == "catalog unreachable")
+            assert ADDRESS in vars(line)["facts"]["error"]
+        for path in ("/?q=a+dog", "/?image=1000", "/page/order?image=1000"):
+            page = client.get(path)
+            assert (page.status_code, page.headers["retry-after"]) == (503, "5"), path
+        assert "catalog" in problem(client.get("/readyz"), 503, "not_ready").detail
+    assert client.get("/readyz").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/images/1000", "/images/1000/thumbnail", "/captions/10000"])
