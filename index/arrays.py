@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
+from zlib import crc32
 
 import numpy as np
 from numpy.lib import format as npy
@@ -24,16 +25,18 @@ class GrowingArray:
     """A `.npy` file that rows are appended to. The header has room for any number of them."""
 
     def __init__(self, path: Path, dtype: DTypeLike, shape: tuple[int, ...], rows: int = 0) -> None:
-        """Start a file, or go on with one after its first `rows` rows: what follows is cut off."""
+        """Start a file, or go on with one after its first `rows` rows: what follows is cut off.
+
+        Where it holds fewer, `rows` says how many; `crc` is the CRC-32 of all of them.
+        """
         self.path = path
         self.dtype = np.dtype(dtype)
         self.shape = shape  # of one row
         self.rows = rows
         self._file: IO[bytes] = path.open("r+b" if rows else "w+b")
         self._write_header()
-        if rows:
-            self._file.truncate(self._file.tell() + rows * self._row_bytes)
-            self._file.seek(0, 2)
+        size, self.crc = durable.cut(self._file, rows * self._row_bytes)
+        self.rows = size // self._row_bytes
 
     @property
     def _row_bytes(self) -> int:
@@ -43,7 +46,9 @@ class GrowingArray:
         """Write the rows of `block` after those that are there."""
         plain = np.ascontiguousarray(block, dtype=self.dtype)
         if plain.size:
-            durable.write(self._file, plain.data.cast("B"))
+            rows = plain.data.cast("B")
+            durable.write(self._file, rows)
+            self.crc = crc32(rows, self.crc)
         self.rows += len(plain)
 
     def sync(self) -> None:

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+from zlib import crc32
 
 from index.errors import IndexLockedError, ReadOnlyIndexError
 
@@ -26,6 +27,19 @@ _SYNCS = 16  # under way at one time
 def write(file: IO[bytes], data: bytes | memoryview) -> None:
     """Append all of `data` to an open file."""
     file.write(data)
+
+
+def cut(file: IO[bytes], size: int) -> tuple[int, int]:
+    """Cut off what follows the next `size` bytes of an open file.
+
+    Returns how many bytes there were of these, and their CRC-32.
+    """
+    found = crc = 0
+    while block := file.read(min(HASH_BLOCK, size - found)):
+        found += len(block)
+        crc = crc32(block, crc)
+    file.truncate()
+    return found, crc
 
 
 def sync(file: IO[bytes]) -> None:

@@ -65,12 +65,21 @@ class SegmentWriter:
         self.score: Score = score
         folder.mkdir(parents=True, exist_ok=True)
         self._points = GrowingArray(folder / POINTS, "<f4", (dimension,), rows)
-        self._ids = GrowingArray(folder / IDS, "<i8", (), rows)
+        try:
+            self._ids = GrowingArray(folder / IDS, "<i8", (), rows)
+        except BaseException:
+            self._points.abandon()
+            raise
 
     @property
     def rows(self) -> int:
         """The number of rows so far."""
         return self._ids.rows
+
+    @property
+    def crc(self) -> list[int]:
+        """The CRC-32 of the points and of the ids so far."""
+        return [self._points.crc, self._ids.crc]
 
     def append(self, ids: ArrayLike, points: ArrayLike) -> None:
         """Add a block of rows.

@@ -7,6 +7,7 @@
     INDEX/staging/caption/
 
 Each block is synced before the journal says that it is there, so a kill loses one block at most.
+The journal has its checksums, and where it is not as it was written the build starts anew.
 Sealed segments already have their names under INDEX/segments, where the journal protects them
 from the sweep until the catalog does.
 """
@@ -19,19 +20,23 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from index import durable
 from index.checks import check_texts, first_duplicate
-from index.errors import BadRowsError, UnfinishedIndexError
+from index.errors import BadRowsError, DamagedIndexError, UnfinishedIndexError
 from index.records import SegmentRecord, file_records
-from index.segment import IDS, SEGMENTS_FOLDER, SegmentWriter
+from index.segment import IDS, SEGMENTS_FOLDER, Segment, SegmentWriter
 from index.terms import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity
 
 STAGING = "staging"
 JOURNAL = "journal.json"
+
+# In the place of a file there is nothing, or a folder, or the other way round.
+_MISPLACED = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 
 
 @dataclass(slots=True)
@@ -40,7 +45,9 @@ class _Part:
 
     sealed: list[SegmentRecord] = field(default_factory=list)
     rows: int = 0  # in the growing segment
+    grown: list[int] = field(default_factory=lambda: [0, 0])  # its checksums, `SegmentWriter.crc`
     bytes: int = 0  # of the catalog rows
+    crc: int = 0  # of the catalog rows, CRC-32
 
     @property
     def done(self) -> int:
@@ -58,7 +65,10 @@ class Staging:
         publish: Callable[[tuple[Path, SegmentRecord]], None],
         rows_per_segment: int,
     ) -> None:
-        """Go on where the same build (model and `source`) stopped, or start anew."""
+        """Go on where the same build (model and `source`) stopped, or start anew.
+
+        It starts anew, too, where something of what was finished is not as it was written.
+        """
         self.folder = folder / STAGING
         self.model = model
         self._identity: dict[str, Any] = {"model": asdict(model), "source": source}
@@ -66,18 +76,16 @@ class Staging:
         self._rows_per_segment = rows_per_segment
         self._growing: dict[Kind, SegmentWriter] = {}
         self._rows: dict[Kind, IO[bytes]] = {}
-        parts = _journal(self.folder, self._identity)
-        if parts is None:
-            durable.remove(self.folder)
+        self._parts = _journal(self.folder, self._identity) or {}
+        if not (self._parts and self._goes_on()):
+            self.discard()
             self.folder.mkdir(parents=True)
-            parts = {kind: _Part() for kind in KINDS}
-        self._parts = parts
+            self._parts = {kind: _Part() for kind in KINDS}
         self._write_journal()
-        for kind, part in parts.items():
-            # Killed after the journal named a sealed segment and before it moved there.
+        for kind, part in self._parts.items():
             for record in part.sealed:
-                if not (folder / SEGMENTS_FOLDER / record.name).exists():
-                    publish((self.folder / kind, record))
+                if (place := self._place(kind, record)).parent == self.folder:
+                    publish((place, record))
 
     def done(self, kind: Kind) -> int:
         """Return how many rows of `kind` are finished, in the order they were given."""
@@ -101,7 +109,8 @@ class Staging:
         durable.sync(file)
         writer.sync()
         part.bytes += len(lines)
-        part.rows = writer.rows
+        part.crc = crc32(lines, part.crc)
+        part.rows, part.grown = writer.rows, writer.crc
         if part.rows >= self._rows_per_segment:
             self._seal(kind)
         else:
@@ -145,6 +154,30 @@ class Staging:
             file.close()
         self._growing, self._rows = {}, {}
 
+    def _place(self, kind: Kind, record: SegmentRecord) -> Path:
+        """Return the folder of a sealed segment."""
+        place = self.folder.parent / SEGMENTS_FOLDER / record.name
+        # Killed after the journal named it and before it moved there.
+        return place if place.exists() else self.folder / kind
+
+    def _goes_on(self) -> bool:
+        """Open what the journal names; False where it is not there as it was written."""
+        try:
+            for kind, part in self._parts.items():
+                for record in part.sealed:
+                    Segment.open(self._place(kind, record), record)
+                if part.rows:
+                    writer = self._writer(kind)
+                    if (writer.rows, writer.crc) != (part.rows, part.grown):
+                        return False
+                file = self._row_file(kind)
+                file.seek(0)
+                if durable.cut(file, part.bytes) != (part.bytes, part.crc):
+                    return False
+        except (DamagedIndexError, ValueError, TypeError, *_MISPLACED):
+            return False
+        return True
+
     @contextmanager
     def _discarded_if_bad(self) -> Iterator[None]:
         # Rows that do not fit together will be others when the build is repeated: what is finished
@@ -167,9 +200,7 @@ class Staging:
 
     def _row_file(self, kind: Kind) -> IO[bytes]:
         if kind not in self._rows:
-            file = (self.folder / f"{kind}.jsonl").open("a+b")
-            file.truncate(self._parts[kind].bytes)
-            self._rows[kind] = file
+            self._rows[kind] = (self.folder / f"{kind}.jsonl").open("a+b")
         return self._rows[kind]
 
     def _seal(self, kind: Kind) -> None:
@@ -178,7 +209,7 @@ class Staging:
             record = self._growing.pop(kind).seal()
         durable.settle([self.folder / kind])
         part.sealed.append(record)
-        part.rows = 0
+        part.rows, part.grown = 0, [0, 0]
         self._write_journal()
         self._publish((self.folder / kind, record))
 
@@ -215,7 +246,9 @@ class Staging:
             kind: {
                 "sealed": [asdict(record) for record in part.sealed],
                 "rows": part.rows,
+                "grown": part.grown,
                 "bytes": part.bytes,
+                "crc": part.crc,
             }
             for kind, part in self._parts.items()
         }
@@ -251,13 +284,21 @@ def _journal(folder: Path, identity: dict[str, Any] | None) -> dict[Kind, _Part]
         return {
             kind: _Part(
                 [_record(sealed) for sealed in document[kind]["sealed"]],
-                document[kind]["rows"],
-                document[kind]["bytes"],
+                _count(document[kind]["rows"]),
+                document[kind]["grown"],
+                _count(document[kind]["bytes"]),
+                document[kind]["crc"],
             )
             for kind in KINDS
         }
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _count(number: Any) -> int:
+    if not isinstance(number, int) or number < 0:
+        raise ValueError(number)
+    return number
 
 
 def _record(facts: dict[str, Any]) -> SegmentRecord:

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -222,6 +226,87 @@ def test_a_build_whose_journal_cannot_be_read_starts_anew(tmp_path: Path) -> Non
     index = run(tmp_path / "i", told=told)
     assert told[0] == (0, 80)
     assert len(list((tmp_path / "i" / "segments").iterdir())) == 4
+    check(index)
+
+
+Damage = Callable[[Path], object]
+
+
+def shortened(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def garbled(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+
+
+def misplaced(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def journal_with(change: Callable[[dict[str, Any]], object]) -> Damage:
+    def damage(path: Path) -> None:
+        document = json.loads(path.read_bytes())
+        change(document)
+        path.write_text(json.dumps(document))
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *(
+            (name, damage)
+            for name in (
+                "staging/image.jsonl",
+                "staging/caption.jsonl",
+                "staging/image/points.npy",
+                "staging/image/ids.npy",
+                "staging/caption/points.npy",
+                "segments/caption-*/points.npy",
+                "segments/caption-*/ids.npy",
+                "segments/caption-*/manifest.json",
+            )
+            for damage in (Path.unlink, shortened, garbled, misplaced)
+        ),
+        ("staging/image", shutil.rmtree),
+        ("segments/caption-*", shutil.rmtree),
+        *(
+            ("staging/journal.json", lambda path, text=text: path.write_text(text))
+            for text in ("[]", "{}", '"journal"', "[" * 100_000)
+        ),
+        *(
+            ("staging/journal.json", journal_with(change))
+            for change in (
+                lambda document: document.update(image=[]),
+                lambda document: document["image"].update(rows="20"),
+                lambda document: document["image"].update(rows=10**30),
+                lambda document: document["caption"].update(bytes=-1),
+                lambda document: document["caption"].update(bytes=10**30),
+                lambda document: document["caption"].update(sealed=["a"]),
+                lambda document: document["caption"]["sealed"][0].update(files=[]),
+                lambda document: document["caption"]["sealed"][0].update(name=7),
+                lambda document: document["caption"]["sealed"][0].update(rows="25"),
+            )
+        ),
+    ],
+)
+def test_a_build_starts_anew_where_what_was_finished_is_not_what_was_written(
+    name: str, damage: Damage, tmp_path: Path
+) -> None:
+    folder = tmp_path / "i"
+    with pytest.raises(StopError):
+        run(folder, caption_stop=42)
+    (path,) = folder.glob(name)
+    damage(path)
+    told: list[tuple[int, int]] = []
+    index = run(folder, told=told)
+    assert told[0] == (0, 80)
+    assert len(list((folder / "segments").iterdir())) == 4
     check(index)
 
 
