@@ -33,8 +33,9 @@ from index.lookups import (
     IMAGES_BY_ID,
     Lookup,
 )
+from index.opened import OpenedFile
 from index.records import Deletion, SegmentRecord, State, file_records
-from index.refusals import refusal
+from index.refusals import path_of, refusal
 from index.schema import (
     CAPTIONS,
     DELETED,
@@ -78,8 +79,14 @@ class Catalog:
             NotAnIndexError: it is of a kind that is not known here, or that has no driver here.
         """
         self.url = sql.make_url(url)
-        self._writer = _engine(self.url, "BEGIN IMMEDIATE")
-        self._reader = _engine(self.url, "BEGIN")
+        self._file: OpenedFile | None = None
+        if self.url.get_backend_name() == "sqlite":
+            self._file = OpenedFile(path_of(self.url))
+            self._writer = _file_engine(self.url, "BEGIN IMMEDIATE", self._file)
+            self._reader = _file_engine(self.url, "BEGIN", self._file)
+        else:
+            self._writer = _server_engine(self.url)
+            self._reader = _server_engine(self.url)
         dialect = self._reader.dialect
         self._driver: Any = dialect.loaded_dbapi
         self._images_by_id = Lookup.compiled(IMAGES_BY_ID, dialect)
@@ -115,14 +122,15 @@ class Catalog:
         """Open a write transaction in a database that may have none of the tables yet."""
         with self._reaching(), self._writer.begin() as connection:
             yield connection
+            self._check_file()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open the one write transaction; it is committed, durably, when the block ends well.
 
         Raises:
-            CatalogUnreachableError: the database does not answer. Whether what it was asked to
-                commit is committed is known once it is settled.
+            CatalogUnreachableError: the database does not answer, or its file is another by now.
+                Whether what it was asked to commit is committed is known once it is settled.
             DiskFullError, IndexLockedError, ReadOnlyIndexError: nothing was committed.
             DamagedIndexError: the database is not what was written.
         """
@@ -136,6 +144,10 @@ class Catalog:
         """Wait for what a server still commits for a writer that was killed or cut off."""
         with self.writing():
             pass
+
+    def _check_file(self) -> None:
+        if self._file is not None:
+            self._file.check()
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
@@ -162,8 +174,10 @@ class Catalog:
         """Return the visible generation: one small query.
 
         Raises:
+            CatalogUnreachableError: there is another file in the place of the one that is open.
             DamagedIndexError: there is no number.
         """
+        self._check_file()
         with self.reading() as connection:
             found = connection.execute(sql.select(META.c.generation)).scalar_one()
         if not isinstance(found, int):
@@ -439,13 +453,16 @@ def _largest(connection: Connection, table: Table, kind: Kind) -> int:
     return max(int(connection.execute(ids).scalar() or 0) for ids in (present, gone))
 
 
-def _engine(url: sql.URL, begin: str) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        return _server_engine(url)
+def _file_engine(url: sql.URL, begin: str, file: OpenedFile) -> Engine:
     engine = sql.create_engine(url)
+
+    @sql.event.listens_for(engine, "do_connect")
+    def check(*_: Any) -> None:
+        file.check()
 
     @sql.event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
+        file.opened()
         # The driver's own transactions start late and leave DDL outside; ours start at begin.
         connection.isolation_level = None
         cursor = connection.cursor()

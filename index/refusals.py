@@ -76,7 +76,7 @@ def refusal(url: sql.URL, driver: Any, error: Exception) -> HasseIndexError | No
 def _of_sqlite(url: sql.URL, said: BaseException) -> HasseIndexError | None:
     code: int = getattr(said, "sqlite_errorcode", 0)
     general = code & 0xFF
-    path = _path(url)
+    path = path_of(url)
     if general == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
         return no_room(path.parent)
     if code in _CORRUPT or general in _CORRUPT:
@@ -125,7 +125,8 @@ def _obstacle(path: Path) -> OSError | None:
     return None
 
 
-def _path(url: sql.URL) -> Path:
+def path_of(url: sql.URL) -> Path:
+    """Return where the file of a SQLite database is."""
     database = url.database or ""
     return Path(unquote(database.removeprefix("file:")) if "uri" in url.query else database)
 

@@ -431,6 +431,16 @@ def test_another_process_that_writes_too_long_is_said_with_a_time_to_come_back(
     assert response.headers["retry-after"] == "5"
 
 
+def test_a_change_is_not_acknowledged_once_the_file_of_the_catalog_is_gone(
+    writable: Client, folder: Path
+) -> None:
+    before = found(writable)
+    (folder / "catalog.db").unlink()
+    problem(add(writable, png(50)), 503, "catalog_unreachable")
+    problem(writable.request("DELETE", "/images/1001"), 503, "catalog_unreachable")
+    assert found(writable) == before
+
+
 @contextmanager
 def two_services(folder: Path) -> Iterator[tuple[Client, Client]]:
     """Serve one index twice, to whoever writes."""

@@ -1,0 +1,47 @@
+"""The file of a SQLite database, told from another that lies in its place by now.
+
+SQLite goes on with a file that was removed or replaced, and whatever it then writes is lost.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from index.errors import CatalogUnreachableError
+
+
+class OpenedFile:
+    """What lay at a path when it was first opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: tuple[int, int] | None = None  # its device and inode
+
+    def opened(self) -> None:
+        """Remember the file, which was just opened; only the first time counts."""
+        if self._file is None:
+            self._file = self._found()
+
+    def check(self) -> None:
+        """Compare what lies at the path with what was opened there, if anything was.
+
+        Raises:
+            CatalogUnreachableError: it is another file, or none.
+        """
+        if self._file is None:
+            return
+        try:
+            if self._found() == self._file:
+                return
+            why = "it was replaced"
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+        raise CatalogUnreachableError(
+            f"{self._path} is no longer the file that is open here ({why}): restore it, unless "
+            "that was meant to be, and open the index again"
+        )
+
+    def _found(self) -> tuple[int, int]:
+        status = self._path.stat()
+        return status.st_dev, status.st_ino
