@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from index.errors import BadPointsError, BadRowsError
 from index.terms import CaptionRow, Ids, ImageRow, Kind, Points, Score
 
-# Of a point: what searches make of squared lengths, as FAISS does, fits into a float32.
-_LONGEST = 1e18
+# Of a point, stored or asked for: what searches make of squared lengths, as FAISS does, fits into a
+# float32.
+LONGEST = 1e18
 
 
 def checked(
@@ -57,16 +58,23 @@ def checked(
             + ("" if score == "cosine" else " and not negative")
             + "; encode it again or leave it out"
         )
-    with np.errstate(over="ignore"):
-        squares = np.einsum("ij,ij->i", single, single)
-    if single.size and squares.max() > _LONGEST**2:
-        row = int(np.argmax(squares))
-        length = np.linalg.norm(single[row].astype(np.float64))
+    if (found := too_long(single)) is not None:
+        row, length = found
         raise BadPointsError(
             f"{kind} {rows[row]} (row {first + row}) has the length {length:.3g}, and points are "
-            f"no longer than {_LONGEST:.0e}; encode it again or leave it out"
+            f"no longer than {LONGEST:.0e}; encode it again or leave it out"
         )
     return single
+
+
+def too_long(points: Points) -> tuple[int, float] | None:
+    """Return the row and the length of the longest of finite points (R, N), if it is too long."""
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", points, points)
+    if squares.max(initial=0) <= LONGEST**2:
+        return None
+    row = int(np.argmax(squares))
+    return row, float(np.linalg.norm(points[row].astype(np.float64)))
 
 
 def _ragged(kind: Kind, ids: NDArray[Any], points: ArrayLike, dimension: int) -> BadPointsError:

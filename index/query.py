@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from index.arrays import read_only
+from index.checks import LONGEST, too_long
 from index.errors import BadQueryError
 from index.terms import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
 
@@ -103,7 +104,7 @@ def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
     """Return query points as float32 (B, N), for reading only.
 
     Raises:
-        BadQueryError: wrong dimension, or a coordinate that is not finite or negative.
+        BadQueryError: wrong dimension, a coordinate that is not finite or negative, or too long.
     """
     given = np.asarray(points)
     if given.ndim != 2 or given.shape[1] != model.dimension:
@@ -117,6 +118,11 @@ def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
     if not (most < np.inf and (least >= 0 or (model.score == "cosine" and least > -np.inf))):
         raise BadQueryError(
             "the query has a coordinate that is not finite or negative: encode it again"
+        )
+    if (found := too_long(queries)) is not None:
+        raise BadQueryError(
+            f"the query has the length {found[1]:.3g}, and points are no longer than "
+            f"{LONGEST:.0e}: encode it again"
         )
     return read_only(queries)
 

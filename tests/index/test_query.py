@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 
 from index.errors import BadQueryError
 from index.query import Query, checked_queries
-from tests.index.samples import model
+from index.terms import KINDS, Score
+from tests.index.samples import model, small_index
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,24 @@ def test_parameters_out_of_range_are_refused_by_name(wrong: dict[str, Any], name
 def test_a_query_with_an_impossible_coordinate_is_refused(value: float) -> None:
     with pytest.raises(BadQueryError, match="encode it again"):
         checked_queries(np.array([[0.5, value]]), model(2))
+
+
+@pytest.mark.parametrize("score", ["order", "cosine"])
+def test_a_query_that_is_longer_than_any_point_may_be_is_refused(score: Score) -> None:
+    with pytest.raises(BadQueryError, match=r"the length 3e\+38, and points are no longer than 1e"):
+        checked_queries(np.array([[0.5, 0.5], [0, 3e38]]), model(2, score))
+    with pytest.raises(BadQueryError, match=r"the length 1\.02e\+18"):
+        checked_queries(np.full((1, 4), 0.51e18, np.float32), model(4, score))
+    assert len(checked_queries(np.full((1, 4), 0.5e18, np.float32), model(4, score))) == 1
+
+
+def test_violations_of_the_longest_query_are_finite(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        for kind in KINDS:
+            found = index.search(kind, np.full(16, 0.2e18), 3)
+            assert np.isfinite(found.violations).all()
+            with pytest.raises(BadQueryError, match="no longer than"):
+                index.search(kind, np.full(16, 3e38), 3)
 
 
 def test_a_query_of_another_dimension_is_refused_with_both_dimensions() -> None:
