@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from service.errors import given_twice, invalid
@@ -35,9 +36,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _number(digits: str) -> float:
-    # JSON has one kind of number, and JSON Schema calls 7.0 an integer.
+    # JSON has one kind of number, and JSON Schema calls 7.0 an integer. The integer of a float may
+    # be another: not all from 2**53 on are floats, and an id would become its neighbour.
     value = float(digits)
-    return int(value) if value.is_integer() else value
+    if not value.is_integer():
+        return value
+    try:
+        exact = Decimal(digits)
+    except InvalidOperation:  # an exponent beyond its own
+        return value
+    whole = int(exact)
+    return whole if whole == exact else value
 
 
 def _not_a_number(name: str) -> Any:

@@ -29,6 +29,8 @@ HOSTILE_JSON: dict[str, bytes] = {
     "beyond a float": b'{"caption": "a dog", "max_violation": 1e999}',
     "beyond a float, as k": b'{"caption": "a dog", "k": 1e999}',
     "not a number as caption": b'{"caption": NaN}',
+    "half an id": b'{"caption": "a dog", "image_ids": [9007199254740993.5]}',
+    "a small part of an id": b'{"caption": "a dog", "image_ids": [1e-400]}',
     "5,000 digits": b'{"caption": "a dog", "k": ' + b"7" * 5000 + b"}",
     "a lone high surrogate": b'{"caption": "\\ud800"}',
     "a lone low surrogate": b'{"caption": "dog \\udc00 dog"}',

@@ -18,6 +18,7 @@ from service.timing import STAGES
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png
+from tests.service.problems import problem
 from tests.tiny import CALIBRATION
 
 
@@ -75,6 +76,13 @@ def test_a_whole_number_may_be_written_with_a_point(client: Client) -> None:
     body = '{"caption": "a dog", "k": 7.0, "max_violation": 1}'
     headers = {"Content-Type": "application/json"}
     assert len(client.post("/search/images", content=body, headers=headers).json()["hits"]) == 7
+
+
+def test_an_id_written_with_a_point_is_that_id(client: Client) -> None:
+    body = '{"like": 9007199254740993.0, "plus": ["a dog"]}'
+    headers = {"Content-Type": "application/json"}
+    response = client.post("/search/like", content=body, headers=headers)
+    assert "the id 9007199254740993" in problem(response, 404, "not_found").detail
 
 
 def test_hits_carry_the_captions_and_addresses_of_their_image(client: Client) -> None:
