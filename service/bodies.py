@@ -15,15 +15,16 @@ from starlette.types import Scope
 
 from service.errors import ServiceError, given_twice, invalid, invalid_fields, shown
 from service.forms import Form, FormError, Part
-from service.schemas import SearchOptions, UploadFields
+from service.schemas import UPLOAD_CAPTIONS_MAXIMUM, SearchOptions, UploadFields
 from service.settings import Settings
 from service.strict_json import parse_json
 
 Model = TypeVar("Model", bound=BaseModel)
 Other = TypeVar("Other", bound=BaseModel)
 
-# What a form has around its file: names, options, boundaries.
-FORM_ROOM = 64 * 1024
+# What a form has beside its file and its captions: names, options, boundaries.
+_FORM_ROOM = 64 * 1024
+_CHARACTER_BYTES = 4  # at most, in UTF-8
 _HELD = "hasse.held"
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
@@ -64,6 +65,9 @@ class Bodies:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        # No form has more captions than that of a new picture.
+        captions = UPLOAD_CAPTIONS_MAXIMUM * settings.caption_characters * _CHARACTER_BYTES
+        self._form_bytes = settings.picture_bytes + captions + _FORM_ROOM
         self._held = 0
 
     async def json(self, request: Request, model: type[Model]) -> Model:
@@ -177,8 +181,7 @@ class Bodies:
             )
         try:
             form = Form(request.headers["content-type"])
-            limit = self._settings.picture_bytes + FORM_ROOM
-            await self._receive(request, limit, form.feed)
+            await self._receive(request, self._form_bytes, form.feed)
             return form.finish()
         except FormError as error:
             raise invalid("body", str(error)) from None

@@ -14,7 +14,7 @@ import pytest
 from service.app import create_app
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import png
+from tests.service.collection import make_collection, png
 from tests.service.problems import problem
 
 JSON = {"Content-Type": "application/json"}
@@ -149,6 +149,23 @@ def test_what_is_as_large_as_allowed_is_read(collection: Path) -> None:
         for sent, status in ((picture, 200), (picture + b" ", 413)):
             response = client.post("/search/captions", files={"image": ("a.png", sent)})
             assert response.status_code == status
+
+
+def test_a_form_has_room_for_all_that_its_limits_allow_at_once(tmp_path: Path) -> None:
+    picture = png(50)
+    settings = Settings(
+        index=make_collection(tmp_path), device="cpu", open_writes=True, picture_bytes=len(picture)
+    )
+    captions = [f"{at:02d}" + "🐕" * (settings.caption_characters - 2) for at in range(32)]
+    ids = ",".join(str(2**63 - 1 - at) for at in range(1000))
+    file = {"image": ("a.png", picture)}
+    with Client(create_app(settings)) as client:
+        like = {"plus": captions[:16], "minus": captions[16:], "image_ids": ids}
+        response = client.post("/search/like", files=file, data=like)
+        assert response.status_code == 200, response.text
+        response = client.post("/images", files=file, data={"caption": captions})
+        assert response.status_code == 201, response.text
+        assert len(response.json()["captions"]) == 32
 
 
 def test_a_whole_number_may_be_written_as_json_has_numbers(client: Client) -> None:
