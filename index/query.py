@@ -14,7 +14,7 @@ from index.checks import LONGEST, too_long
 from index.errors import BadQueryError
 from index.terms import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
 
-MAX_K = 1000
+MAX_K = 1001  # a thousand, and one that an answer may leave out
 
 
 class Seconds(NamedTuple):

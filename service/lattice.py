@@ -103,18 +103,16 @@ async def like(
     engine.check_options(options)
     for name, parts in (("like", [start]), ("plus", plus), ("minus", minus)):
         _check(engine, name, parts)
-    # One more than is wanted, because one may be left out.
-    deeper = {"offset": 0, "k": min(options.depth + 1, K_MAXIMUM)}
+    whole = options.model_copy(update={"offset": 0, "k": options.depth})
     async with engine.admission.enter(stages):
         (begun,) = await _points(engine, [start], stages)
         put, taken = await _in_captions(engine, start, begun, plus, minus, stages)
         terms = await _points(engine, [*put, *taken], stages)
         point = _exchanged(engine, begun, terms[: len(put)], terms[len(put) :])
-        found = await engine.searcher.search(
-            "image", point, options.model_copy(update=deeper), stages
-        )
+        # One more than is wanted, because one may be left out.
+        found = await engine.searcher.search("image", point, whole, stages, spare=1)
     hits = [hit for hit in image_hits(found) if hit["image_id"] != start]
-    wanted = hits[options.offset : options.offset + options.k]
+    wanted = hits[options.offset : options.depth]
     answer = ImageAnswer.model_validate(
         {
             "hits": [

@@ -95,14 +95,15 @@ class Searcher:
         )
 
     async def search(
-        self, kind: Kind, point: Point, options: SearchOptions, stages: Stages
+        self, kind: Kind, point: Point, options: SearchOptions, stages: Stages, *, spare: int = 0
     ) -> Found:
-        """Return the best rows of a kind for a point.
+        """Return the best rows of a kind for a point, `spare` more than the options say.
 
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        (found,) = await self.search_all(kind, point[None], options, stages)
+        lane = _lane(kind, point[None], options)._replace(k=options.depth + spare)
+        (found,) = await self._submit(lane, point[None], stages)
         return found
 
     async def search_all(

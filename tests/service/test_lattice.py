@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from index.store import Index
+from index.terms import ImageRow
 from models import checkpoint
 from models.calibration import Calibration, Calibrations
 from models.exchange import exchanged, reworded
@@ -27,7 +29,7 @@ from service.questions import (
     Entailments,
     LikeForm,
 )
-from service.schemas import ImageAnswer
+from service.schemas import K_MAXIMUM, ImageAnswer
 from service.settings import Settings
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
@@ -228,6 +230,24 @@ def test_an_image_like_another_is_never_that_image(client: Client) -> None:
     hits = client.post("/search/like", json=body).json()["hits"]
     assert [hit["rank"] for hit in hits] == [1, 2, 3]
     assert 1004 not in {hit["image_id"] for hit in hits}
+
+
+def test_as_many_images_as_can_be_asked_for_are_like_another(
+    tmp_path: Path, images: Points
+) -> None:
+    folder = make_collection(tmp_path)
+    with Index.open(folder, threads=1) as index:
+        rows = [ImageRow(at, f"{at}.png", f"{at}.png") for at in range(K_MAXIMUM)]
+        index.add(rows, images[np.arange(K_MAXIMUM) % IMAGES])
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        body = {"like": 7, "plus": [7], "k": K_MAXIMUM}
+        found = client.post("/search/like", json=body).json()["hits"]
+        assert [hit["rank"] for hit in found] == list(range(1, K_MAXIMUM + 1))
+        assert 7 not in {hit["image_id"] for hit in found}
+        body |= {"k": 5, "offset": K_MAXIMUM - 1}
+        assert client.post("/search/like", json=body).json()["hits"] == found[-1:]
+        said = client.post("/search/like", json=body | {"like": "a dog"}).json()
+        assert [hit["rank"] for hit in said["hits"]] == [K_MAXIMUM]
 
 
 def test_like_with_nothing_taken_out_is_the_join(
