@@ -23,6 +23,7 @@ from models.caption_encoder import (
     Reading,
     padded,
 )
+from models.crowd import Crowd, Kind
 from models.image_encoder import ImageEncoder, Pooling
 from models.pictures import Preprocessing
 from models.reading import Reader
@@ -55,6 +56,8 @@ class ModelConfig:
         members: models that learn side by side, each with N / members coordinates, in which its
             points have one length. Of all coordinates together the violation (or the cosine) is
             the mean of theirs: an ensemble that is stored and searched as one.
+        crowd: images, and captions, of the training that even out the lengths of points; see
+            `models.crowd`. 0: none, and points have the length that `length` says.
     """
 
     score: Score = "order"
@@ -67,6 +70,7 @@ class ModelConfig:
     reading: Reading = "last"
     length: Literal["unit", "learned"] = "unit"
     members: int = 1
+    crowd: int = 0
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:
@@ -79,6 +83,10 @@ class ModelConfig:
             raise ValueError(f"length is unit or learned, not '{self.length}'")
         if self.length == "learned" and self.score != "order":
             raise ValueError("length is learned for the score order only")
+        if self.crowd < 0:
+            raise ValueError("crowd is at least 0")
+        if self.crowd and self.length != "unit":
+            raise ValueError("a crowd evens out points of unit length: leave length at unit")
         if min(self.dimension, self.word_dimension, self.max_words, self.members) < 1:
             raise ValueError("dimension, word_dimension, max_words and members are at least 1")
         if max(self.dimension, self.word_dimension) > MOST_COORDINATES:
@@ -94,7 +102,8 @@ class ModelConfig:
 class OrderEmbedding(nn.Module):
     """Both encoders of a model, its words and how it looks at pictures.
 
-    Points have unit length, but for those of captions whose length is learned, which are shorter.
+    Points have unit length, but for those of captions whose length is learned, which are shorter,
+    and where a crowd evens them out, once nothing is learned any more.
     For the order scores their coordinates are non-negative (the absolute value is taken); cosine
     needs the signs and keeps them.
     """
@@ -128,6 +137,7 @@ class OrderEmbedding(nn.Module):
             pooling=config.pooling,
             signed=signed,
         )
+        self.crowd = Crowd(config.crowd, config.dimension, config.score) if config.crowd else None
         self._reader: Reader | None = None
 
     def for_inference(self) -> None:
@@ -173,6 +183,8 @@ class OrderEmbedding(nn.Module):
         """
         self.images.renumber(order.to(self.device))
         self.captions.renumber(order.to(self.device))
+        if self.crowd is not None:
+            self.crowd.renumber(order.to(self.device))
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Number the words of captions: -> (B, T) padded, (B,) lengths with the end mark."""
@@ -183,20 +195,29 @@ class OrderEmbedding(nn.Module):
 
     def caption_points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Encode numbered captions: (B, T), (B,) -> (B, N)."""
-        return self.captions.points(tokens.to(self.device), lengths)
+        return self._evened(self.captions.points(tokens.to(self.device), lengths), "caption")
 
     def pixel_points(self, pixels: Tensor) -> Tensor:
         """Encode preprocessed pictures: (B, crops, 3, H, W) -> (B, N)."""
-        return self.to_points(self.images(pixels))
+        return self._evened(self.to_points(self.images(pixels)), "image")
 
     def feature_points(self, features: Tensor) -> Tensor:
         """Encode backbone features: (B, F), or (B, cells, F) of cells or parts, -> (B, N)."""
-        return self.to_points(self.images.project(features))
+        return self._evened(self.to_points(self.images.project(features)), "image")
+
+    def _evened(self, points: Tensor, kind: Kind) -> Tensor:
+        return points if self.crowd is None or self.training else self.crowd.even(points, kind)
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
         """Return the points of captions, in their order: (B, N) float32; see `Reader`."""
         reader = self._reader or Reader(self.captions)
-        return reader.points(self._numbered(texts), batch_size)
+        points = reader.points(self._numbered(texts), batch_size)
+        if self.crowd is None:
+            return points
+        with torch.inference_mode():
+            unit = torch.from_numpy(points).to(self.device)
+            evened: Points = self._evened(unit, "caption").cpu().numpy()
+        return evened
 
     @torch.inference_mode()
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:

@@ -13,7 +13,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from torch.nn.functional import pad
 from models import checkpoint
 from models.batches import Batch, Batches, Rows
 from models.calibration import Calibrations, calibrations
+from models.crowd import Crowd
 from models.datasets import Dataset, DatasetError
 from models.distributed import ALONE, World
 from models.evaluation import Evaluation, evaluate
@@ -39,6 +40,9 @@ from models.truth import known_truth
 from models.vocabulary import PADDING, Vocabulary
 
 SECONDS_BETWEEN_STATES = 300.0
+# Fewer points tell little of what is near to everything; as many more tell how near is usual.
+_LEAST_CROWD = 500
+_CROWD = 2**32  # no epoch: what the crowd is drawn from
 _NO_NUMBER = "look for features that are not numbers, or lower --learning-rate"
 
 
@@ -136,6 +140,7 @@ class _Run:
         dataset, images = training
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
+        config = _with_crowd_of(config, len(dataset))
         self.config, self.name, self.folder, self.world = config, name, folder, world
         self.dataset, self.images, self.held_out = dataset, images, held_out
         self.rows = rows_of(dataset, images)
@@ -296,7 +301,24 @@ class _Run:
         model.multiply_in(torch.float32)
         rounded = to_stored(model.state_dict(), self.config.saved_dtype)
         model.load_state_dict(from_stored(rounded))
+        if model.crowd is not None:
+            self._gather(model, model.crowd)
+            rounded = to_stored(model.state_dict(), self.config.saved_dtype)
+            model.load_state_dict(from_stored(rounded))
         return model
+
+    def _gather(self, model: OrderEmbedding, crowd: Crowd) -> None:
+        """Let a model's crowd be training images, each with a caption of its own."""
+        draw = np.random.default_rng([self.config.seed, _CROWD])
+        rows = draw.permutation(len(self.dataset))[: len(crowd.images) + _LEAST_CROWD]
+        chosen = [self.dataset.images[row] for row in rows]
+        each = tuple(
+            replace(image, captions=(image.captions[draw.integers(len(image.captions))],))
+            for image in chosen
+        )
+        crowd.sharpness.zero_()  # of a former one; the points are to be of unit length
+        images, captions = dataset_points(model, replace(self.dataset, images=each), self.images)
+        crowd.gather(torch.from_numpy(images), torch.from_numpy(captions), self.config.sharpness)
 
     def _save(self, model: OrderEmbedding, calibration: Calibrations, captions: Points) -> None:
         """Write the checkpoint, its coordinates in the order that `captions` (C, N) suggest.
@@ -367,6 +389,13 @@ class _Run:
             known += [] if entailed is None else [entailed]
         told = (torch.from_numpy(array) for array in known)
         return images, tokens[caption_part], lengths[caption_part], *told
+
+
+def _with_crowd_of(config: TrainingConfig, images: int) -> TrainingConfig:
+    """Return the configuration with no larger crowd than so many images give."""
+    crowd = min(config.model.crowd, images - _LEAST_CROWD)
+    crowd = crowd if crowd >= _LEAST_CROWD else 0
+    return replace(config, model=replace(config.model, crowd=crowd))
 
 
 def _initial(

@@ -87,10 +87,15 @@ def test_what_was_tried_beside_is_compared_with_the_recipe_that_it_changes(
     some = {name: recipes.TRIED[name] for name in ("hardest", "last")}
     monkeypatch.setattr(recipes, "TRIED", some)
     recipes.main()
-    assert {path.name for path in out.iterdir()} == {"hasse-0", "ranking-0", "hardest-0", "last-0"}
+    assert {path.name for path in out.iterdir()} == {
+        "sharper-0",
+        "ranking-0",
+        "hardest-0",
+        "last-0",
+    }
     changed = [
         json.loads((out / name / "config.json").read_bytes())["model"]["reading"]
-        for name in ("hasse-0", "last-0")
+        for name in ("sharper-0", "last-0")
     ]
     assert changed == ["join", "last"]
     metrics = json.loads((out / "hardest-0" / "metrics.json").read_bytes())
@@ -98,4 +103,4 @@ def test_what_was_tried_beside_is_compared_with_the_recipe_that_it_changes(
     assert metrics["start"] == load(out / "ranking-0").fingerprint
     printed = capsys.readouterr().out
     assert "| the last state of a caption, not the join |" in printed
-    assert "last less hasse: rsum" in printed
+    assert "last less sharper: rsum" in printed

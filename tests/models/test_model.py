@@ -101,6 +101,8 @@ def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
         ({"word_dimension": 0}, "are at least 1"),
         ({"max_words": 0}, "are at least 1"),
         ({"members": 0}, "are at least 1"),
+        ({"crowd": -1}, "crowd is at least 0"),
+        ({"crowd": 5, "length": "learned"}, "leave length at unit"),
         ({"dimension": MOST_COORDINATES + 1}, "at most 65,536"),
         ({"word_dimension": MOST_COORDINATES + 1}, "at most 65,536"),
         ({"word_range": 0.0}, "word_range is above 0"),

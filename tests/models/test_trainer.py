@@ -52,6 +52,10 @@ CONFIG = TrainingConfig(
 )
 
 
+def with_crowd(size: int) -> TrainingConfig:
+    return replace(CONFIG, model=replace(CONFIG.model, crowd=size))
+
+
 def collection(count: int = 10) -> Dataset:
     images = []
     for row in range(count):
@@ -587,25 +591,32 @@ def test_the_coordinates_of_a_checkpoint_fall_in_weight_and_those_of_the_trainin
 
 
 @pytest.mark.parametrize(
-    ("dtype", "precision", "read"),
+    ("dtype", "precision", "read", "crowd"),
     [
-        ("float32", "float32", features),
-        ("float16", "float32", features),
-        ("int8", "float32", features),
-        ("float32", "bfloat16", features),
-        ("float32", "float32", pixels),
+        ("float32", "float32", features, 0),
+        ("float16", "float32", features, 0),
+        ("int8", "float32", features, 0),
+        ("float32", "bfloat16", features, 0),
+        ("float32", "float32", pixels, 0),
+        ("float32", "float32", features, 20),
+        ("int8", "float32", features, 20),
+        ("float16", "float32", pixels, 20),
     ],
 )
 def test_what_a_checkpoint_says_of_itself_was_measured_on_the_weights_that_it_holds(
     dtype: StoredDtype,
     precision: Literal["float32", "bfloat16"],
     read: Callable[..., Any],
+    crowd: int,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(trainer, "_LEAST_CROWD", 10)
     data: tuple[Dataset, ImageInput] = (collection(30), features(collection(30)))
     if read is pixels:
         data = pixels(collection(30), tmp_path / "pictures")
-    kept = run(tmp_path, replace(CONFIG, saved_dtype=dtype, precision=precision), data)
+    config = replace(CONFIG, model=replace(CONFIG.model, crowd=crowd))
+    kept = run(tmp_path, replace(config, saved_dtype=dtype, precision=precision), data)
     points = dataset_points(kept.model, *data)
     measured = evaluate(data[0], *points, "order").to_json()
     said = kept.metrics["history"][-1]["validation"]
@@ -619,6 +630,50 @@ def test_what_a_checkpoint_says_of_itself_was_measured_on_the_weights_that_it_ho
     stored = load_file(tmp_path / WEIGHTS)["images.projection.weight"].dtype
     assert stored == getattr(torch, dtype)
     assert kept.metrics["dataset"] == {"name": "colours", "images": 30, "captions": 60}
+
+
+def test_a_crowd_is_of_the_training_and_evens_out_what_is_measured_and_not_what_is_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = (collection(30), features(collection(30)))
+    assert run(tmp_path / "few", with_crowd(20), data).model.crowd is None  # too few to tell
+    monkeypatch.setattr(trainer, "_LEAST_CROWD", 10)
+    plain, evened = (
+        run(tmp_path / "plain", data=data),
+        run(tmp_path / "evened", with_crowd(99), data),
+    )
+    crowd = evened.model.crowd
+    assert crowd is not None
+    assert len(crowd.images) == len(crowd.captions) == 20  # and ten to tell what is usual
+    assert evened.metrics["training"]["model"]["crowd"] == 20
+    every = dataset_points(plain.model, *data)
+    points = dataset_points(evened.model, *data)
+    for found, unit, members in zip(points, every, (crowd.images, crowd.captions), strict=True):
+        lengths = np.linalg.norm(found, axis=1)
+        assert np.ptp(lengths) > 0.001
+        # In all else it is the model that learned without one, of whose points each is another.
+        np.testing.assert_allclose(found / lengths[:, None], unit, atol=1e-5)
+        nearest = np.abs(members.numpy()[:, None] - unit).max(2)
+        assert nearest.min(1).max() < 1e-5
+    seen = np.abs(crowd.images.numpy()[:, None] - every[0]).max(2).argmin(1)
+    assert len(set(seen.tolist())) == 20
+
+
+def test_a_training_with_a_crowd_goes_on_as_if_it_had_not_been_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer, "_LEAST_CROWD", 10)
+    data = (collection(30), features(collection(30)))
+    run(tmp_path / "whole", with_crowd(15), data)
+    with pytest.raises(TrainingStopped):
+        run(tmp_path / "stopped", with_crowd(15), data, stop=stop_after(12))
+    run(tmp_path / "stopped", with_crowd(15), data)
+    assert weights(tmp_path / "stopped") == weights(tmp_path / "whole")
+    first = checkpoint.load(tmp_path / "whole", to_learn=True)
+    still = replace(with_crowd(15), epochs=1, learning_rate=1e-9)
+    then = train(still, "then", tmp_path / "then", data, data, start=first)
+    for found, before in zip(*(dataset_points(m.model, *data) for m in (then, first)), strict=True):
+        np.testing.assert_allclose(found, before, atol=1e-5)
 
 
 def test_a_frozen_backbone_is_not_changed(tmp_path: Path) -> None:
