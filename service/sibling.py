@@ -1,7 +1,8 @@
 """One of several processes that serve one port, as `service.supervisor` begins them.
 
 The first line of its standard input is its `Orders`; where that input ends, whoever gave them is
-gone, and it stops. Each line that it writes to standard output is a `Report`.
+gone, and it stops. Each line that it writes to standard output is a `Report`; what any library
+prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from pydantic import BaseModel
 
@@ -39,6 +40,8 @@ class Report(BaseModel):
 
 def main() -> int:
     """Serve; return the status with which the process ends."""
+    reports = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders = Orders.model_validate_json(sys.stdin.readline())
     settings = orders.settings
     logs.configure(settings.log_format, settings.log_level)
@@ -50,7 +53,7 @@ def main() -> int:
     with socket.socket(fileno=orders.descriptor) as listener:
 
         def introduce(engine: Engine) -> None:
-            _tell(Report(serving=list(introduction.lines(engine, address_of(listener)))))
+            _tell(reports, Report(serving=list(introduction.lines(engine, address_of(listener)))))
 
         try:
             run(
@@ -61,14 +64,14 @@ def main() -> int:
                 lifeline=sys.stdin.fileno(),
             )
         except ServeError as error:
-            _tell(Report(failure=str(error)))
+            _tell(reports, Report(failure=str(error)))
             return 1
     return 0
 
 
-def _tell(report: Report) -> None:
-    sys.stdout.write(report.model_dump_json() + "\n")
-    sys.stdout.flush()
+def _tell(reports: IO[str], report: Report) -> None:
+    reports.write(report.model_dump_json() + "\n")
+    reports.flush()
 
 
 if __name__ == "__main__":
