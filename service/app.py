@@ -74,8 +74,8 @@ def create_app(
     app.state.record = record
     app.state.reception = reception
     errors.install(app)
-    app.include_router(search.router)
-    app.include_router(lattice.router)
+    # As the application's own: a router that is included looks for its routes twice.
+    app.router.routes.extend(search.router.routes + lattice.router.routes)
     app.include_router(collection.router, dependencies=[MAY_READ])
     app.include_router(writing.router, dependencies=[MAY_WRITE])
     app.include_router(operations.router)
