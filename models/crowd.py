@@ -21,12 +21,15 @@ deviations counts as so far: a picture like none before is not to come near to e
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from models.score import Score, penalties
+
+if TYPE_CHECKING:
+    from models.tiled_order import Laid
 
 Kind: TypeAlias = Literal["image", "caption"]
 
@@ -61,6 +64,7 @@ class Crowd(nn.Module):
         self.register_buffer("sharpness", torch.zeros(()))
         for fact in ("mean", "spread", "slope"):
             self.register_buffer(fact, torch.zeros(2))
+        self._laid: tuple[Laid, Laid] | None = None  # what images, and captions, are compared with
 
     @torch.no_grad()
     def gather(self, images: Tensor, captions: Tensor, sharpness: float) -> None:
@@ -104,11 +108,26 @@ class Crowd(nn.Module):
         for points in (self.images, self.captions):
             points.copy_(points[:, order])
 
+    def for_inference(self) -> None:
+        """Lay the crowd out for many comparisons on a CPU; it may not change any longer."""
+        if self.score != "cosine" and self.images.device.type == "cpu":
+            # Of numba, which machines that only learn may lack.
+            from models.tiled_order import Laid
+
+            self._laid = Laid(self.captions), Laid(self.images)
+
     def _nearness(self, points: Tensor, kind: Kind) -> Tensor:
-        penalty = (
-            penalties(self.score, points, self.captions)
-            if kind == "image"
-            else penalties(self.score, self.images, points).T.contiguous()
-        )  # (b, R)
+        penalty = self._penalties(points, kind)  # (b, R)
         told = torch.logsumexp(-self.sharpness * penalty, 1) - math.log(penalty.shape[1])
         return -told / self.sharpness
+
+    def _penalties(self, points: Tensor, kind: Kind) -> Tensor:
+        """Compare points with the crowd of the other kind: (b, N) -> (b, R)."""
+        if self._laid is not None:
+            others = self._laid[_KINDS.index(kind)]
+            if (kind == "image") == (self.score == "order"):
+                return others.above(points)
+            return others.below(points).T.contiguous()
+        if kind == "image":
+            return penalties(self.score, points, self.captions)
+        return penalties(self.score, self.images, points).T.contiguous()

@@ -144,6 +144,8 @@ class OrderEmbedding(nn.Module):
         """Prepare to encode, and for no more: weights and device may not change any longer."""
         self.images.backbone = self.images.backbone.for_inference()
         self._reader = Reader(self.captions)
+        if self.crowd is not None:
+            self.crowd.for_inference()
 
     def multiply_in(self, product: torch.dtype) -> None:
         """Choose the type in which the GRU and the projection of images multiply matrices."""

@@ -47,14 +47,7 @@ class TiledViolation(torch.autograd.Function):
         rows, columns = _laid_out(x), _laid_out(y)
         ctx.points = rows, columns
         ctx.shapes = x.shape, y.shape
-        out = np.empty((len(rows), len(columns)), np.float32)
-        _shared(
-            lambda start, end: _compare(rows, columns, out, start, end),
-            len(columns),
-            TILE,
-            out.size * x.shape[1],
-        )
-        return torch.from_numpy(out)[: len(x), : len(y)].contiguous()
+        return _compared(rows, columns, x.shape[0], y.shape[0])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,13 +68,41 @@ class TiledViolation(torch.autograd.Function):
         return _taken(x_sums, x_shape), _taken(y_sums, y_shape)
 
 
-def _laid_out(points: Tensor) -> Floats:
-    """Copy points with zeros up to whole tiles, and a line between rows.
+class Laid:
+    """Points (B, N) that are laid out once, to be compared many times.
+
+    Nothing is learned from them, nor from what they are compared with.
+    """
+
+    __slots__ = ("_count", "_points")
+
+    def __init__(self, points: Tensor) -> None:
+        self._points, self._count = _laid_out(points), len(points)
+
+    def above(self, x: Tensor) -> Tensor:
+        """Return the matrix of E(x[b], these): (B, N) -> (B, C)."""
+        return _compared(_laid_out(x), self._points, len(x), self._count)
+
+    def below(self, y: Tensor) -> Tensor:
+        """Return the matrix of E(these, y[c]): (C, N) -> (B, C)."""
+        # Of one caption alone, no tile is filled up.
+        return _compared(self._points, _laid_out(y, 1), self._count, len(y))
+
+
+def _compared(x: Floats, y: Floats, rows: int, columns: int) -> Tensor:
+    """Return the violations of the first rows of points that are laid out: (rows, columns)."""
+    out = np.empty((len(x), len(y)), np.float32)
+    _shared(lambda start, end: _compare(x, y, out, start, end), len(y), TILE, out.size * x.shape[1])
+    return torch.from_numpy(out)[:rows, :columns].contiguous()
+
+
+def _laid_out(points: Tensor, multiple: int = TILE) -> Floats:
+    """Copy points with zeros up to a multiple of rows, whole tiles, and a line between rows.
 
     Rows whose distance is a power of two would share the same few places of a cache.
     """
     rows, dimension = points.shape
-    laid = np.zeros((_up(rows, TILE), _up(dimension, LANES) + LANES), np.float32)
+    laid = np.zeros((_up(rows, multiple), _up(dimension, LANES) + LANES), np.float32)
     laid[:rows, :dimension] = points.detach()
     return laid
 
@@ -129,12 +150,20 @@ def _total(builder: Any, vector: Any) -> Any:
 
 def _tile_of_violations(_context: Any, x: Any, y: Any, out: Any, row: Any, column: Any) -> Any:
     """Compare `TILE` rows of x from `row` on with as many of y from `column` on."""
+    return _comparison(x, y, out, TILE)
 
+
+def _line_of_violations(_context: Any, x: Any, y: Any, out: Any, row: Any, column: Any) -> Any:
+    """Compare `TILE` rows of x from `row` on with the one of y at `column`."""
+    return _comparison(x, y, out, 1)
+
+
+def _comparison(x: Any, y: Any, out: Any, columns: int) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         stored_x, stored_y, found = llvm.arrays(context, builder, signature, args, slice(3))
         xs, ys = (
-            [_row(builder, array, start, i) for i in range(TILE)]
-            for array, start in ((stored_x, args[3]), (stored_y, args[4]))
+            [_row(builder, array, start, i) for i in range(count)]
+            for array, start, count in ((stored_x, args[3], TILE), (stored_y, args[4], columns))
         )
         sums = [[cgutils.alloca_once(builder, _VECTOR) for _ in ys] for _ in xs]
         for total in (total for of_row in sums for total in of_row):
@@ -205,6 +234,7 @@ def _tile_of_gradients(
 
 
 _violations: Any = intrinsic(_tile_of_violations)
+_line: Any = intrinsic(_line_of_violations)
 _gradients: Any = intrinsic(_tile_of_gradients)
 
 
@@ -213,9 +243,13 @@ def _compare(x: Floats, y: Floats, out: Floats, start: int, end: int) -> None:
     """Write the violations of all x (B, N) and of the y (C, N) of a range to `out` (B, C)."""
     for first in range(0, len(x), _TOGETHER):
         last = min(first + _TOGETHER, len(x))
-        for column in range(start, end, TILE):
+        whole = start + (end - start) // TILE * TILE
+        for column in range(start, whole, TILE):
             for row in range(first, last, TILE):
                 _violations(x, y, out, row, column)
+        for column in range(whole, end):
+            for row in range(first, last, TILE):
+                _line(x, y, out, row, column)
 
 
 @llvm.kernel

@@ -92,6 +92,16 @@ def test_a_length_is_the_same_bits_whatever_is_beside_it(
     assert torch.equal(crowd.even(points, kind), together)
 
 
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_crowd_that_is_laid_out_gives_the_same_bits(score: Score, kind: Kind) -> None:
+    crowd, points = gathered(score), unit(7, 3, score)
+    before = [crowd.even(some, kind) for some in (points, points[:1], points[:5])]
+    crowd.for_inference()
+    for some, expected in zip((points, points[:1], points[:5]), before, strict=True):
+        assert torch.equal(crowd.even(some, kind), expected)
+
+
 def test_a_new_order_of_coordinates_changes_no_length() -> None:
     crowd, points = gathered(), unit(9, 3)
     before = crowd.even(points, "image").norm(dim=1)

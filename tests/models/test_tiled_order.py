@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from models import tiled_order
-from models.tiled_order import LANES, TILE, TiledViolation
+from models.tiled_order import LANES, TILE, Laid, TiledViolation
 from tests import oracle
 from tests.processors import printed
 
@@ -68,6 +68,15 @@ def test_a_violation_is_the_same_bits_whatever_is_compared_beside_it() -> None:
         for column in range(11):
             alone = TiledViolation.apply(x[row : row + 1], y[column : column + 1])
             assert alone.item() == whole[row, column].item()
+
+
+@pytest.mark.parametrize(("b", "c", "n"), [*SIZES, *EMPTY])
+def test_points_that_are_laid_out_are_compared_to_the_same_bits(b: int, c: int, n: int) -> None:
+    x, y = draw(b, n), draw(c, n, seed=1)
+    expected = TiledViolation.apply(x, y)
+    for _ in range(2):
+        assert torch.equal(Laid(x).below(y), expected)
+        assert torch.equal(Laid(y).above(x), expected)
 
 
 def test_threads_share_the_work_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
