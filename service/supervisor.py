@@ -31,6 +31,7 @@ from service.settings import Settings
 from service.sibling import Orders, Report
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIBLING = "service.sibling"
 _AGAIN_SECONDS = 5.0  # after which a process that could not begin is tried again
 
 
@@ -155,8 +156,8 @@ class Supervisor:
         if listens == "at once":
             listener.listen(BACKLOG)
         with listener:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "service.sibling"],
+            process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", _SIBLING],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -207,9 +208,20 @@ class Supervisor:
             return
         logs.event("process ended", logging.ERROR, place=sibling.place, pid=pid, reason=why)
         if sibling.serves:
-            self._begin(sibling.place, "when open")
-        elif any(other.serves for other in self._siblings.values()):
-            self._due[sibling.place] = time.monotonic() + _AGAIN_SECONDS
+            self._replace(sibling.place)
+        else:
+            self._not_begun(sibling.place, why)
+
+    def _replace(self, place: int) -> None:
+        try:
+            self._begin(place, "when open")
+        except (OSError, ServeError) as error:  # the system has no more processes or files
+            logs.event("process not begun", logging.ERROR, place=place, reason=str(error))
+            self._not_begun(place, str(error))
+
+    def _not_begun(self, place: int, why: str) -> None:
+        if any(sibling.serves for sibling in self._siblings.values()):
+            self._due[place] = time.monotonic() + _AGAIN_SECONDS
         else:
             self._failure = self._failure or why
             self._stop()
@@ -218,7 +230,7 @@ class Supervisor:
         now = time.monotonic()
         for place in [place for place, due in self._due.items() if due <= now]:
             del self._due[place]
-            self._begin(place, "when open")
+            self._replace(place)
 
     def _patience(self) -> float | None:
         """Return the seconds until a process is tried again."""

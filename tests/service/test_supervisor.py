@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,9 +24,11 @@ import pytest
 from benchmarks.reliability import stop
 from benchmarks.reliability.connection import search
 from benchmarks.reliability.served import Served
-from service import supervisor
-from service.listening import ServeError
+from service import logs, supervisor
+from service.listening import ServeError, shared
 from service.settings import Settings
+from service.supervisor import Supervisor
+from tests.service import player
 from tests.service.collection import IMAGES, make_collection, png
 
 ROOT = Path(__file__).parents[2]
@@ -253,6 +260,101 @@ def test_where_a_port_is_not_shared_out_there_is_one_process(
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(ServeError, match="leave processes at 1"):
         supervisor.serve(Settings(processes=2))
+
+
+class Stage:
+    """A supervisor of processes that play parts, which is stopped when each has been taken."""
+
+    def __init__(self, folder: Path, parts: Sequence[str]) -> None:
+        self.folder, self.count = folder, len(parts)
+        (folder / "parts.json").write_text(json.dumps(parts))
+        self.said: list[str] = []
+
+    def listened(self) -> list[str]:
+        """When each process that has begun was to listen, in the order of their parts."""
+        found = sorted(self.folder.glob("[0-9]*"), key=lambda path: int(path.name))
+        return [path.read_text() for path in found]
+
+    def run(self, number: signal.Signals = signal.SIGTERM) -> None:
+        over = threading.Event()
+
+        def stop() -> None:
+            while len(self.listened()) < self.count and not over.wait(0.05):
+                pass
+            if not over.wait(0.3):  # in which the last of them says that it serves
+                os.kill(os.getpid(), number)
+
+        # The signal may come when nobody is kept any more.
+        former = signal.signal(number, lambda *_: None)
+        stopping = threading.Thread(target=stop)
+        try:
+            with shared("127.0.0.1", 0) as port:
+                kept = Supervisor(Settings(processes=2), port, self.folder, self.said.append)
+                stopping.start()
+                kept.run()
+        finally:
+            over.set()
+            stopping.join()
+            signal.signal(number, former)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
+    monkeypatch.setattr(supervisor, "_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(supervisor, "_SIBLING", "tests.service.player")
+    monkeypatch.setenv(player.FOLDER, str(tmp_path))
+    monkeypatch.chdir(ROOT)
+    return lambda *parts: Stage(tmp_path, parts)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_all_are_stopped_by_one_signal(number: signal.Signals, stage: Callable[..., Stage]) -> None:
+    play = stage("serves", "serves")
+    play.run(number)
+    assert play.said in (["this is 0"], ["this is 1"])
+    assert play.listened() == ["at once", "at once"]
+
+
+def test_each_that_dies_is_replaced_by_one_that_waits_until_it_can_answer(
+    stage: Callable[..., Stage],
+) -> None:
+    play = stage("dies", "serves", "dies", "serves")
+    play.run()
+    assert play.listened() == ["at once", "at once", "when open", "when open"]
+    assert len(play.said) == 1
+
+
+def test_one_that_cannot_begin_is_tried_again_while_another_serves(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = io.StringIO()
+    logs.configure("text", stream=out)
+    left = iter([True, True, False])  # the system's refusals of the third process
+
+    class Crowded(subprocess.Popen[str]):
+        def __init__(self, *args: Any, **given: Any) -> None:
+            if len(play.listened()) == 3 and next(left, False):
+                raise BlockingIOError(errno.EAGAIN, "no more processes")
+            super().__init__(*args, **given)
+
+    monkeypatch.setattr("service.supervisor.subprocess.Popen", Crowded)
+    play = stage("dies", "serves", "fails", "serves")
+    play.run()
+    assert play.listened() == ["at once", "at once", "when open", "when open"]
+    logs.flush()
+    reasons = [line.partition("reason=")[2] for line in out.getvalue().splitlines()]
+    assert reasons == [
+        '"a process ended with status 3; see the log"',
+        '"number 2 failed"',
+        *['"[Errno 11] no more processes"'] * 2,
+    ]
+
+
+def test_where_none_serves_the_service_ends_and_says_why(stage: Callable[..., Stage]) -> None:
+    play = stage("fails", "fails")
+    with pytest.raises(ServeError, match=r"number [01] failed"):
+        play.run()
+    assert play.said == []
 
 
 @pytest.mark.parametrize(
