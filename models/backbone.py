@@ -162,13 +162,19 @@ class Backbone(nn.Module):
         """Return the SHA-256, in hexadecimal, over the name and all that features depend on."""
         if self.origin is not None:
             return self.origin
-        digest = hashlib.sha256(self.name.encode())
-        for key, value in sorted(self.network.state_dict().items()):
-            # Batch counters change no feature, and older files lack them.
-            if not key.endswith("num_batches_tracked"):
-                digest.update(f"\n{key} {value.dtype} {tuple(value.shape)}\n".encode())
-                digest.update(value.detach().cpu().contiguous().numpy())
-        return digest.hexdigest()
+        return fingerprint_of(self.name, self.state_dict())
+
+
+def fingerprint_of(name: str, weights: Mapping[str, Tensor]) -> str:
+    """Return the fingerprint of a backbone of which these are the name and the state."""
+    digest = hashlib.sha256(name.encode())
+    for key, value in sorted(weights.items()):
+        # Batch counters change no feature, and older files lack them.
+        if not key.endswith("num_batches_tracked"):
+            inner = key.removeprefix("network.")
+            digest.update(f"\n{inner} {value.dtype} {tuple(value.shape)}\n".encode())
+            digest.update(value.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def build_backbone(name: str, weights: Path | None = None) -> Backbone:

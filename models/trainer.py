@@ -12,8 +12,9 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from models import checkpoint
+from models.backbone import fingerprint_of
 from models.batches import Batch, Batches, Rows
 from models.calibration import Calibrations, calibrations
 from models.crowd import Crowd
@@ -109,8 +111,8 @@ def train(
         config,
         name,
         folder,
-        (available(*training), training[1]),
-        (available(*validation), validation[1]),
+        training,
+        validation,
         backbone_weights=backbone_weights,
         start=start,
         world=world,
@@ -122,6 +124,45 @@ def train(
     return checkpoint.load(folder, world.device, to_learn=True)
 
 
+def identity(
+    config: TrainingConfig,
+    training: Dataset,
+    validation: Dataset,
+    backbone_weights: dict[str, Tensor] | None,
+    start: checkpoint.Checkpoint | None,
+) -> dict[str, Any]:
+    """Return what tells a training from others before its images are read; as `train` takes it."""
+    network = None
+    if backbone_weights is not None:
+        network = fingerprint_of(config.model.backbone, backbone_weights)[:12]
+    return {
+        "config": asdict(config),
+        "dataset": training.name,
+        "text": _fingerprint(training),
+        "validation": _fingerprint(validation),
+        "network": network,
+        "start": None if start is None else start.fingerprint,
+    }
+
+
+def require_same(folder: Path, identity: Mapping[str, Any]) -> None:
+    """Refuse a folder that holds a training with another identity, or with more that is another.
+
+    Raises:
+        TrainingError: it does; the first difference is named.
+        StateError: the state in the folder is damaged.
+    """
+    found = read_notes(folder)
+    if found is None:
+        return
+    for key in identity:
+        if other := difference(found.get(key), identity[key]):
+            raise TrainingError(
+                f"{folder} holds a training with another {key} ({other}): "
+                f"choose another folder, or delete it to start again"
+            )
+
+
 class _Run:
     """One training: what changes while it goes on."""
 
@@ -131,18 +172,20 @@ class _Run:
         name: str,
         folder: Path,
         training: tuple[Dataset, ImageInput],
-        held_out: tuple[Dataset, ImageInput],
+        validation: tuple[Dataset, ImageInput],
         *,
         backbone_weights: dict[str, Tensor] | None,
         start: checkpoint.Checkpoint | None,
         world: World,
     ) -> None:
-        dataset, images = training
+        images = training[1]
+        dataset = available(*training)
+        held_out = available(*validation)
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
         config = _with_crowd_of(config, len(dataset))
         self.config, self.name, self.folder, self.world = config, name, folder, world
-        self.dataset, self.images, self.held_out = dataset, images, held_out
+        self.dataset, self.images, self.held_out = dataset, images, (held_out, validation[1])
         self.rows = rows_of(dataset, images)
         self.truth = known_truth(dataset)
         texts = [caption.text for caption in dataset.captions]
@@ -174,15 +217,17 @@ class _Run:
             backbone.origin = backbone.fingerprint()  # also when a checkpoint has rounded it
         self.model.to(memory_format=torch.channels_last).to(world.device)
         self.learner = Learner(config, self.model, images, world)
+        self.identity = {
+            **identity(config, training[0], validation[0], backbone_weights, start),
+            # What of them is there: a picture may be readable in one call and not in another.
+            "selection": {
+                "images": len(dataset),
+                "captions": len(texts),
+                "fingerprint": _fingerprint(dataset, held_out),
+            },
+        }
         self.notes: dict[str, Any] = {
-            "config": asdict(config),
-            "dataset": [dataset.name, len(dataset), len(texts)],
-            "text": _fingerprint(dataset),
-            "validation": _fingerprint(held_out[0]),
-            "network": None
-            if backbone_weights is None
-            else self.model.images.backbone.fingerprint()[:12],
-            "start": None if start is None else start.fingerprint,
+            **self.identity,
             "epoch": 0,
             "step": 0,
             "loss": 0.0,
@@ -211,12 +256,7 @@ class _Run:
             )
         if found is None:
             return
-        for key in ("config", "dataset", "text", "validation", "network", "start"):
-            if other := difference(found.get(key), self.notes[key]):
-                raise TrainingError(
-                    f"{self.folder} holds a training with another {key} ({other}): "
-                    f"choose another folder, or delete it to start again"
-                )
+        require_same(self.folder, self.identity)
         load_state(self.folder, self.model, self.learner.optimizer)
         self.notes = found
         if checkpoint.KIND.is_torn(self.folder):
@@ -327,9 +367,11 @@ class _Run:
         search that reads a point from its beginning can stop early.
         """
         metrics = {
-            "dataset": dict(
-                zip(("name", "images", "captions"), self.notes["dataset"], strict=True)
-            ),
+            "dataset": {
+                "name": self.dataset.name,
+                "images": self.notes["selection"]["images"],
+                "captions": self.notes["selection"]["captions"],
+            },
             "training": self.notes["config"],
             "start": self.notes["start"],
             "seconds": round(time.monotonic() - self.started, 1),
@@ -423,11 +465,12 @@ def _initial(
     return model
 
 
-def _fingerprint(dataset: Dataset) -> str:
+def _fingerprint(*datasets: Dataset) -> str:
     """Return what tells apart datasets of one name and size: they may have other words."""
     digest = hashlib.sha256()
-    for image in dataset.images:
-        digest.update(json.dumps([image.id, *(one.text for one in image.captions)]).encode())
+    for image in chain.from_iterable(dataset.images for dataset in datasets):
+        if image.captions:
+            digest.update(json.dumps([image.id, *(one.text for one in image.captions)]).encode())
     return digest.hexdigest()[:12]
 
 

@@ -195,9 +195,19 @@ def _tell_missing(
         )
 
 
+def learning_backbone(config: TrainingConfig, weights: Path | None) -> dict[str, Tensor] | None:
+    """Return where a network that learns from pictures begins, or None for random weights.
+
+    Raises:
+        BackboneError: the weights cannot be read.
+    """
+    network = build_backbone(config.model.backbone, weights)
+    return None if weights is None else dict(network.state_dict())
+
+
 def from_pictures(
     config: TrainingConfig,
-    weights: Path | None,
+    backbone_weights: dict[str, Tensor] | None,
     collections: Collections,
     cache: Path,
     *,
@@ -209,7 +219,6 @@ def from_pictures(
 
     Raises:
         DatasetError: no picture can be read.
-        BackboneError: the weights cannot be read.
     """
     looks = config.preprocessing
     training, validation = (
@@ -227,7 +236,4 @@ def from_pictures(
         )
         for part, collection in zip(("train", "val"), collections, strict=True)
     )
-    start = None
-    if weights is not None:
-        start = dict(build_backbone(config.model.backbone, weights).state_dict())
-    return Material(config, (training, validation), start)
+    return Material(config, (training, validation), backbone_weights)

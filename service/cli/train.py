@@ -197,10 +197,13 @@ def train(
             )
             training.require_chosen(material.config, choices)
         else:
+            begins = training.learning_backbone(config, weights)
+            # Those of another training would take the place of its pictures.
+            trainer.require_same(out, trainer.identity(config, *collections, begins, begun))
             with processes.in_turn(), progress("reading pictures", silent=silent) as report:
                 material = training.from_pictures(
                     config,
-                    weights,
+                    begins,
                     collections,
                     out / "pictures",
                     workers=workers,

@@ -519,6 +519,31 @@ def test_a_training_does_not_choose_its_best_epoch_by_two_measures(tmp_path: Pat
     go_on(held_out)
 
 
+def test_a_training_does_not_go_on_without_what_it_could_read_or_with_what_it_could_not(
+    tmp_path: Path,
+) -> None:
+    whole = collection()
+
+    def go_on(learned: int, measured: int, stop: Callable[[], bool] | None = None) -> None:
+        """Train where one image of either collection is not there, the one of this number."""
+        there = [
+            features(replace(whole, images=whole.images[:lacking] + whole.images[lacking + 1 :]))
+            for lacking in (learned, measured)
+        ]
+        train(CONFIG, "colours", tmp_path, (whole, there[0]), (whole, there[1]), stop=stop)
+
+    with pytest.raises(TrainingStopped):
+        go_on(0, 1, stop_after(1))
+    for learned, measured, said in (
+        (10, 1, "images: 9 there, 10 now"),
+        (2, 1, "fingerprint"),
+        (0, 2, "fingerprint"),
+    ):
+        with pytest.raises(TrainingError, match=rf"another selection \({said}"):
+            go_on(learned, measured)
+    go_on(0, 1)
+
+
 def test_training_stops_early_and_keeps_the_best_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

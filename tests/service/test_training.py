@@ -24,6 +24,7 @@ from service.training import (
     Material,
     from_features,
     from_pictures,
+    learning_backbone,
     note_weights,
     require_chosen,
     split_for_training,
@@ -188,16 +189,12 @@ def test_pictures_that_came_after_their_features_are_told_and_left_out(tmp_path:
 def test_a_network_that_learns_begins_with_the_weights_it_is_given(tmp_path: Path) -> None:
     torch.manual_seed(0)
     network = build_backbone("shufflenet_v2_x0_5")
-    save_file(dict(network.network.state_dict()), tmp_path / "network.safetensors")
-    Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
-    dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
+    given = tmp_path / "network.safetensors"
+    save_file(dict(network.network.state_dict()), given)
     shape, looks = ModelConfig(backbone=network.name), Preprocessing(resize=36, crop=32)
     config = TrainingConfig(shape, looks)
-    given = tmp_path / "network.safetensors"
-    for weights in (None, given):
-        material = from_pictures(config, weights, (dataset, dataset), tmp_path / "c", workers=1)
-        begun = material.backbone_weights
-        assert (begun is None) == (weights is None)
+    assert learning_backbone(config, None) is None
+    begun = learning_backbone(config, given)
     assert begun is not None
     assert all(begun[key].equal(value) for key, value in network.state_dict().items())
 

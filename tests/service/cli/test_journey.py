@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
+from safetensors.torch import save_file
 
+from models.backbone import build_backbone
+from models.datasets import load, save
 from service.cli import evaluate
 from tests.service.cli.shell import TINY_TRAINING, Outcome, hasse
 from tests.torchrun import torchrun
@@ -204,6 +208,26 @@ def test_the_same_training_again_is_finished_and_another_is_refused(home: Path) 
     )
     assert refused.status == 1
     assert "another config" in refused.error
+
+
+def test_another_training_is_refused_before_it_takes_the_place_of_the_folders_pictures(
+    home: Path, tmp_path: Path
+) -> None:
+    network = tmp_path / "network.safetensors"
+    save_file(build_backbone("shufflenet_v2_x0_5").network.state_dict(), network)
+    whole = load(home / "data")
+    save(replace(whole, images=whole.images[1:]), tmp_path / "fewer")
+    shutil.copytree(home / "model", tmp_path / "model")
+    before = {path: path.read_bytes() for path in (tmp_path / "model").rglob("*.*")}
+    for dataset, options, differing in (
+        (home / "data", ("--set", "resize=40"), "config"),
+        (home / "data", ("--weights", network), "network"),
+        (tmp_path / "fewer", (), "text"),
+        (tmp_path / "fewer", ("--seed", 9), "config"),
+    ):
+        train = ("train", dataset, "--out", tmp_path / "model", *TINY_TRAINING, "--epochs", 1)
+        assert f"another {differing} (" in hasse(*train, *options).error
+        assert {path: path.read_bytes() for path in (tmp_path / "model").rglob("*.*")} == before
 
 
 def test_a_preset_learns_in_bfloat16_where_the_device_multiplies_in_it_and_any_where_asked(
