@@ -198,10 +198,16 @@ def _tell_missing(
 def learning_backbone(config: TrainingConfig, weights: Path | None) -> dict[str, Tensor] | None:
     """Return where a network that learns from pictures begins, or None for random weights.
 
+    Decoding the pictures takes long, so that it cannot learn from them is told before.
+
     Raises:
-        BackboneError: the weights cannot be read.
+        BackboneError: there is no such network, its weights cannot be read, it has no grid where
+            one is pooled, or it takes no pictures of this size.
     """
     network = build_backbone(config.model.backbone, weights)
+    if config.model.pooling != "average":
+        network.keep_grid()
+    network.require_side(config.preprocessing.crop)
     return None if weights is None else dict(network.state_dict())
 
 

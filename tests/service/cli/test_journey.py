@@ -230,6 +230,20 @@ def test_another_training_is_refused_before_it_takes_the_place_of_the_folders_pi
         assert {path: path.read_bytes() for path in (tmp_path / "model").rglob("*.*")} == before
 
 
+def test_what_cannot_learn_is_refused_before_the_pictures_are_read(
+    home: Path, tmp_path: Path
+) -> None:
+    for options, said in (
+        (("--backbone", "nosuch"), "no classification network 'nosuch'"),
+        (("--weights", tmp_path / "none.pth"), "there is no weights file"),
+        (("--set", "pooling=join"), "sees no parts of a picture"),
+        (("--backbone", "vit_b_16"), "cannot take pictures of 32 x 32 pixels"),
+    ):
+        train = ("train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING)
+        assert said in hasse(*train, *options).error
+        assert list((tmp_path / "model").iterdir()) == []
+
+
 def test_a_preset_learns_in_bfloat16_where_the_device_multiplies_in_it_and_any_where_asked(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
