@@ -11,9 +11,11 @@ the many passes are taken.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -28,6 +30,7 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
 from models.backbone import Backbone, build_backbone
 from models.cuts import CutsConfig, varied
+from models.datasets import Image
 from models.files import write_weights
 from models.pictures import MAX_SIDE, standardised
 from models.schedule import LARGEST, learning_rate, seed_layers
@@ -119,6 +122,7 @@ def distil(
     teacher: Backbone,
     folder: Path,
     *,
+    images: Sequence[Image] = (),
     projection: Tensor | None = None,
     start: Mapping[str, Tensor] | None = None,
     device: str = "cpu",
@@ -135,6 +139,7 @@ def distil(
         pixels: (n, S, S, 3), the pictures.
         teacher: a network that ends in the average of a grid.
         folder: where the student and its work are kept.
+        images: whose pictures they are, whether they could be read or not.
         projection: (N, F), what a model makes of the teacher's features. Then what counts of them
             is what tells captions apart.
         start: weights to begin with; without them the student begins with random ones.
@@ -149,7 +154,8 @@ def distil(
     """
     dtype = torch.bfloat16 if config.bfloat16 else torch.float32
     seeing = Teacher(teacher, projection, config.teacher_side, dtype, device)
-    run = _Run(config, pixels, seeing, folder, start, device)
+    same = identity(config, images, teacher, projection, start)
+    run = _Run(config, pixels, seeing, folder, start, device, same)
     run.restore()
     with _tried_out(device):
         while not run.finished:
@@ -157,6 +163,50 @@ def distil(
             run.measure(report)
     run.keep()
     return run.write()
+
+
+def identity(
+    config: DistillationConfig,
+    images: Sequence[Image],
+    teacher: Backbone,
+    projection: Tensor | None,
+    start: Mapping[str, Tensor] | None,
+) -> dict[str, Any]:
+    """Return what tells a distillation from others before its pictures are read; see `distil`."""
+    names = json.dumps([(image.id, image.file_name) for image in images])
+    made_of_features = [] if projection is None else [fingerprint(projection.numpy())]
+    return {
+        "config": asdict(config),
+        "start": _beginning(config, start).fingerprint(),
+        "teacher": [teacher.fingerprint(), *made_of_features],
+        "images": hashlib.sha256(names.encode()).hexdigest()[:12],
+    }
+
+
+def require_same(folder: Path, identity: Mapping[str, Any]) -> None:
+    """Refuse a folder that holds a distillation with another identity.
+
+    Raises:
+        DistillationError: it does; the first difference is named.
+        StateError: the state in the folder is damaged.
+    """
+    found = read_notes(folder)
+    if found is None:
+        return
+    for key in identity:
+        if other := difference(found.get(key), identity[key]):
+            raise DistillationError(
+                f"{folder} holds another distillation ({key}: {other}): "
+                f"choose another folder, or delete it to start again"
+            )
+
+
+def _beginning(config: DistillationConfig, start: Mapping[str, Tensor] | None) -> Backbone:
+    torch.manual_seed(config.seed)
+    network = build_backbone(config.student)
+    if start is not None:
+        network.keep_grid().network.load_state_dict(start)
+    return network
 
 
 def _tried_out(device: str) -> AbstractContextManager[object]:
@@ -181,6 +231,7 @@ class _Run:
         folder: Path,
         start: Mapping[str, Tensor] | None,
         device: str,
+        identity: Mapping[str, Any],
     ) -> None:
         self.config, self.teacher, self.folder, self.device = config, teacher, folder, device
         every = np.arange(len(pixels))
@@ -194,10 +245,7 @@ class _Run:
                 f"are fewer ({len(pixels):,}): give it more pictures, or a smaller batch"
             )
         self.pixels = _resident(pixels, device)
-        torch.manual_seed(config.seed)
-        network = build_backbone(config.student)
-        if start is not None:
-            network.keep_grid().network.load_state_dict(start)
+        network = _beginning(config, start)
         self.student = Student(network, teacher.channels, teacher.axes, config.side)
         self.student.to(device).to(memory_format=torch.channels_last)
         # It begins with what all pictures have in common, and learns what tells them apart.
@@ -214,11 +262,9 @@ class _Run:
             fused=True,
         )
         self.steps = len(self.taught) // config.batch_size
+        self.identity = {**identity, "pictures": [len(pixels), fingerprint(pixels)]}
         self.notes: dict[str, Any] = {
-            "config": asdict(config),
-            "start": network.fingerprint(),
-            "teacher": teacher.fingerprint,
-            "pictures": [len(pixels), fingerprint(pixels)],
+            **self.identity,
             "epoch": 0,
             "step": 0,
             "explained": 0.0,
@@ -239,12 +285,7 @@ class _Run:
         found = read_notes(self.folder)
         if found is None:
             return
-        for key in ("config", "start", "teacher", "pictures"):
-            if other := difference(found.get(key), self.notes[key]):
-                raise DistillationError(
-                    f"{self.folder} holds another distillation ({key}: {other}): "
-                    f"choose another folder, or delete it to start again"
-                )
+        require_same(self.folder, self.identity)
         load_state(self.folder, self.student, self.optimizer)
         self.notes = found
         self.started = time.monotonic() - found["seconds"]

@@ -116,7 +116,6 @@ class Teacher:
         device: str,
     ) -> None:
         """Take a network, and (N, F) what a model makes of its features; it sees side x side."""
-        self.fingerprint = [network.fingerprint()]
         self.type, self.side = dtype, side
         # Batch normalisation is folded into the convolution before it.
         layers = fuse(layers_of(copy.deepcopy(network).freeze(), side).eval(), inplace=True)
@@ -126,7 +125,6 @@ class Teacher:
         self.projection = projection
         self.axes = self.channels[-1]
         if projection is not None:
-            self.fingerprint.append(fingerprint(projection.numpy()))
             self.projection = projection.to(device)
             self.axes = len(projection)
 

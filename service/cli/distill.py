@@ -91,7 +91,13 @@ def distill(
     from models import checkpoint
     from models.backbone import build_backbone
     from models.datasets import load
-    from models.distillation import DistillationConfig, DistillationStopped, distil
+    from models.distillation import (
+        DistillationConfig,
+        DistillationStopped,
+        distil,
+        identity,
+        require_same,
+    )
     from models.files import alone_in
     from models.pictures import Preprocessing
     from models.pixels import cache_pixels
@@ -129,8 +135,11 @@ def distill(
                 f"{start} has a {begun.name}, and the student is a {student}: name another --start "
                 f"or --student"
             )
+    begins = None if begun is None else begun.network.state_dict()
     kept = f"what is done is kept in {out}; the same command goes on from there"
     with keeping(lambda: kept), alone_in(out):
+        # Those of another distillation would take the place of its pictures.
+        require_same(out, identity(config, collection.images, network, projection, begins))
         with progress("reading pictures") as report:
             pictures = cache_pixels(
                 collection,
@@ -147,8 +156,9 @@ def distill(
                     pictures.pixels,
                     network,
                     out,
+                    images=collection.images,
                     projection=projection,
-                    start=None if begun is None else begun.network.state_dict(),
+                    start=begins,
                     device=place,
                     report=_teller(report),
                     stop=stop,

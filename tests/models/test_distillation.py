@@ -284,7 +284,7 @@ def test_every_pass_sees_the_same_pictures_in_another_order_and_never_those_that
 
 def a_run(config: DistillationConfig, pixels: Pixels, teacher: Backbone, folder: Path) -> Any:
     seeing = Teacher(build_like(teacher), None, config.teacher_side, torch.float32, "cpu")
-    return distillation._Run(config, pixels, seeing, folder, None, "cpu")
+    return distillation._Run(config, pixels, seeing, folder, None, "cpu", {})
 
 
 def test_a_step_is_as_large_as_it_should_be_and_decays_matrices_alone(

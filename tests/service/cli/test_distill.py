@@ -181,3 +181,33 @@ def test_two_distillations_do_not_mix(home: Path, tmp_path: Path) -> None:
     with alone_in(tmp_path):
         assert "another process is writing" in distill(home, tmp_path).error
     assert list(tmp_path.iterdir()) == []
+
+
+def test_another_distillation_is_refused_before_it_takes_the_place_of_the_folders_pictures(
+    home: Path, tmp_path: Path
+) -> None:
+    done = distill(home, tmp_path / "student")
+    assert done.status == 0, done.err
+    before = {path: path.read_bytes() for path in (tmp_path / "student").rglob("*.*")}
+    whole = load_dataset(home / "data")
+    first, *others = whole.images
+    save(replace(whole, images=tuple(others)), tmp_path / "fewer")
+    renamed = replace(first, file_name="new.png", path=home / "pictures" / "01.png")
+    save(replace(whole, images=(renamed, *others)), tmp_path / "others")
+    torch.manual_seed(1)
+    network = tmp_path / "network.safetensors"
+    save_file(build_backbone("mobilenet_v2").network.state_dict(), network)
+    for dataset, options, differing in (
+        (home / "data", ("--teacher-side", 72), "config"),
+        (home / "data", ("--weights", network), "teacher"),
+        (home / "data", ("--start", network), "start"),
+        (tmp_path / "fewer", (), "images"),
+        (tmp_path / "others", (), "images"),
+        (tmp_path / "fewer", ("--seed", 9), "config"),
+    ):
+        outcome = hasse(
+            *("distill", dataset, "--weights", home / "teacher.safetensors", "--split", ""),
+            *("--out", tmp_path / "student", *TINY, *options),
+        )
+        assert f"holds another distillation ({differing}: " in outcome.error
+        assert {path: path.read_bytes() for path in (tmp_path / "student").rglob("*.*")} == before
