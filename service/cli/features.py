@@ -40,6 +40,7 @@ def features(
         int,
         typer.Option(
             min=0,
+            max=1000,
             help="Random cuts of each picture whose features are kept too, for training to vary "
             "what it reads. Each is as much work as a crop.",
         ),

@@ -49,7 +49,13 @@ Workers = Annotated[
     ),
 ]
 BatchSize = Annotated[
-    int, typer.Option("--batch-size", min=1, help="Pictures at a time; fewer take less memory.")
+    int,
+    typer.Option(
+        "--batch-size",
+        min=1,
+        max=10_000,  # of 224 pixels, 6 GB, and three batches are decoded at a time
+        help="Pictures at a time; fewer take less memory.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 

@@ -8,7 +8,7 @@ import pytest
 from safetensors.torch import save_file
 
 from models import backbone
-from models.datasets import Dataset, Image, save
+from models.datasets import Caption, Dataset, Image, save
 from tests.service.cli.shell import hasse
 from tests.service.collection import png
 
@@ -50,3 +50,27 @@ def test_features_of_pictures_that_left_the_dataset_are_not_counted(tmp_path: Pa
     assert hasse(*command).out.endswith("features: 2 of 3 pictures\n")
     save(Dataset("two", tuple(images[1:])), tmp_path)
     assert hasse(*command).out.endswith("features: 1 of 2 pictures\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("features", "DATA", "--out", "OUT", "--weights", "mine.pth", "--batch-size"),
+        ("features", "DATA", "--out", "OUT", "--weights", "mine.pth", "--views"),
+        ("evaluate", "DATA", "--model", "photographs", "--split", "", "--batch-size"),
+        ("index", "build", "DATA", "--model", "photographs", "--out", "OUT", "--batch-size"),
+        ("index", "add", "OUT", "DATA", "--model", "photographs", "--batch-size"),
+    ],
+)
+def test_more_at_a_time_than_fits_in_memory_is_refused(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    image = Image(1, "a.png", tmp_path / "a.png", captions=(Caption(1, 1, "a dog"),))
+    image.path.write_bytes(png(1))
+    save(Dataset("one", (image,)), tmp_path)
+    places = {"DATA": tmp_path, "OUT": tmp_path / "out"}
+    for many in (10_001, 10**20):
+        refused = hasse(*(places.get(word, word) for word in command), many)
+        assert refused.status == 2
+        assert command[-1] in refused.err
+    assert not (tmp_path / "out").exists()
