@@ -201,6 +201,17 @@ def require_same(folder: Path, identity: Mapping[str, Any]) -> None:
             )
 
 
+def require_enough(config: DistillationConfig, pictures: int) -> None:
+    """Refuse to learn from so few pictures that they fill no batch (DistillationError)."""
+    # The fewest of which the others, all but one in HELD_OUT, fill a batch.
+    enough = max(HELD_OUT, HELD_OUT * (config.batch_size - 1) // (HELD_OUT - 1) + 1)
+    if pictures < enough:
+        raise DistillationError(
+            f"a batch of {config.batch_size:,} needs {enough:,} pictures or more, and there are "
+            f"fewer ({pictures:,}): give it more pictures, or a smaller batch"
+        )
+
+
 def _beginning(config: DistillationConfig, start: Mapping[str, Tensor] | None) -> Backbone:
     torch.manual_seed(config.seed)
     network = build_backbone(config.student)
@@ -237,13 +248,7 @@ class _Run:
         every = np.arange(len(pixels))
         self.taught = every[every % HELD_OUT != HELD_OUT - 1]
         self.held_out = every[HELD_OUT - 1 :: HELD_OUT]
-        if len(self.taught) < config.batch_size or not len(self.held_out):
-            # The fewest of which the others, all but one in HELD_OUT, fill a batch.
-            enough = max(HELD_OUT, HELD_OUT * (config.batch_size - 1) // (HELD_OUT - 1) + 1)
-            raise DistillationError(
-                f"a batch of {config.batch_size:,} needs {enough:,} pictures or more, and there "
-                f"are fewer ({len(pixels):,}): give it more pictures, or a smaller batch"
-            )
+        require_enough(config, len(pixels))
         self.pixels = _resident(pixels, device)
         network = _beginning(config, start)
         self.student = Student(network, teacher.channels, teacher.axes, config.side)

@@ -96,6 +96,7 @@ def distill(
         DistillationStopped,
         distil,
         identity,
+        require_enough,
         require_same,
     )
     from models.files import alone_in
@@ -135,6 +136,7 @@ def distill(
                 f"{start} has a {begun.name}, and the student is a {student}: name another --start "
                 f"or --student"
             )
+    require_enough(config, len(collection))
     begins = None if begun is None else begun.network.state_dict()
     kept = f"what is done is kept in {out}; the same command goes on from there"
     with keeping(lambda: kept), alone_in(out):

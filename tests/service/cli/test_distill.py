@@ -103,7 +103,7 @@ def test_a_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
     monkeypatch.setattr(distillation, "distil", distil)
     monkeypatch.setattr("models.product.multiplies_bfloat16", lambda device: device != "cpu")
     whole = load_dataset(home / "data")
-    images = tuple(replace(one, split="train" if one.id <= 5 else "") for one in whole.images)
+    images = tuple(replace(one, split="train" if one.id <= 30 else "") for one in whole.images)
     save(replace(whole, images=images), tmp_path / "data")
     done = hasse(
         *("distill", tmp_path / "data", "--teacher", "photographs", "--seed", 5, *TINY),
@@ -120,7 +120,7 @@ def test_a_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
         bfloat16=False,
         seed=5,
     )
-    assert pictures == 5
+    assert pictures == 30
     teacher = load(PRETRAINED / "photographs", to_learn=True).model.images
     assert torch.equal(projection, teacher.projection.weight)
     assert "--resize 48 --crop 48 --framing whole --out" in done.err
@@ -155,6 +155,13 @@ def test_a_student_that_cannot_learn_is_refused_before_the_pictures_are_read(
     assert outcome.status == 1
     assert student in outcome.error
     assert not (tmp_path / "student").exists()
+
+
+def test_too_few_pictures_are_told_before_they_are_read(home: Path, tmp_path: Path) -> None:
+    for many in (48, 10**20):
+        outcome = distill(home, tmp_path / "student", "--batch-size", many)
+        assert f"a batch of {many:,} needs " in outcome.error
+        assert not (tmp_path / "student").exists()
 
 
 def test_a_checkpoint_of_another_network_cannot_be_the_start(home: Path, tmp_path: Path) -> None:
