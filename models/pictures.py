@@ -16,10 +16,11 @@ import stat
 import struct
 import warnings
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Literal, get_args
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -69,6 +70,14 @@ _READ_ERRORS = (
 _MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd7])")
 _SCAN, _END = b"\xda", b"\xd9"
 
+# What brings the one colour that a PNG calls transparent to the depth that Pillow gives its pixels,
+# by how they lie in the file. It leaves out the lower of 16 bits, here as there.
+_TO_8_BITS: Mapping[str, Callable[[Any], Any]] = {
+    "L;2": lambda grey: grey * 85,
+    "L;4": lambda grey: grey * 17,
+    "RGB;16B": lambda colour: tuple(value >> 8 for value in colour),
+}
+
 # EXIF's orientation tag (0x0112), and what undoes each of its values.
 _ORIENTATION = 0x0112
 _UPRIGHT = {
@@ -109,7 +118,11 @@ def open_picture(
             picture = _read_header(file, max_pixels, whole=True)
             if at_least is not None and isinstance(picture, JpegImageFile):
                 picture.draft(None, (at_least, at_least))
+            layout = str(picture.tile[0].args) if isinstance(picture, PngImageFile) else ""
             picture.load()
+            clear = picture.info.get("transparency")
+            if clear is not None and layout in _TO_8_BITS:
+                picture.info["transparency"] = _TO_8_BITS[layout](clear)
             upright = _upright(picture)
             del picture  # a WebP's reader holds its pixels three times
             return _to_rgb(upright)
@@ -263,7 +276,11 @@ def _upright(picture: Image.Image) -> Image.Image:
 def _to_rgb(picture: Image.Image) -> Image.Image:
     if picture.mode.startswith("I"):
         # Pillow would clip 16 bits at 255, which is nearly all white.
-        levels = (np.asarray(picture) >> 8).astype(np.uint8)
+        values = np.asarray(picture)
+        levels = (values >> 8).astype(np.uint8)
+        clear = picture.info.get("transparency")
+        if clear is not None:
+            levels[values == clear] = 255
         return Image.fromarray(levels).convert("RGB")
     if picture.mode in {"LA", "RGBA"} or "transparency" in picture.info:
         layered = picture if picture.mode == "RGBA" else picture.convert("RGBA")

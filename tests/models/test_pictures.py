@@ -156,6 +156,37 @@ def test_a_palette_with_a_transparent_entry_is_laid_on_white() -> None:
     assert close(open_picture(per_entry), (255, 255, 255))
 
 
+@pytest.mark.parametrize(
+    ("depth", "row", "clear", "seen"),
+    [
+        (1, b"\x40", (0,), (255, 255)),
+        (1, b"\x40", (1,), (0, 255)),
+        (2, b"\x1b", (1,), (0, 255, 170, 255)),
+        (2, b"\x1b", (2,), (0, 85, 255, 255)),
+        (4, b"\x05\xaf", (5,), (0, 255, 170, 255)),
+        (4, b"\x05\xaf", (10,), (0, 85, 255, 255)),
+        (8, b"\x00\x05\x55", (5,), (0, 255, 85)),
+        (16, b"\x00\x05\x55\x05\x55\x06", (0x5505,), (0, 255, 85)),
+        (8, b"\x01\x01\x01\x02\x02\x02", (2, 2, 2), (1, 255)),
+        (16, b"\x01\x09\x01\x08\x01\x07" + b"\x02\x09" * 3, (0x109, 0x108, 0x107), (255, 2)),
+        (16, b"\x01\x09\x01\x08\x01\x07" + b"\x02\x09" * 3, (1, 1, 1), (1, 2)),
+    ],
+)
+def test_the_one_colour_that_a_png_calls_transparent_is_laid_on_white_at_every_depth(
+    depth: int, row: bytes, clear: tuple[int, ...], seen: tuple[int, ...]
+) -> None:
+    """A row of pixels, grey where `clear` is one number, of which the red that is seen is told."""
+    header = struct.pack(">IIBBBBB", len(seen), 1, depth, 0 if len(clear) == 1 else 2, 0, 0, 0)
+    parts = {
+        b"IHDR": header,
+        b"tRNS": struct.pack(f">{len(clear)}H", *clear),
+        b"IDAT": zlib.compress(b"\0" + row),
+        b"IEND": b"",
+    }
+    data = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts.items())
+    assert tuple(np.asarray(open_picture(data))[0, :, 0].tolist()) == seen
+
+
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
 def test_an_animation_gives_its_first_frame(form: str) -> None:
     frames = [flat((0, 0, 255)), flat((255, 0, 0)), flat((0, 255, 0))]
