@@ -9,6 +9,7 @@ notes. A picture that is cut short is refused, not shown grey.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import math
 import re
@@ -65,6 +66,15 @@ _READ_ERRORS = (
     UserWarning,  # where a program has turned all warnings into errors
 )
 
+# What the system lacks where a picture may be good: room for one more file, memory, or the machine
+# whose disk it is on. A disk that cannot read a sector has damaged what is there.
+_NOT_OF_THE_PICTURE = frozenset(
+    {
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+        *(errno.ENOTCONN, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN),
+    }
+)
+
 # A JPEG's end, and its markers that a length follows: no stuffed or filling byte, no restart. What
 # belongs to a marker is skipped, so that a JPEG inside another is not looked at.
 _MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd7])")
@@ -112,6 +122,8 @@ def open_picture(
     Raises:
         PictureError: not one of the four formats, too many pixels, damaged, or of more than
             `MAX_SCANS` scans, `MAX_PROFILES` profiles or `MAX_NOTES` notes.
+        OSError: the system has no more files or memory to give, or cannot reach the disk, which
+            says nothing of the picture.
     """
     try:
         with _stream(source) as file:
@@ -127,6 +139,7 @@ def open_picture(
             del picture  # a WebP's reader holds its pixels three times
             return _to_rgb(upright)
     except _READ_ERRORS as error:
+        require_of_picture(error)
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise PictureError("damaged", f"damaged or cut short ({detail})") from error
 
@@ -138,6 +151,7 @@ def picture_size(source: Path | bytes, max_pixels: int = MAX_PIXELS) -> tuple[in
 
     Raises:
         PictureError: as `open_picture`, as far as the header shows it.
+        OSError: as `open_picture`.
     """
     try:
         with _stream(source) as file:
@@ -148,7 +162,14 @@ def picture_size(source: Path | bytes, max_pixels: int = MAX_PIXELS) -> tuple[in
             sideways = is_read and _orientation(picture) >= 5
             return (height, width) if sideways else (width, height)
     except _READ_ERRORS as error:
+        require_of_picture(error)
         raise PictureError("damaged", f"damaged or cut short ({error})") from error
+
+
+def require_of_picture(error: Exception) -> None:
+    """Raise again what went wrong as a picture was read, if it says nothing of the picture."""
+    if isinstance(error, OSError) and error.errno in _NOT_OF_THE_PICTURE:
+        raise error
 
 
 def picture_stamp(path: Path) -> int:

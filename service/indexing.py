@@ -25,6 +25,7 @@ from models.checkpoint import Checkpoint
 from models.datasets import Caption, Dataset, Image
 from models.datasets.gathering import Tally
 from models.model import Points
+from models.pictures import require_of_picture
 from service.dataset_encoding import ImageSource
 
 SKIPPED = "skipped.txt"  # ids of images that an unfinished build has left out
@@ -182,7 +183,8 @@ def _sha256(image: Image, source: ImageSource) -> str:
         return ""
     try:
         return durable.sha256(image.path)
-    except OSError:  # it has gone since
+    except OSError as error:  # it has gone since
+        require_of_picture(error)
         return ""
 
 

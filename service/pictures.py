@@ -161,6 +161,8 @@ class Pictures:
     def _open(self, source: bytes | Path, at_least: int) -> Image.Image:
         try:
             return open_picture(source, self._settings.picture_pixels, at_least)
+        except OSError:  # of a file of the collection, which cannot be opened now
+            raise picture_missing() from None
         except PictureError as error:
             if isinstance(source, Path):
                 raise picture_missing() from None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import math
 import os
+import re
 import resource
 import struct
 import subprocess
@@ -121,6 +123,32 @@ def test_a_file_that_may_not_be_read_is_said(
     monkeypatch.setattr(Path, "open", forbidden)  # a superuser may read everything
     refused = refusal(tmp_path / "a.png")
     assert (refused.reason, str(refused)) == ("not_a_picture", "no permission to read the file")
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE])
+def test_what_the_system_lacks_is_not_said_of_the_picture(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    (tmp_path / "a.png").write_bytes(encode(noise(), "PNG"))
+    monkeypatch.setattr(Path, "open", refused)
+    for read in (open_picture, picture_size):
+        with pytest.raises(OSError, match=re.escape(os.strerror(number))):
+            read(tmp_path / "a.png")
+
+
+def test_a_sector_that_cannot_be_read_damages_its_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(io.BytesIO):
+        def read(self, _: int | None = -1) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    (tmp_path / "a.png").touch()
+    monkeypatch.setattr(Path, "open", lambda *_: Broken())
+    assert refusal(tmp_path / "a.png").reason == "damaged"
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:

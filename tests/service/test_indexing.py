@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from index import durable
 from index.errors import BadRowsError
 from index.store import Index
 from models import checkpoint
@@ -154,6 +157,21 @@ def test_a_picture_that_is_gone_once_it_was_read_is_indexed_all_the_same(
     with indexing.build(mine, loaded, tmp_path / "index", ImageSource()) as index:
         rows = index.images([1, 2])
     assert [bool(rows[at].sha256) for at in (1, 2)] == [False, True]
+
+
+def test_a_picture_is_not_indexed_without_its_sum_because_too_many_files_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> str:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+
+    loaded, mine = checkpoint.load(tiny_checkpoint(tmp_path / "model")), pictures(tmp_path, 1, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(durable, "sha256", refused)
+        with pytest.raises(OSError, match="Too many open files"):
+            indexing.build(mine, loaded, tmp_path / "index", ImageSource())
+    with indexing.build(mine, loaded, tmp_path / "index", ImageSource()) as index:
+        assert all(row.sha256 for row in index.images([1, 2]).values())
 
 
 def test_blocks_take_ids_one_after_the_other(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
+import os
 import resource
 import threading
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from PIL import Image
 
 from models.pictures import Preprocessing
+from service import pictures
 from service.app import create_app
 from service.errors import ServiceError
 from service.pictures import Pictures, ThumbnailCache
@@ -151,6 +154,16 @@ def test_thumbnails_fit_their_size_and_are_not_enlarged(client: Client, collecti
         engine = other.app.state.engine
         preview = other.run(engine.pictures.preview(encoded(picture(1, (4, 8)), "PNG")))
         assert Image.open(io.BytesIO(preview)).size == (4, 8)
+
+
+def test_a_picture_of_the_collection_that_cannot_be_opened_now_is_missing(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(pictures, "open_picture", refused)
+    problem(client.get("/images/1002/thumbnail"), 404, "picture_missing")
 
 
 def test_the_memory_of_thumbnails_is_bounded_and_keeps_the_latest() -> None:

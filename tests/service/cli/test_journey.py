@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +23,7 @@ from tests.torchrun import torchrun
 
 COLOURS = ("red", "green", "blue", "yellow")
 SHAPES = ("circle", "square")
+TINY_FEATURES = ("--backbone", "shufflenet_v2_x0_5", "--resize", "36", "--crop", "32")
 
 
 def draw(folder: Path, colour: str, shape: str) -> Path:
@@ -294,6 +298,49 @@ def test_the_index_has_all_but_the_damaged_picture(home: Path) -> None:
     found = info(home / "index")
     assert (found["images"], found["captions"]) == (23, 46)
     assert "23" in done(hasse("index", "info", home / "index")).out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("train", "DATA", "--out", "OUT", *TINY_TRAINING, "--epochs", "1"),
+        ("evaluate", "DATA", "--model", "MODEL", "--split", "", "--out", "OUT"),
+        ("index", "build", "DATA", "--model", "MODEL", "--out", "OUT"),
+        ("index", "add", "OUT", "PICTURES", "--model", "MODEL"),
+        ("data", "import", "folder", "PICTURES", "--out", "OUT"),
+        ("features", "DATA", "--weights", "WEIGHTS", "--out", "OUT", *TINY_FEATURES),
+    ],
+)
+def test_a_good_picture_is_not_left_out_because_too_many_files_are_open(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    pictures = tmp_path / "pictures"
+    for folder in ("0", "1"):
+        shutil.copytree(home / "pictures" / folder, pictures / folder)
+    good, opened = pictures / "1" / "blue-circle.png", Path.open
+
+    def refused(path: Path, *how: Any, **more: Any) -> Any:
+        if path.resolve() == good:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return opened(path, *how, **more)
+
+    done(hasse("data", "import", "folder", pictures, "--out", tmp_path / "data"))
+    save_file(
+        build_backbone("shufflenet_v2_x0_5").network.state_dict(), tmp_path / "network.safetensors"
+    )
+    places: dict[str, object] = {
+        "DATA": tmp_path / "data",
+        "OUT": tmp_path / "out",
+        "MODEL": home / "model",
+        "PICTURES": pictures,
+        "WEIGHTS": tmp_path / "network.safetensors",
+    }
+    words = [places.get(word, word) for word in command]
+    monkeypatch.setattr(Path, "open", refused)
+    assert f"{good.name}: too many open files; raise the limit" in hasse(*words).error
+    monkeypatch.undo()
+    again = done(hasse(*words))
+    assert good.name not in again.out + again.err
 
 
 def test_words_and_pictures_find(home: Path) -> None:
