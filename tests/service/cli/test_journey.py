@@ -15,8 +15,11 @@ import pytest
 from PIL import Image, ImageDraw
 from safetensors.torch import save_file
 
+from models import checkpoint
 from models.backbone import build_backbone
 from models.datasets import load, save
+from models.presets import Preset
+from models.training_config import TrainingConfig
 from service.cli import evaluate
 from tests.service.cli.shell import TINY_TRAINING, Outcome, hasse
 from tests.torchrun import torchrun
@@ -194,6 +197,103 @@ def test_ctrl_c_between_two_figures_says_what_is_there(
     assert stopped.status == 130
     assert f"stopped: {tmp_path} holds some of the figures" in stopped.err
     assert (tmp_path / "recall.svg").is_file()
+
+
+def test_each_option_of_a_training_is_what_it_says_and_stands_over_a_set_one(
+    home: Path, tmp_path: Path
+) -> None:
+    asked = {
+        "score": "cosine",
+        "dimension": 12,
+        "backbone": "mnasnet0_5",
+        "epochs": 2,
+        "patience": 1,
+        "batch_size": 7,
+        "learning_rate": 0.003,
+        "margin": 0.15,
+        "seed": 4,
+    }
+    options = [
+        word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", value)
+    ]
+    out, more = tmp_path / "model", ("--set", "seed=9", "--set", "length=unit")
+    done(hasse("train", home / "data", *TINY_TRAINING, *options, *more, "--out", out))
+    config = json.loads((out / "metrics.json").read_bytes())["training"]
+    described = config | config["model"]
+    assert {name: described[name] for name in asked} == asked
+
+
+def test_a_batch_is_suited_to_the_images_that_are_learned_from_unless_it_is_asked_for(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+
+    def suited(preset: Preset, images: int) -> TrainingConfig:
+        counted.append(images)
+        return replace(preset.config, batch_size=5)
+
+    monkeypatch.setattr(Preset, "suited", suited)
+    learn = ("train", home / "data", *TINY_TRAINING, "--epochs", 1)
+    done(hasse(*learn, "--out", tmp_path / "asked"))
+    assert counted == []
+    usual = [word for word in learn if word not in {"--batch-size", "6"}]
+    done(hasse(*usual, "--out", tmp_path / "suited"))
+    assert counted == [22], "of 24, two choose the best epoch"
+    for name, size in (("asked", 6), ("suited", 5)):
+        trained = json.loads((tmp_path / name / "metrics.json").read_bytes())["training"]
+        assert trained["batch_size"] == size
+
+
+def test_a_training_learns_from_one_split_and_chooses_by_another(
+    home: Path, tmp_path: Path
+) -> None:
+    whole = load(home / "data")
+    parts = ("mine",) * 9 + ("choice",) * 5 + ("test",) * 10
+    images = (replace(one, split=part) for one, part in zip(whole.images, parts, strict=True))
+    save(replace(whole, images=tuple(images)), tmp_path / "data")
+    out = tmp_path / "model"
+    learn = ("train", tmp_path / "data", *TINY_TRAINING, "--epochs", 1, "--out", out)
+    told = done(hasse(*learn, "--train-split", "mine", "--val-split", "choice")).err
+    found = json.loads((out / "metrics.json").read_bytes())
+    assert found["dataset"]["images"] == 9
+    assert found["history"][0]["validation"]["images"] == 5
+    assert "no splits" not in told
+    assert f"next: hasse evaluate {tmp_path / 'data'} --model {out}\n" in told
+
+
+def test_a_line_for_each_epoch_says_what_was_measured(home: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    told = done(hasse("train", home / "data", *TINY_TRAINING, "--epochs", 3, "--out", out)).err
+    lines = [line for line in told.splitlines() if line.startswith("epoch ")]
+    history = json.loads((out / "metrics.json").read_bytes())["history"]
+    best = -1.0
+    assert len(lines) == 3
+    for line, epoch in zip(lines, history, strict=False):
+        found = epoch["validation"]
+        captions, images = (found[f"{kind}_retrieval"]["r1"] for kind in ("caption", "image"))
+        is_best, best = found["rsum"] > best, max(best, found["rsum"])
+        assert line == (
+            f"epoch {epoch['epoch']} of 3: loss {epoch['loss']:.3f}, R@1 {captions:.1f} captions "
+            f"by image, {images:.1f} images by caption, rsum {found['rsum']:.1f}"
+            + (" (best so far)" if is_best else "")
+        )
+
+
+def test_a_training_goes_on_from_the_weights_of_another_model(home: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    start = ("--start", home / "model", "--epochs", 1, "--out", out)
+    done(hasse("train", home / "data", *TINY_TRAINING, *start))
+    begun = json.loads((out / "metrics.json").read_bytes())["start"]
+    assert begun == checkpoint.load(home / "model").fingerprint
+
+
+def test_a_model_is_named_as_its_folder_wherever_the_command_is_run(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    done(hasse("train", home / "data", *TINY_TRAINING, "--epochs", 1, "--out", "."))
+    assert checkpoint.load(tmp_path / "mine").name == "mine"
 
 
 def test_pictures_without_splits_are_told_which_choose_the_best_epoch(home: Path) -> None:
@@ -455,10 +555,12 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
     options = ("--epochs", 1, "--batch-size", 8, "--dimension", 16, "--set", "word_dimension=8")
     model = tmp_path / "model"
     train = ("train", home / "data", "--features", features, "--out", model, *options)
-    weights.rename(tmp_path / "moved")
+    weights.rename(tmp_path / "moved.safetensors")
     gone = f"made with {weights}, which is not there any more: name that file with --weights"
     assert gone in hasse(*train).error
-    (tmp_path / "moved").rename(weights)
+    there = ("--weights", tmp_path / "moved.safetensors", "--out", tmp_path / "of-moved")
+    done(hasse(*train, *there))
+    (tmp_path / "moved.safetensors").rename(weights)
     advised = f"build {home / 'data'} --model {model} --features {features}"
     assert advised in done(hasse(*train)).err
     measured = done(
