@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from safetensors.torch import save_file
 
 from models import backbone
 from models.datasets import Caption, Dataset, Image, save
+from models.feature_store import FeatureStore, Maker
+from models.pictures import Preprocessing
+from service.training import WEIGHTS_NOTE
 from tests.service.cli.shell import hasse
 from tests.service.collection import png
 
@@ -34,6 +44,114 @@ def test_what_does_not_go_together_is_told_before_anything_is_fetched(
     refused = hasse("features", tmp_path, "--out", tmp_path / "features", *options)
     assert said in refused.error
     assert not (tmp_path / "features").exists()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two pictures and the weights of a network that ends in a grid."""
+    home = tmp_path_factory.mktemp("home")
+    images = tuple(Image(at, f"{at}.png", home / f"{at}.png") for at in (1, 2))
+    for image in images:
+        image.path.write_bytes(png(image.id))
+    save(Dataset("two", images), home)
+    torch.manual_seed(0)
+    network = backbone.build_backbone("mnasnet0_5").network.state_dict()
+    save_file(network, home / "weights.safetensors")
+    return home
+
+
+def features(home: Path, out: Path, *more: object) -> tuple[object, ...]:
+    network = ("--backbone", "mnasnet0_5", "--device", "cpu", "--resize", 40, "--crop", 32)
+    return ("features", home, *network, "--out", out, *more)
+
+
+@pytest.mark.parametrize(
+    ("options", "made", "parts"),
+    [
+        ((), {"framing": "centre"}, True),
+        (("--no-parts", "--framing", "whole"), {"framing": "whole"}, False),
+        (("--crops", 10), {"crops": 10}, False),
+        (("--views", 2, "--parts"), {"views": 2}, True),
+    ],
+)
+def test_features_are_made_as_the_options_say(
+    home: Path, tmp_path: Path, options: tuple[object, ...], made: dict[str, Any], parts: bool
+) -> None:
+    weights = home / "weights.safetensors"
+    done = hasse(*features(home, tmp_path / "f", "--weights", weights, *options))
+    assert done.status == 0, done.err
+    maker = FeatureStore.open(tmp_path / "f").maker
+    looks = Preprocessing(40, 32, crops=made.get("crops", 1), framing=made.get("framing", "centre"))
+    given = backbone.build_backbone("mnasnet0_5", weights)
+    views = made.get("views", 0)
+    assert maker == Maker("mnasnet0_5", given.fingerprint(), 1280, looks, views, parts)
+
+
+def test_a_network_without_a_grid_has_no_parts_unless_they_are_asked_for(
+    home: Path, tmp_path: Path
+) -> None:
+    network = backbone.build_backbone("shufflenet_v2_x0_5").network.state_dict()
+    save_file(network, tmp_path / "weights.safetensors")
+    other = ("--backbone", "shufflenet_v2_x0_5", "--weights", tmp_path / "weights.safetensors")
+    assert hasse(*features(home, tmp_path / "f", *other)).status == 0
+    assert not FeatureStore.open(tmp_path / "f").maker.parts
+    refused = hasse(*features(home, tmp_path / "parts", *other, "--parts"))
+    assert "does not end in the average of a grid" in refused.error
+
+
+def test_weights_that_were_fetched_are_used_and_noted(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = home / "weights.safetensors"
+    asked: list[str] = []
+
+    def fetch(name: str, progress: Callable[[int, int], None]) -> Path:
+        asked.append(name)
+        progress(1, 1)
+        return weights
+
+    monkeypatch.setattr(backbone, "download_weights", fetch)
+    done = hasse(*features(home, tmp_path / "f", "--download-weights"))
+    assert done.status == 0, done.err
+    assert asked == ["mnasnet0_5"]
+    assert FeatureStore.open(tmp_path / "f").weights == (
+        backbone.build_backbone("mnasnet0_5", weights).fingerprint()
+    )
+    assert (tmp_path / "f" / WEIGHTS_NOTE).read_text() == str(weights)
+
+
+def test_pictures_are_read_by_as_many_threads_and_seen_so_many_at_a_time_as_is_asked(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def extract(dataset: Dataset, *_: object, **more: Any) -> SimpleNamespace:
+        asked.append(more)
+        (tmp_path / "f").mkdir(exist_ok=True)
+        return SimpleNamespace(image_ids=np.array([image.id for image in dataset.images]))
+
+    monkeypatch.setattr("models.features.extract", extract)
+    monkeypatch.setattr("service.device.pick_device", lambda name: f"picked {name}")
+    weights = ("--weights", home / "weights.safetensors")
+    few = ("--batch-size", 5, "--workers", 3)
+    assert hasse(*features(home, tmp_path / "f", *weights, *few)).status == 0
+    assert hasse(*features(home, tmp_path / "f", *weights)).status == 0
+    taken = [(more["batch_size"], more["workers"], more["device"]) for more in asked]
+    assert taken == [(5, 3, "picked cpu"), (32, None, "picked cpu")]
+
+
+def test_what_is_left_out_and_what_is_read_again_is_told(home: Path, tmp_path: Path) -> None:
+    for name in ("1.png", "2.png"):
+        shutil.copy(home / name, tmp_path)
+    images = tuple(Image(at, f"{at}.png", tmp_path / f"{at}.png") for at in (1, 2, 3))
+    save(Dataset("three", images), tmp_path)
+    make = features(tmp_path, tmp_path / "f", "--weights", home / "weights.safetensors")
+    assert "image 3 (3.png): file not found: skipped" in hasse(*make).err
+    images[0].path.write_bytes(png(9))
+    os.utime(images[0].path, (1, 1))
+    again = hasse(*make)
+    assert again.out.endswith("f: 2 of 3 pictures\n")
+    assert "are not those of their features any more: 1, read again" in again.err
 
 
 def test_features_of_pictures_that_left_the_dataset_are_not_counted(tmp_path: Path) -> None:
