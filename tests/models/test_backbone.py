@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -72,10 +73,22 @@ def test_a_network_gives_as_many_features_as_it_says(
         assert backbone(torch.zeros(1, 3, side, side)).shape == (1, WIDTHS[name])
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18", "densenet121", "squeezenet1_1"])
-def test_features_are_what_the_classifier_read(name: str, tmp_path: Path) -> None:
+# Their published weights were learned on pictures that were scaled otherwise.
+RESCALED = {"transform_input": True, "aux_logits": False, "init_weights": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {}) for name in ("mobilenet_v2", "resnet18", "densenet121", "squeezenet1_1")),
+        ("googlenet", RESCALED),
+    ],
+)
+def test_features_are_what_the_classifier_read(
+    name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
     torch.manual_seed(0)
-    whole = torchvision.models.get_model(name, weights=None).eval()
+    whole = torchvision.models.get_model(name, weights=None, **options).eval()
     save_file(whole.state_dict(), tmp_path / "w.safetensors")
     read: list[torch.Tensor] = []
     head = getattr(whole, "fc", None) or whole.classifier
@@ -141,12 +154,31 @@ def test_a_published_densenet_with_its_old_layer_names_loads(tmp_path: Path) -> 
     assert len(prints) == 1
 
 
-def test_a_published_googlenet_loads_without_its_side_classifiers(tmp_path: Path) -> None:
-    whole = torchvision.models.googlenet(aux_logits=True, init_weights=False)
-    assert any(key.startswith("aux1.") for key in whole.state_dict())
-    torch.save(whole.state_dict(), tmp_path / "w.pth")
-    loaded = build_backbone("googlenet", tmp_path / "w.pth").network.state_dict()
-    torch.testing.assert_close(loaded["conv1.conv.weight"], whole.state_dict()["conv1.conv.weight"])
+@pytest.mark.parametrize(
+    ("name", "side", "first"),
+    [
+        ("googlenet", "aux2.", "conv1.conv.weight"),
+        ("inception_v3", "AuxLogits.", "Conv2d_1a_3x3.conv.weight"),
+    ],
+)
+def test_a_published_network_loads_without_its_side_classifiers(
+    name: str, side: str, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_initialisation(monkeypatch)
+    whole = torchvision.models.get_model(name, aux_logits=True, init_weights=False).state_dict()
+    assert any(key.startswith(side) for key in whole)
+    torch.save(whole, tmp_path / "w.pth")
+    loaded = build_backbone(name, tmp_path / "w.pth").network.state_dict()
+    torch.testing.assert_close(loaded[first], whole[first], equal_nan=True)
+
+
+def test_weights_of_old_files_that_count_no_batches_load(tmp_path: Path) -> None:
+    state = build_backbone(SMALL).network.state_dict()
+    old = {key: value for key, value in state.items() if not key.endswith("batches_tracked")}
+    assert len(old) < len(state)
+    save_file(old, tmp_path / "w.safetensors")
+    loaded = build_backbone(SMALL, tmp_path / "w.safetensors").network.state_dict()
+    assert all(loaded[key].equal(value) for key, value in old.items())
 
 
 def message(name: str, weights: Path | None = None) -> str:
@@ -158,6 +190,7 @@ def message(name: str, weights: Path | None = None) -> str:
 def test_an_unknown_network_is_refused_with_names_like_it() -> None:
     assert "resnet50" in message("resnet5O")
     assert "no classification network 'fcn_resnet50'" in message("fcn_resnet50")
+    assert "there is alexnet, convnext_base" in message("?"), "all, where none is like it"
 
 
 def test_weights_of_another_network_are_refused_and_a_key_is_named(tmp_path: Path) -> None:
@@ -167,6 +200,27 @@ def test_weights_of_another_network_are_refused_and_a_key_is_named(tmp_path: Pat
     assert "not (" in said
     save_file({"x": torch.zeros(1)}, tmp_path / "x.safetensors")
     assert "is missing" in message(SMALL, tmp_path / "x.safetensors")
+
+
+def test_each_way_in_which_weights_do_not_fit_is_told_and_the_others_are_counted(
+    tmp_path: Path,
+) -> None:
+    state = build_backbone(SMALL).network.state_dict()
+    first, second = "conv1.0.weight", "conv1.1.bias"
+
+    def said(**changed: torch.Tensor | None) -> str:
+        content = {**state, **changed}
+        kept = {key: value.clone() for key, value in content.items() if value is not None}
+        save_file(kept, tmp_path / "w.safetensors")
+        return message(SMALL, tmp_path / "w.safetensors").split("(", 1)[1].rsplit("):", 1)[0]
+
+    nothing = torch.zeros(2)
+    assert said(**{first: None}) == f"{first} is missing"
+    assert said(other=nothing) == "other is not part of it"
+    assert said(**{second: nothing}) == f"{second} is (2,), not {tuple(state[second].shape)}"
+    assert said(**{first: None, second: nothing}, other=nothing) == (
+        f"{first} is missing, and 2 more"
+    )
 
 
 def test_a_file_that_holds_no_weights_is_refused(tmp_path: Path) -> None:
@@ -223,7 +277,14 @@ def test_a_size_that_a_network_cannot_take_is_one_sentence(
     assert backbone.training
     with pytest.raises(BackboneError, match=r"squeezenet1_1 cannot take pictures of 7 x 7 pixels"):
         build_backbone("squeezenet1_1").require_side(7)
-    build_backbone(SMALL).require_side(32)
+
+
+def test_a_network_is_left_as_it_was_when_a_size_is_tried() -> None:
+    small = build_backbone(SMALL)
+    before = copy.deepcopy(small.state_dict())
+    small.require_side(32)
+    assert small.training
+    assert all(value.equal(before[key]) for key, value in small.state_dict().items())
 
 
 @pytest.mark.parametrize(
@@ -429,13 +490,17 @@ def test_published_weights_are_of_torchvision_and_take_224_pixels() -> None:
         download_weights("nothing")
 
 
-def test_a_kept_grid_has_the_features_of_every_cell() -> None:
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "mnasnet0_5"])
+def test_a_kept_grid_has_the_features_of_every_cell(name: str) -> None:
     torch.manual_seed(0)
     pixels = torch.rand(2, 3, 64, 96)
-    averaged = build_backbone("resnet18").eval()
+    averaged = build_backbone(name).eval()
     assert averaged.has_grid()
-    cells = copy.deepcopy(averaged).keep_grid()(pixels)
-    assert cells.shape == (2, 2 * 3, 512)
+    kept = copy.deepcopy(averaged).keep_grid()
+    assert kept.keep_grid() is kept
+    assert kept.has_grid()
+    cells = kept(pixels)
+    assert cells.shape == (2, 2 * 3, averaged.feature_dimension)
     torch.testing.assert_close(cells.mean(1), averaged(pixels))
 
 
