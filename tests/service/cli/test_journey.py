@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from models import checkpoint
 from models.backbone import build_backbone
 from models.datasets import load, save
-from models.presets import Preset
+from models.presets import PRESETS, Preset
 from models.training_config import TrainingConfig
 from service.cli import evaluate
 from tests.service.cli.shell import TINY_TRAINING, Outcome, hasse
@@ -221,6 +221,9 @@ def test_each_option_of_a_training_is_what_it_says_and_stands_over_a_set_one(
     config = json.loads((out / "metrics.json").read_bytes())["training"]
     described = config | config["model"]
     assert {name: described[name] for name in asked} == asked
+    usual = PRESETS["scenes"].config
+    kept = ("loss", "entailment", "captions_per_image", "schedule", "weight_decay", "saved_dtype")
+    assert {name: config[name] for name in kept} == {name: getattr(usual, name) for name in kept}
 
 
 def test_a_batch_is_suited_to_the_images_that_are_learned_from_unless_it_is_asked_for(
