@@ -564,8 +564,11 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
     there = ("--weights", tmp_path / "moved.safetensors", "--out", tmp_path / "of-moved")
     done(hasse(*train, *there))
     (tmp_path / "moved.safetensors").rename(weights)
-    advised = f"build {home / 'data'} --model {model} --features {features}"
-    assert advised in done(hasse(*train)).err
+    others = hasse(*train, "--set", "crops=10", "--out", tmp_path / "others")
+    assert "crops cannot be '10': the features decide it" in others.error
+    told = done(hasse(*train)).err
+    assert f"build {home / 'data'} --model {model} --features {features}" in told
+    assert "pictures without features, left out: 1 of 24" in told
     measured = done(
         hasse("evaluate", home / "data", "--model", model, "--features", features, "--split", "")
     )
