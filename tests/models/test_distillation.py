@@ -178,6 +178,14 @@ def test_what_a_student_normalises_by_is_of_the_last_fifty_steps_or_so() -> None
     assert (learned < 0.8).all()
 
 
+def test_what_all_pictures_of_a_batch_have_in_common_says_nothing() -> None:
+    pupil = Student(build_backbone("mobilenet_v2"), [1280], 8, 64).train()
+    for weights in pupil.head.parameters():
+        nn.init.normal_(weights)
+    seen, _ = pupil(torch.rand(4, 3, 64, 64))
+    torch.testing.assert_close(seen.mean((0, 2, 3)), pupil.head.bias, atol=1e-3, rtol=0)
+
+
 def build_like(network: Backbone) -> Backbone:
     """A network with the same weights, whose grid is not kept yet."""
     again = build_backbone(network.name)
