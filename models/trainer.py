@@ -183,7 +183,6 @@ class _Run:
         held_out = available(*validation)
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
-        config = _with_crowd_of(config, len(dataset))
         self.config, self.name, self.folder, self.world = config, name, folder, world
         self.dataset, self.images, self.held_out = dataset, images, (held_out, validation[1])
         self.rows = rows_of(dataset, images)
@@ -210,7 +209,11 @@ class _Run:
         self.steps = self.batches.steps
         torch.manual_seed(config.seed)
         self.model = _initial(
-            config, vocabulary, backbone_weights, start, learns_backbone=images.learns_backbone
+            _with_crowd_of(config, len(dataset)),
+            vocabulary,
+            backbone_weights,
+            start,
+            learns_backbone=images.learns_backbone,
         )
         if not images.learns_backbone:
             backbone = self.model.images.backbone.freeze()

@@ -670,7 +670,7 @@ def test_a_crowd_is_of_the_training_and_evens_out_what_is_measured_and_not_what_
     crowd = evened.model.crowd
     assert crowd is not None
     assert len(crowd.images) == len(crowd.captions) == 20  # and ten to tell what is usual
-    assert evened.metrics["training"]["model"]["crowd"] == 20
+    assert evened.model.config.crowd == 20
     every = dataset_points(plain.model, *data)
     points = dataset_points(evened.model, *data)
     for found, unit, members in zip(points, every, (crowd.images, crowd.captions), strict=True):
