@@ -8,6 +8,9 @@ float16 weights. Captions are the built-in scenes', 8.5 words and an end mark in
 beforehand. Times are of one thread, the median of rounds in which the contenders take turns. A
 step reads the recurrent weights once for all captions, and does two operations with each weight
 for each caption: alone a caption waits for the memory, among many for the processor.
+
+A second table is of what lengths that even out hubs (`models.crowd`) take beside that, by a crowd
+of the preset `hasse`; alone a point waits for the crowd to be read.
 """
 
 from __future__ import annotations
@@ -21,13 +24,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from benchmarks.reliability import collection
 from benchmarks.training import torch_gru
 from models import checkpoint
 from models.caption_encoder import CaptionEncoder, padded
+from models.crowd import Crowd
 from models.packed_gru import packed
+from models.presets import PRESETS
 from models.reading import Reader
 
 BATCHES = (1, 8, 32, 256)
@@ -92,6 +99,32 @@ def measure(
     return rows
 
 
+def evening(rounds: int) -> list[tuple[int, float, float]]:
+    """Return batch sizes, with microseconds a caption and an image to even out their lengths."""
+    config = PRESETS["hasse"].config.model
+    draw = torch.Generator().manual_seed(0)
+
+    def points(count: int) -> Tensor:
+        return normalize(torch.rand(count, config.dimension, generator=draw) ** 3, dim=1)
+
+    crowd = Crowd(config.crowd, config.dimension, "order")
+    crowd.gather(points(config.crowd + 100), points(config.crowd + 100), 30.0)
+    crowd.for_inference()
+    rows = []
+    for batch in BATCHES:
+        each = []
+        for kind in ("caption", "image"):
+            times = []
+            for _ in range(rounds + 1):
+                chosen = points(batch)
+                start = time.perf_counter()
+                crowd.even(chosen, kind)
+                times.append(time.perf_counter() - start)
+            each.append(1e6 * statistics.median(times[1:]) / batch)
+        rows.append((batch, each[0], each[1]))
+    return rows
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -119,6 +152,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"| {row.name} | {row.batch} | {row.plain:,.0f} | {row.ours:,.0f} "
             f"| {row.plain / row.ours:.1f} x | {row.read:.0f} | {row.done:.0f} |"
         )
+    crowd = PRESETS["hasse"].config.model
+    size = 4e-9 * crowd.crowd * crowd.dimension  # in gigabytes
+    print(f"\nmicroseconds more for its length, by a crowd of {crowd.crowd:,}\n")
+    print("| batch | a caption | an image | GB/s, captions |")
+    print("|---" * 4 + "|")
+    for batch, caption, image in evening(options.rounds):
+        rate = size / (1e-6 * caption * batch)
+        print(f"| {batch} | {caption:,.0f} | {image:,.0f} | {rate:.0f} |")
 
 
 if __name__ == "__main__":

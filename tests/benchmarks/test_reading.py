@@ -20,7 +20,7 @@ def test_both_contenders_read_alike() -> None:
     np.testing.assert_allclose(np.asarray(points), expected.numpy(), atol=1e-5)
 
 
-def test_the_table_has_a_line_for_each_batch(
+def test_the_tables_have_a_line_for_each_batch(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "BATCHES", (1, 3))
@@ -28,4 +28,7 @@ def test_the_table_has_a_line_for_each_batch(
     monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
     reading.main(["--rounds", "1"])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    assert len(lines) == 2 + 3 * 2
+    assert len(lines) == (2 + 3 * 2) + (2 + 2)
+    for line, batch in zip(lines[-2:], (1, 3), strict=True):
+        size, caption, image, rate = (float(cell.replace(",", "")) for cell in line.split("|")[1:5])
+        assert (size, min(caption, image, rate) > 0) == (batch, True)
