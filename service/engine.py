@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
+from time import monotonic
 from typing import TypeVar
 
 import torch
@@ -25,6 +26,7 @@ from service.answers import caption_hits, caption_record, facts, image_hits, ima
 from service.device import pick_device
 from service.encoding import Encoder, check_caption
 from service.errors import ServiceError, absent, invalid, reaching_catalog
+from service.heaps import give_back
 from service.logs import event
 from service.metrics import Metrics
 from service.pictures import Pictures
@@ -42,6 +44,7 @@ from service.timing import Stages
 from service.writing import Writing
 
 Result = TypeVar("Result")
+_GIVE_BACK_SECONDS = 5.0  # between two times that freed memory goes back to the system
 
 
 class Engine:
@@ -142,8 +145,12 @@ class Engine:
     async def keep_fresh(self) -> None:
         """Follow the generations that other processes make, until cancelled; merge segments."""
         self.upkeep.start()
+        due = 0.0
         while True:
             await asyncio.sleep(self.settings.refresh_seconds)
+            if monotonic() > due:
+                await self._apart(give_back)
+                due = monotonic() + _GIVE_BACK_SECONDS
             try:
                 await self._apart(self._refresh)
             except Exception as error:

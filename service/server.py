@@ -19,6 +19,7 @@ from service.app import create_app
 from service.door import door
 from service.edge import Record
 from service.engine import Engine
+from service.heaps import share_heaps
 from service.listening import BACKLOG, Listens, ServeError, address_of, listen
 from service.metrics import Metrics
 from service.readiness import Phase, Readiness
@@ -76,6 +77,7 @@ def run(
         ServeError: the engine cannot be opened, or a worker died.
     """
     take_long_turns()
+    share_heaps()
     failures: list[str] = []
     server: _Server | None = None
 
