@@ -27,7 +27,7 @@ Processes = Annotated[
         min=1,
         max=256,
         show_default="1",
-        help="Processes that share the port and the cores; one answers with little more than one.",
+        help="Processes that share port and cores; one alone uses little more than one core.",
     ),
 ]
 More = Annotated[
