@@ -219,7 +219,7 @@ def check_use(folder: Path) -> None:
         index.compact(everything)
         assert index.search("image", POINTS[9], 50).ids.tolist() == before
         assert len(list(segments.iterdir())) == 2
-        names = {"catalog.db", "segments", "lock", "readers", "compaction.lock"}
+        names = {"catalog.db", "segments", "lock", "readers", "news", "compaction.lock"}
         assert {path.name for path in folder.iterdir() if "catalog.db-" not in path.name} == names
 
 
@@ -230,7 +230,8 @@ def check_build(folder: Path, acknowledged: int) -> None:
     assert held(folder) == (1, set(range(20)), set(range(40)))
     with Index.open(folder, threads=1) as index, index.writing():
         pass  # the next writer sweeps away what a kill after the commit left
-    assert {path.name for path in folder.iterdir()} <= {"catalog.db", "segments", "lock", "readers"}
+    parts = {"catalog.db", "segments", "lock", "readers", "news"}
+    assert {path.name for path in folder.iterdir()} <= parts
 
 
 def is_built(folder: Path) -> bool:

@@ -101,6 +101,7 @@ def test_a_build_shows_everything_at_once_and_leaves_nothing_behind(tmp_path: Pa
         "segments",
         "lock",
         "readers",
+        "news",
     }
 
 
