@@ -41,6 +41,7 @@ _BLOCK = 16_384  # rows at a time, for bounded memory
 _ASKING, _ASKED = 32, 4096  # rows that stand for queries and for all rows, to choose g by
 _REACHES = (0.25, 2.0)
 _NEAR = 0.1  # of the rows: those with the smallest violations are to be ranked well
+_ALIKE = 0.1  # squared lengths that deviate by so small a share of their mean say nothing of g
 
 
 class Prefilter:
@@ -124,9 +125,12 @@ def _reach(points: Points) -> float:
 
         || max(0, y - x) ||^2  =  a ||y||^2 - 2 b <x, y> + constant
 
-    and g = b / a. Where all rows have one length it says little, and is about 1.
+    and g = b / a. Where rows are nearly of one length the longest are not the most specific (a
+    model may have made longer what is near to all), and g, which then matters little, is 1.
     """
     squares = np.einsum("ij,ij->i", points, points, dtype=np.float64)
+    if squares.std() <= _ALIKE * squares.mean():
+        return 1.0
     asking = points[np.argsort(-squares, kind="stable")[:_ASKING]].astype(np.float64)
     every = max(1, len(points) // _ASKED)
     rows, squares = points[::every].astype(np.float64), squares[::every]

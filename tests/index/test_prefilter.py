@@ -60,6 +60,21 @@ def test_captions_that_say_little_are_proposed_whether_or_not_they_are_shorter(
     assert recall(proposed, exact) > 0.9
 
 
+def test_captions_that_are_near_to_all_are_proposed_no_sooner_where_they_are_a_little_longer(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    every = facts(rng)
+    captions, images = composed(rng, every, ROWS, 4), composed(rng, every, 80, 12)
+    captions /= np.linalg.norm(captions, axis=1, keepdims=True)
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    far = np.square(np.maximum(captions[:, None] - images[None, 50:], 0)).sum(2).mean(1)
+    captions *= np.linspace(1.03, 0.97, ROWS, dtype=np.float32)[far.argsort().argsort(), None]
+    nobody = np.zeros(0, np.bool_)
+    proposed, exact = found(tmp_path, captions, images[:50], Form.STORED_ABOVE, nobody, 60)
+    assert recall(proposed, exact) > 0.9
+
+
 def test_dead_rows_are_never_proposed(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     every = facts(rng)
