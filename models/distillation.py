@@ -36,7 +36,7 @@ from models.pictures import MAX_SIDE, standardised
 from models.schedule import LARGEST, learning_rate, seed_layers
 from models.stored import from_stored, to_stored
 from models.student import Student, Teacher, fingerprint
-from models.training_state import difference, load_state, read_notes, save_state
+from models.training_state import first_difference, load_state, read_notes, save_state
 
 STUDENT = "student.safetensors"
 SECONDS_BETWEEN_STATES = 120.0
@@ -190,15 +190,12 @@ def require_same(folder: Path, identity: Mapping[str, Any]) -> None:
         DistillationError: it does; the first difference is named.
         StateError: the state in the folder is damaged.
     """
-    found = read_notes(folder)
-    if found is None:
-        return
-    for key in identity:
-        if other := difference(found.get(key), identity[key]):
-            raise DistillationError(
-                f"{folder} holds another distillation ({key}: {other}): "
-                f"choose another folder, or delete it to start again"
-            )
+    if found := first_difference(folder, identity):
+        key, other = found
+        raise DistillationError(
+            f"{folder} holds another distillation ({key}: {other}): "
+            f"choose another folder, or delete it to start again"
+        )
 
 
 def require_enough(config: DistillationConfig, pictures: int) -> None:

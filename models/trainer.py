@@ -37,7 +37,13 @@ from models.model import OrderEmbedding, Points
 from models.schedule import learning_rate, seed_layers
 from models.stored import from_stored, to_stored
 from models.training_config import TrainingConfig
-from models.training_state import difference, load_state, read_notes, save_state
+from models.training_state import (
+    difference,
+    first_difference,
+    load_state,
+    read_notes,
+    save_state,
+)
 from models.truth import known_truth
 from models.vocabulary import PADDING, Vocabulary
 
@@ -152,15 +158,12 @@ def require_same(folder: Path, identity: Mapping[str, Any]) -> None:
         TrainingError: it does; the first difference is named.
         StateError: the state in the folder is damaged.
     """
-    found = read_notes(folder)
-    if found is None:
-        return
-    for key in identity:
-        if other := difference(found.get(key), identity[key]):
-            raise TrainingError(
-                f"{folder} holds a training with another {key} ({other}): "
-                f"choose another folder, or delete it to start again"
-            )
+    if found := first_difference(folder, identity):
+        key, other = found
+        raise TrainingError(
+            f"{folder} holds a training with another {key} ({other}): "
+            f"choose another folder, or delete it to start again"
+        )
 
 
 class _Run:
@@ -342,13 +345,16 @@ class _Run:
         """
         model = copy.deepcopy(self.model).eval()
         model.multiply_in(torch.float32)
-        rounded = to_stored(model.state_dict(), self.config.saved_dtype)
-        model.load_state_dict(from_stored(rounded))
+        self._round(model)
         if model.crowd is not None:
             self._gather(model, model.crowd)
-            rounded = to_stored(model.state_dict(), self.config.saved_dtype)
-            model.load_state_dict(from_stored(rounded))
+            self._round(model)  # what was rounded once stays as it is
         return model
+
+    def _round(self, model: OrderEmbedding) -> None:
+        """Give a model the weights that come back when its own are stored."""
+        stored = to_stored(model.state_dict(), self.config.saved_dtype)
+        model.load_state_dict(from_stored(stored))
 
     def _gather(self, model: OrderEmbedding, crowd: Crowd) -> None:
         """Let a model's crowd be training images, each with a caption of its own."""

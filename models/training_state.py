@@ -73,6 +73,21 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer)
     optimizer.load_state_dict({"state": moments, "param_groups": state["param_groups"]})
 
 
+def first_difference(folder: Path, identity: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the first part of an identity that the training in `folder` has otherwise, and how.
+
+    None where there is no training, or this one.
+
+    Raises:
+        StateError: the file is damaged.
+    """
+    found = read_notes(folder)
+    if found is None:
+        return None
+    told = ((key, difference(found.get(key), wanted)) for key, wanted in identity.items())
+    return next(((key, other) for key, other in told if other), None)
+
+
 def difference(found: Any, wanted: Any) -> str:
     """Say where a note that was read differs from one as it would be written; "" if nowhere."""
     wanted = _as_json(wanted)
