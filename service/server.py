@@ -92,10 +92,8 @@ def run(
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
             runner.run(server.run_until_stopped(listener, on_serving, lifeline))
     finally:
-        listener.close()
         gc.unfreeze()
         logs.event("stopped")
-        logs.flush()
     if failures:
         raise ServeError(failures[0])
 

@@ -105,7 +105,7 @@ class Supervisor:
         self._siblings: dict[int, _Sibling] = {}  # by place
         self._due: dict[int, float] = {}  # when the process of a place is tried again
         self._selector = selectors.DefaultSelector()
-        self._introduction: list[str] | None = None
+        self._introduced = False
         self._stopping = False
         self._failure = ""
 
@@ -122,7 +122,6 @@ class Supervisor:
                 for key, _ in self._selector.select(self._patience()):
                     self._hear(key.data)
                 self._begin_again()
-        logs.flush()
         if self._failure:
             raise ServeError(self._failure)
 
@@ -189,8 +188,8 @@ class Supervisor:
         sibling.failure = report.failure or ""
         if report.serving is not None:
             sibling.serves = True
-            if self._introduction is None and self._all_serve():
-                self._introduction = report.serving
+            if not self._introduced and self._all_serve():
+                self._introduced = True
                 for words in report.serving:
                     self._say(words)
 
