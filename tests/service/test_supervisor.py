@@ -171,6 +171,7 @@ def test_whichever_is_asked_measures_all_of_them(service: Service) -> None:
     asked = 'hasse_requests_total{route="/version",status="200"}'
     for _ in range(20):
         assert service.get("/version").status_code == 200
+    until(lambda: service.metric(asked) == 20)  # an answer is counted when it was sent
     assert {service.metric(asked) for _ in range(6)} == {20}
     assert {service.metric('hasse_rows{kind="image"}') for _ in range(6)} == {IMAGES}
     assert {service.metric("hasse_ready") for _ in range(6)} == {1}
@@ -184,14 +185,16 @@ def test_whichever_is_asked_measures_all_of_them(service: Service) -> None:
 
 def test_one_that_dies_is_replaced_while_the_others_answer(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
+    asked = 'hasse_requests_total{route="/version",status="200"}'
     with serving(index, tmp_path / "log") as service:
         for _ in range(20):
             service.get("/version")
+        until(lambda: service.metric(asked) == 20)
         before = service.siblings
         catalog = index / "catalog.db"
         catalog.rename(index / "away.db")  # so that there is none to replace it yet
         os.kill(before[0], signal.SIGKILL)
-        until(lambda: service.log.read_text().count("error process ended") == 2)
+        until(lambda: service.log.read_text().count("error process ended") >= 2)
         assert before[1] in service.siblings
         for _ in range(10):
             assert service.get("/readyz").status_code == 200
@@ -201,14 +204,14 @@ def test_one_that_dies_is_replaced_while_the_others_answer(tmp_path: Path) -> No
         for _ in range(20):
             assert service.get("/version").status_code == 200
         # What the dead one has counted is not forgotten, and what it showed is not shown.
-        assert service.metric('hasse_requests_total{route="/version",status="200"}') == 40
+        until(lambda: service.metric(asked) == 40)
         until(lambda: service.metric("hasse_generation") == 1)
         assert new != before[0]
     assert service.process.returncode == 0
     lines = service.log.read_text().splitlines()
-    (killed, not_begun) = [line for line in lines if "error process ended" in line]
+    (killed, *not_begun) = [line for line in lines if "error process ended" in line]
     assert "was ended by signal 9" in killed
-    assert str(index) in not_begun
+    assert all(str(index) in line for line in not_begun)
 
 
 def test_a_stop_answers_everything_in_flight_and_ends_all(tmp_path: Path) -> None:
