@@ -3,6 +3,9 @@
 Items of one lane may share a batch (captions of like length, searches with the same options).
 A batch that raises is repeated item by item, so that only the item at fault fails. A client
 that went away leaves its future cancelled, and the item is skipped.
+
+Between the event loop and such a thread, and between two threads, items go many at a time: each
+handing over makes threads wait for each other, since Python runs one of them at a time.
 """
 
 from __future__ import annotations
@@ -15,17 +18,18 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from service.logs import event
 
 Lane = TypeVar("Lane", bound=Hashable)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Other = TypeVar("Other")
 
 
 class WorkerStoppedError(Exception):
-    """The threads that did this work are gone."""
+    """The threads that did this work are gone; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,32 @@ class Done(Generic[Result]):
     ran: float
 
 
+@dataclass(frozen=True, slots=True)
+class Onward(Generic[Result, Other]):
+    """Where a result goes next: a batcher, the lane there, and what makes an item of the result."""
+
+    batcher: Batcher[Any, Any, Other]
+    lane: Hashable
+    item: Callable[[Result], Any]
+
+
 @dataclass(slots=True)
-class _Job(Generic[Item, Result]):
+class _Job(Generic[Lane, Item]):
+    """An item on its way; its future is of what each batcher on the way has done for it."""
+
+    lane: Lane
     item: Item
-    number: int
-    future: asyncio.Future[Done[Result]]
+    future: asyncio.Future[tuple[Done[Any], ...]]
     loop: asyncio.AbstractEventLoop
+    onward: Onward[Any, Any] | None = None
+    before: tuple[Done[Any], ...] = ()
+    number: int = 0
     submitted: float = field(default_factory=perf_counter)
+
+    def goes_on(self, onward: Onward[Any, Any], done: Done[Any]) -> _Job[Any, Any]:
+        """Return what the job is for the next batcher."""
+        item = onward.item(done.result)
+        return _Job(onward.lane, item, self.future, self.loop, before=(*self.before, done))
 
 
 class Batcher(Generic[Lane, Item, Result]):
@@ -80,7 +103,8 @@ class Batcher(Generic[Lane, Item, Result]):
         self._together = together
         self._on_batch = on_batch
         self._on_death = on_death
-        self._lanes: dict[Lane, deque[_Job[Item, Result]]] = {}
+        self._coming: list[_Job[Lane, Item]] = []  # in this turn of the loop; only the loop's
+        self._lanes: dict[Lane, deque[_Job[Lane, Item]]] = {}
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._closing = False
@@ -100,21 +124,28 @@ class Batcher(Generic[Lane, Item, Result]):
             WorkerStoppedError: the threads are gone.
             Exception: whatever `run` raised for this item alone.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Done[Result]] = loop.create_future()
-        with self._changed:
-            if self._closing or self._dead:
-                raise WorkerStoppedError(f"{self.name} has stopped")
-            job = _Job(item, next(self._numbers), future, loop)
-            self._lanes.setdefault(lane, deque()).append(job)
-            self._changed.notify()
-        return await future
+        (done,) = await self._submit(lane, item, None)
+        return done
+
+    async def submit_onward(
+        self, lane: Lane, item: Item, onward: Onward[Result, Other]
+    ) -> tuple[Done[Result], Done[Other]]:
+        """Wait for the result of one item, and for what another batcher makes of that.
+
+        It goes from thread to thread, and not through the event loop between.
+
+        Raises:
+            WorkerStoppedError: the threads of one of the two are gone.
+            Exception: whatever either `run` raised for this item alone.
+        """
+        first, then = await self._submit(lane, item, onward)
+        return first, then
 
     @property
     def waiting(self) -> int:
         """Count the items that no batch has taken yet."""
         with self._changed:
-            return sum(len(jobs) for jobs in self._lanes.values())
+            return len(self._coming) + sum(len(jobs) for jobs in self._lanes.values())
 
     @property
     def alive(self) -> bool:
@@ -135,6 +166,35 @@ class Batcher(Generic[Lane, Item, Result]):
             thread.join(timeout)
         self._fail_waiting()
 
+    async def _submit(
+        self, lane: Lane, item: Item, onward: Onward[Any, Any] | None
+    ) -> tuple[Done[Any], ...]:
+        loop = asyncio.get_running_loop()
+        job = _Job(lane, item, loop.create_future(), loop, onward)
+        if not self._coming or self._coming[0].loop is not loop:
+            self._coming = []  # for what a loop left that has ended nobody waits
+            loop.call_soon(self._hand_over)
+        self._coming.append(job)
+        return await job.future
+
+    def _hand_over(self) -> None:
+        jobs, self._coming = self._coming, []
+        self.put(jobs)
+
+    def put(self, jobs: Sequence[_Job[Lane, Item]]) -> None:
+        """Let jobs wait for their batches, or fail them where the threads are gone."""
+        with self._changed:
+            if not (self._closing or self._dead):
+                for job in jobs:
+                    job.number = next(self._numbers)
+                    self._lanes.setdefault(job.lane, deque()).append(job)
+                self._changed.notify()
+                return
+        self._refuse(jobs, self._stopped())
+
+    def _stopped(self) -> WorkerStoppedError:
+        return WorkerStoppedError(f"the {self.name} has stopped")
+
     def _work(self) -> None:
         try:
             while (batch := self._take()) is not None:
@@ -149,7 +209,7 @@ class Batcher(Generic[Lane, Item, Result]):
             self._fail_waiting()
             self._on_death()
 
-    def _take(self) -> tuple[Lane, list[_Job[Item, Result]]] | None:
+    def _take(self) -> tuple[Lane, list[_Job[Lane, Item]]] | None:
         with self._changed:
             while True:
                 if self._closing:
@@ -168,7 +228,7 @@ class Batcher(Generic[Lane, Item, Result]):
                     del self._lanes[lane]
                 return lane, batch
 
-    def _do(self, lane: Lane, batch: list[_Job[Item, Result]]) -> None:
+    def _do(self, lane: Lane, batch: list[_Job[Lane, Item]]) -> None:
         batch = [job for job in batch if not job.future.cancelled()]
         if not batch:
             return
@@ -182,10 +242,10 @@ class Batcher(Generic[Lane, Item, Result]):
             for job in batch:
                 self._do(lane, [job])
         except BaseException:
-            self._refuse(batch, WorkerStoppedError(f"{self.name} has stopped"))
+            self._refuse(batch, self._stopped())
             raise
 
-    def _timed(self, lane: Lane, batch: list[_Job[Item, Result]]) -> list[Done[Result]]:
+    def _timed(self, lane: Lane, batch: list[_Job[Lane, Item]]) -> list[Done[Result]]:
         start = perf_counter()
         results = self._run(lane, [job.item for job in batch])
         ran = perf_counter() - start
@@ -200,18 +260,29 @@ class Batcher(Generic[Lane, Item, Result]):
         with self._changed:
             jobs = [job for lane in self._lanes.values() for job in lane]
             self._lanes.clear()
-        self._refuse(jobs, WorkerStoppedError(f"{self.name} has stopped"))
+        self._refuse(jobs, self._stopped())
 
-    def _deliver(self, batch: list[_Job[Item, Result]], results: list[Done[Result]]) -> None:
-        def settle(pairs: list[tuple[_Job[Item, Result], Done[Result]]]) -> None:
+    def _deliver(self, batch: list[_Job[Lane, Item]], results: list[Done[Result]]) -> None:
+        there: list[tuple[_Job[Lane, Item], Done[Result]]] = []
+        further: dict[Batcher[Any, Any, Any], list[_Job[Any, Any]]] = {}
+        for job, done in zip(batch, results, strict=True):
+            if job.onward is None:
+                there.append((job, done))
+            else:
+                further.setdefault(job.onward.batcher, []).append(job.goes_on(job.onward, done))
+        for batcher, jobs in further.items():
+            batcher.put(jobs)
+
+        def settle(pairs: list[tuple[_Job[Lane, Item], Done[Result]]]) -> None:
             for job, done in pairs:
                 if not job.future.done():
-                    job.future.set_result(done)
+                    job.future.set_result((*job.before, done))
 
-        _on_loop(batch[0].loop, settle, list(zip(batch, results, strict=True)))
+        if there:
+            _on_loop(batch[0].loop, settle, there)
 
-    def _refuse(self, batch: list[_Job[Item, Result]], error: Exception) -> None:
-        def settle(jobs: list[_Job[Item, Result]]) -> None:
+    def _refuse(self, batch: Sequence[_Job[Lane, Item]], error: Exception) -> None:
+        def settle(jobs: Sequence[_Job[Lane, Item]]) -> None:
             for job in jobs:
                 if not job.future.done():
                     job.future.set_exception(error)

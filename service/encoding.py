@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.model import OrderEmbedding, Points
-from service.batching import Batcher, WorkerStoppedError
+from service.batching import Batcher, Done, Onward, Other, WorkerStoppedError
 from service.errors import ServiceError, invalid
 from service.settings import Settings
 from service.timing import Stages
@@ -67,9 +67,13 @@ class Encoder:
 
     async def caption(self, text: str, stages: Stages) -> Point:
         """Return the point of a caption: (N,) float32."""
-        count = text.count(" ") + 1
-        length = _SHORT if count <= _SHORT else 1 << (count - 1).bit_length()
-        return await self._encode(("caption", length), text, stages)
+        return await self._encode(_lane_of(text), text, stages)
+
+    async def caption_onward(
+        self, text: str, onward: Onward[Point, Other], stages: Stages
+    ) -> Done[Other]:
+        """Return what becomes of the point of a caption."""
+        return await self._encode_onward(_lane_of(text), text, onward, stages)
 
     async def captions(self, texts: Sequence[str], stages: Stages) -> Points:
         """Return the points of captions: (B, N) float32."""
@@ -83,26 +87,55 @@ class Encoder:
         """Return the point of a preprocessed picture: (crops, 3, H, W) -> (N,) float32."""
         return await self._encode(("picture", 0), pixels, stages)
 
+    async def picture_onward(
+        self, pixels: Tensor, onward: Onward[Point, Other], stages: Stages
+    ) -> Done[Other]:
+        """Return what becomes of the point of a preprocessed picture."""
+        return await self._encode_onward(("picture", 0), pixels, onward, stages)
+
     async def _encode(self, lane: Lane, item: str | Tensor, stages: Stages) -> Point:
         try:
             done = await self.batcher.submit(lane, item)
-        except WorkerStoppedError:
-            raise ServiceError("not_ready", "the encoders have stopped") from None
+        except WorkerStoppedError as error:
+            raise ServiceError("not_ready", str(error)) from None
+        return _timed(done, stages)
+
+    async def _encode_onward(
+        self, lane: Lane, item: str | Tensor, onward: Onward[Point, Other], stages: Stages
+    ) -> Done[Other]:
+        try:
+            done, then = await self.batcher.submit_onward(lane, item, onward)
+        except WorkerStoppedError as error:
+            raise ServiceError("not_ready", str(error)) from None
+        _timed(done, stages)
+        return then
+
+    def _run(self, lane: Lane, items: list[str | Tensor]) -> list[Point]:
+        try:
+            points = self._points(lane, items)
+            if not np.isfinite(points).all():
+                raise NotFiniteError("the model gave coordinates that are not finite")
         except Exception as error:
             raise ServiceError(
                 "encoding_failed", f"the model could not encode this {lane[0]}"
             ) from error
-        stages.add("queue", done.waited)
-        stages.add("encode", done.ran)
-        return done.result
-
-    def _run(self, lane: Lane, items: list[str | Tensor]) -> list[Point]:
-        if lane[0] == "caption":
-            points = self._model.encode_captions([item for item in items if isinstance(item, str)])
-        else:
-            with torch.inference_mode():
-                pixels = torch.stack([item for item in items if isinstance(item, Tensor)])
-                points = self._model.pixel_points(pixels.to(self._model.device)).cpu().numpy()
-        if not np.isfinite(points).all():
-            raise NotFiniteError("the model gave coordinates that are not finite")
         return list(points)
+
+    def _points(self, lane: Lane, items: list[str | Tensor]) -> Points:
+        if lane[0] == "caption":
+            return self._model.encode_captions([item for item in items if isinstance(item, str)])
+        with torch.inference_mode():
+            pixels = torch.stack([item for item in items if isinstance(item, Tensor)])
+            points: Points = self._model.pixel_points(pixels.to(self._model.device)).cpu().numpy()
+            return points
+
+
+def _lane_of(text: str) -> Lane:
+    count = text.count(" ") + 1
+    return "caption", _SHORT if count <= _SHORT else 1 << (count - 1).bit_length()
+
+
+def _timed(done: Done[Point], stages: Stages) -> Point:
+    stages.add("queue", done.waited)
+    stages.add("encode", done.ran)
+    return done.result

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
@@ -177,8 +178,8 @@ class Engine:
         self.check_options(options)
         check_caption(caption, self.settings)
         async with self.admission.enter(stages):
-            point = await self.encoder.caption(caption, stages)
-            found = await self.searcher.search("image", point, options, stages)
+            encode = partial(self.encoder.caption_onward, caption)
+            found = await self.searcher.search_encoded("image", encode, options, stages)
         answer = self._image_answer(caption, found)
         self.finish(stages)
         return answer
@@ -281,8 +282,8 @@ class Engine:
         self, source: bytes | Path, options: SearchOptions, stages: Stages
     ) -> CaptionAnswer:
         pixels = await self.pictures.pixels(source, stages)
-        point = await self.encoder.picture(pixels, stages)
-        found = await self.searcher.search("caption", point, options, stages)
+        encode = partial(self.encoder.picture_onward, pixels)
+        found = await self.searcher.search_encoded("caption", encode, options, stages)
         hits = caption_hits(found, self.checkpoint.model.vocabulary.knows)
         self.finish(stages)
         return CaptionAnswer.model_validate({"hits": hits, **facts(found, self.checkpoint.name)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from index.selection import Selection
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, Mode, Points
 from models.calibration import Calibration
-from service.batching import Batcher, WorkerStoppedError
+from service.batching import Batcher, Done, Onward, WorkerStoppedError
 from service.encoding import Point
 from service.errors import UNREADABLE, ServiceError, reaching_catalog
 from service.schemas import SearchOptions, milliseconds
@@ -102,8 +102,25 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        lane = _lane(kind, point[None], options)._replace(k=options.depth + spare)
-        (found,) = await self._submit(lane, point[None], stages)
+        lane = _lane(kind, 1, options)._replace(k=options.depth + spare)
+        (found,) = await self._submit(lane, _alone(point), stages)
+        return found
+
+    async def search_encoded(
+        self,
+        kind: Kind,
+        encode: Callable[[Onward[Point, list[Found]], Stages], Awaitable[Done[list[Found]]]],
+        options: SearchOptions,
+        stages: Stages,
+    ) -> Found:
+        """Return the best rows of a kind for a point that `encode` sends on to this search.
+
+        Raises:
+            ServiceError: whatever `encode` raises, and `not_ready` when the threads are gone.
+        """
+        with reaching_catalog():
+            done = await encode(Onward(self.batcher, _lane(kind, 1, options), _alone), stages)
+        (found,) = _timed(done, stages)
         return found
 
     async def search_all(
@@ -114,7 +131,7 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        return await self._submit(_lane(kind, points, options), points, stages)
+        return await self._submit(_lane(kind, len(points), options), points, stages)
 
     async def jointly(
         self, kind: Kind, parts: Points, options: SearchOptions, stages: Stages
@@ -124,7 +141,7 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        lane = _lane(kind, parts, options)._replace(joint=True)
+        lane = _lane(kind, len(parts), options)._replace(joint=True)
         (found,) = await self._submit(lane, parts, stages)
         return found
 
@@ -132,14 +149,9 @@ class Searcher:
         try:
             with reaching_catalog():
                 done = await self.batcher.submit(lane, points)
-        except WorkerStoppedError:
-            raise ServiceError("not_ready", "the search has stopped") from None
-        first = done.result[0]
-        stages.add("queue", done.waited)
-        stages.add("prefilter", first.prefilter_seconds)
-        stages.add("rerank", first.rerank_seconds)
-        stages.add("metadata", first.metadata_seconds)
-        return done.result
+        except WorkerStoppedError as error:
+            raise ServiceError("not_ready", str(error)) from None
+        return _timed(done, stages)
 
     def _run(self, lane: Lane, blocks: list[Points]) -> list[list[Found]]:
         found = self._found(lane, blocks)
@@ -219,7 +231,20 @@ class Searcher:
         return self._index.search_batch(lane.kind, np.concatenate(blocks), **options)
 
 
-def _lane(kind: Kind, points: Points, options: SearchOptions) -> Lane:
+def _alone(point: Point) -> Points:
+    return point[None]
+
+
+def _timed(done: Done[list[Found]], stages: Stages) -> list[Found]:
+    first = done.result[0]
+    stages.add("queue", done.waited)
+    stages.add("prefilter", first.prefilter_seconds)
+    stages.add("rerank", first.rerank_seconds)
+    stages.add("metadata", first.metadata_seconds)
+    return done.result
+
+
+def _lane(kind: Kind, together: int, options: SearchOptions) -> Lane:
     return Lane(
         kind,
         options.depth,
@@ -228,7 +253,7 @@ def _lane(kind: Kind, points: Points, options: SearchOptions) -> Lane:
         _as_stored(options.max_violation),
         selection_of(options),
         options.offset,
-        len(points),
+        together,
     )
 
 

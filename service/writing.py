@@ -121,8 +121,8 @@ class Writing:
     async def _submit(self, lane: Lane, item: Change) -> Outcome:
         try:
             outcome = (await self.batcher.submit(lane, item)).result
-        except WorkerStoppedError:
-            raise ServiceError("not_ready", "the writer has stopped") from None
+        except WorkerStoppedError as error:
+            raise ServiceError("not_ready", str(error)) from None
         except CatalogUnreachableError as error:
             raise unreachable(error) from None
         except DiskFullError:

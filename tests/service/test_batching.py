@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from service.batching import Batcher, Done, WorkerStoppedError
+from service.batching import Batcher, Done, Onward, WorkerStoppedError
 
 
 class Recorder:
@@ -21,11 +21,14 @@ class Recorder:
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Event()
+        self.changed = threading.Condition()
 
     def run(self, lane: str, items: list[int]) -> Sequence[int]:
         self.entered.set()
         assert self.gate.wait(10)
-        self.batches.append((lane, items))
+        with self.changed:
+            self.batches.append((lane, items))
+            self.changed.notify_all()
         if self.poison in items:
             raise ValueError(f"cannot take {self.poison}")
         return [2 * item for item in items]
@@ -294,3 +297,103 @@ def test_a_loop_that_was_closed_meanwhile_costs_no_thread() -> None:
     asyncio.run(come())
     assert batcher.alive
     batcher.close()
+
+
+def test_what_a_loop_leaves_when_it_ends_is_in_nobodys_way() -> None:
+    batcher = Recorder().batcher()
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)  # it would complain about the task
+    left = loop.create_task(batcher.submit("a", 1))
+    loop.call_soon(loop.stop)  # in this turn, and what came is handed over in the next
+    loop.run_forever()
+    assert batcher.waiting == 1
+    loop.close()
+    assert not left.done()
+
+    async def main() -> None:
+        assert (await batcher.submit("a", 3)).result == 6
+        batcher.close()
+
+    asyncio.run(main())
+
+
+def add_one(number: int) -> int:
+    return number + 1
+
+
+def test_what_goes_on_is_taken_together_by_the_next_thread() -> None:
+    async def main() -> None:
+        first, second = Recorder(), Recorder()
+        one, other = first.batcher(), second.batcher()
+        onward = Onward(other, "b", add_one)
+        held = await behind_a_closed_gate(first, one)
+        rest = [asyncio.create_task(one.submit_onward("a", at, onward)) for at in (1, 2, 3)]
+        staying = asyncio.create_task(one.submit("a", 4))
+        await settled()
+        first.gate.set()
+        with second.changed:  # in which the loop, held here, is asked for nothing
+            assert second.changed.wait_for(lambda: second.batches, 10)
+        assert second.batches == [("b", [3, 5, 7])]
+        found = await asyncio.gather(*rest)
+        assert [(done.result, then.result) for done, then in found] == [(2, 6), (4, 10), (6, 14)]
+        assert ((await held).result, (await staying).result) == (0, 8)
+        assert first.batches[1:] == [("a", [1, 2, 3, 4])]
+        one.close()
+        other.close()
+
+    asyncio.run(main())
+
+
+def test_an_item_fails_alone_at_either_place() -> None:
+    async def main() -> None:
+        first, second = Recorder(poison=1), Recorder(poison=3)
+        one, other = first.batcher(), second.batcher()
+        onward = Onward(other, "b", add_one)
+        work = (one.submit_onward("a", at, onward) for at in range(4))
+        found = await asyncio.gather(*work, return_exceptions=True)
+        failed = [str(each) for each in found if isinstance(each, ValueError)]
+        assert sorted(failed) == ["cannot take 1"]
+        assert [each[1].result for each in found if isinstance(each, tuple)] == [2, 10, 14]
+        second.poison = 5
+        work = (one.submit_onward("a", at, onward) for at in (2, 3))
+        found = await asyncio.gather(*work, return_exceptions=True)
+        assert isinstance(found[0], ValueError)
+        assert isinstance(found[1], tuple)
+        one.close()
+        other.close()
+
+    asyncio.run(main())
+
+
+def test_who_leaves_on_the_way_is_not_worked_for_at_the_next_place() -> None:
+    async def main() -> None:
+        first, second = Recorder(), Recorder()
+        one, other = first.batcher(), second.batcher()
+        onward = Onward(other, "b", add_one)
+        first.gate.clear()
+        works = [asyncio.create_task(one.submit_onward("a", at, onward)) for at in (1, 2)]
+        await asyncio.to_thread(first.entered.wait, 10)
+        works[0].cancel()
+        await settled()
+        first.gate.set()
+        await works[1]
+        one.close()
+        other.close()
+        assert first.batches == [("a", [1, 2])]
+        assert second.batches == [("b", [5])]
+
+    asyncio.run(main())
+
+
+def test_what_cannot_go_on_fails_and_says_where() -> None:
+    async def main() -> None:
+        one, other = Recorder().batcher(), Recorder().batcher()
+        other.name = "next"
+        other.close()
+        with pytest.raises(WorkerStoppedError, match="the next has stopped"):
+            await one.submit_onward("a", 1, Onward(other, "b", add_one))
+        assert (await one.submit("a", 1)).result == 2
+        one.close()
+
+    asyncio.run(main())
