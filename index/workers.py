@@ -15,8 +15,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 # Less than this is not worth a second thread: handing over costs about 50 us, in which one core
-# reads a megabyte.
-_BYTES_PER_TASK = 4 << 20
+# reads a megabyte, and each thread has to wait for the GIL where others are busy, in a service.
+_BYTES_PER_TASK = 8 << 20
 
 
 class Workers:
