@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from service import errors, openapi
 from service.access import Access
 from service.bodies import Bodies
+from service.direct import Direct
 from service.edge import Edge, Record
 from service.engine import Engine
 from service.lifecycle import Lifecycle, Open
@@ -83,6 +84,7 @@ def create_app(
     for pages in (page, order, together, adding):
         app.include_router(pages, include_in_schema=False, dependencies=[MAY_SEARCH])
     app.mount("/static", Files(), name="static")
+    app.add_middleware(Direct, routes=app.router.routes, handlers=app.exception_handlers)
     app.add_middleware(
         Edge,
         record=record,

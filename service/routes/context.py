@@ -82,7 +82,14 @@ class Searching(APIRoute):
 
     FastAPI's search for dependencies takes as long as all else that it does for a request. It is
     left to it where there is more to find, such as a part of the path.
+
+    Attributes:
+        answer: answers a request.
+        answers_alone: whether it needs nothing of FastAPI for that.
     """
+
+    answer: Callable[[Request], Coroutine[Any, Any, Response]]
+    answers_alone: bool
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers a request."""
@@ -94,13 +101,14 @@ class Searching(APIRoute):
             response: Response = await self.endpoint(**found)
             return response
 
-        ours = _BY_TYPE.keys() >= set(kinds.values())
-        answer = find_and_answer if ours else super().get_route_handler()
+        self.answers_alone = _BY_TYPE.keys() >= set(kinds.values())
+        answer = find_and_answer if self.answers_alone else super().get_route_handler()
 
         async def admit_and_answer(request: Request) -> Response:
             await _may_search(request)
             return await answer(request)
 
+        self.answer = admit_and_answer
         return admit_and_answer
 
 
