@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.bodies import Bodies, is_withheld
 from service.errors import ServiceError, problem
-from service.logs import LOGGER, event, events
+from service.logs import LOGGER, events
 from service.metrics import Metrics
 from service.readiness import Phase
 
@@ -38,17 +38,21 @@ _RAW_SECURITY = [
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 _NO_HOST = ServiceError("malformed", "HTTP/1.1 asks for the header Host, once")
-_TOGETHER = 256  # refusals that wait to be described, at most
+_TOGETHER = 256  # answers that wait to be described, at most
 
 
 class Alike(NamedTuple):
-    """What answers may have in common; `route` is their place in the metrics."""
+    """What answers may have in common; `route` is their place in the metrics.
+
+    `key` is the name of the key that they were given for.
+    """
 
     method: str
     route: str
     path: str
     status: int
     reason: str | None
+    key: str | None = None
 
     @property
     def level(self) -> int:
@@ -59,13 +63,10 @@ class Alike(NamedTuple):
 
     def facts(self, request_id: str = "", milliseconds: float = 0.0) -> dict[str, Any]:
         """Return what the line of one of them says."""
-        facts: dict[str, Any] = {
-            "id": request_id,
-            "method": self.method,
-            "path": self.path[:200],
-            "status": self.status,
-            "ms": round(milliseconds, 2),
-        }
+        facts: dict[str, Any] = {"id": request_id, "method": self.method, "path": self.path[:200]}
+        if self.key is not None:
+            facts["key"] = self.key
+        facts |= {"status": self.status, "ms": round(milliseconds, 2)}
         if self.reason:
             facts["reason"] = self.reason
         return facts
@@ -74,8 +75,8 @@ class Alike(NamedTuple):
 class Record:
     """Counts each answer and writes its line.
 
-    Those of refusals wait until `settle`: a hundred together cost a fraction of what each does
-    between two others' work, and there may be thousands a second.
+    But for failures, which are told at once, they wait until `settle`: a hundred together cost a
+    fraction of what each does between two others' work, and there may be thousands a second.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -83,23 +84,15 @@ class Record:
         self._waiting: dict[Alike, list[tuple[float, str, float]]] = defaultdict(list)
         self._waiting_count = 0
 
-    def __call__(self, kind: Alike, request_id: str, seconds: float, key: str | None) -> None:
-        """Count and describe one answer, and whose key it was given for."""
-        self._metrics.answered(kind.route, kind.status, kind.reason, seconds)
-        facts = kind.facts(request_id, 1e3 * seconds)
-        if key is not None:
-            facts["key"] = key
-        event("request", kind.level, **facts)
-
-    def refused(self, kind: Alike, request_id: str, seconds: float) -> None:
-        """Count and describe a refusal, soon."""
+    def __call__(self, kind: Alike, request_id: str, seconds: float) -> None:
+        """Count and describe one answer, soon."""
         self._waiting[kind].append((time(), request_id, seconds))
         self._waiting_count += 1
-        if self._waiting_count >= _TOGETHER:
+        if kind.status >= 500 or self._waiting_count >= _TOGETHER:
             self.settle()
 
     def settle(self) -> None:
-        """Count and describe what waits; whoever refuses calls this several times a second."""
+        """Count and describe what waits; whoever answers calls this several times a second."""
         waiting, self._waiting = self._waiting, defaultdict(list)
         self._waiting_count = 0
         for kind, each in waiting.items():
@@ -186,8 +179,9 @@ class Edge:
                 scope["path"],
                 status,
                 scope.get("hasse.reason"),
+                scope.get("hasse.key"),
             )
-            self._record(kind, request_id, perf_counter() - start, scope.get("hasse.key"))
+            self._record(kind, request_id, perf_counter() - start)
 
 
 def _names_its_host(scope: Scope) -> bool:

@@ -56,7 +56,7 @@ def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
 def events(
     message: str, level: int, facts: dict[str, Any], each: Iterable[tuple[float, str, float]]
 ) -> None:
-    """Write many lines at once, which costs a fraction of an `event` each; with the next flush.
+    """Write many lines at once, which costs a fraction of an `event` each.
 
     They differ in their time, `id` (letters, digits, dots and dashes) and `ms`, which `each` gives
     in this order. `facts` are what all say; it has an `id` and an `ms` too, which hold their places
@@ -105,7 +105,7 @@ class Lines(logging.StreamHandler[TextIO]):
         return self._shape(Line(record.created, record.levelno, message, facts, exception))
 
     def take(self, alike: Line, each: Iterable[tuple[float, str, float]]) -> None:
-        """Take many lines, see `events`; they are written with the next ones, or by `flush`."""
+        """Take many lines, see `events`; good news is written with the next ones, or by `flush`."""
         before, _, rest = (self._shape(alike) + self.terminator).partition(_clock(_NEVER))
         upto_id, _, rest = rest.partition(_ID)
         # From behind, since what a client said lies between.
@@ -116,6 +116,8 @@ class Lines(logging.StreamHandler[TextIO]):
         ]
         with self.lock or nullcontext():
             self._waiting += taken
+        if alike.level >= logging.WARNING:
+            self.flush()
 
     def flush(self) -> None:
         """Write the lines that wait; those for which the stream has no room are lost.

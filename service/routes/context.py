@@ -38,7 +38,7 @@ async def _bodies(request: Request) -> Bodies:
 
 
 async def _metrics(request: Request) -> Metrics:
-    request.app.state.record.settle()  # refusals are counted some at a time
+    request.app.state.record.settle()  # answers are counted some at a time
     found: Metrics = request.app.state.metrics
     return found
 

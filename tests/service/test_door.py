@@ -253,7 +253,7 @@ def test_refusals_that_are_counted_together_are_each_counted() -> None:
     metrics = Metrics()
     record = Record(metrics)
     for route, seconds in (("/one", 0.003), ("/other", 0.3), ("/one", 0.03)):
-        record.refused(Alike("POST", route, route, 429, "busy"), "id", seconds)
+        record(Alike("POST", route, route, 429, "busy"), "id", seconds)
     record.settle()
     record.settle()
     text = metrics.text().decode()

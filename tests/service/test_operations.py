@@ -10,7 +10,7 @@ import logging
 import threading
 from pathlib import Path
 from select import PIPE_BUF
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -240,6 +240,7 @@ def test_each_request_is_one_json_line_with_its_id(client: Client) -> None:
     client.get("/images/77", headers={"X-Request-ID": "mine"})
     client.post("/search/images", json={"caption": "a dog"})
     client.get("/livez")
+    client.app.state.record.settle()
     logs.flush()
     first, second = (json.loads(line) for line in out.getvalue().splitlines())
     assert first["id"] == "mine"
@@ -249,7 +250,7 @@ def test_each_request_is_one_json_line_with_its_id(client: Client) -> None:
     assert second["ms"] > 0
 
 
-def test_the_line_of_a_refusal_comes_soon_and_says_when_it_was(
+def test_the_line_of_an_answer_comes_soon_and_says_when_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = io.StringIO()
@@ -260,7 +261,7 @@ def test_the_line_of_a_refusal_comes_soon_and_says_when_it_was(
 
     def refuse(count: int) -> None:
         for at in range(count):
-            record.refused(Alike("POST", "/r", "/ID 1234567.5", 429, "busy"), f"id-{at}", 0.001)
+            record(Alike("POST", "/r", "/ID 1234567.5", 429, "busy"), f"id-{at}", 0.001)
 
     refuse(2)
     logs.flush()
@@ -281,14 +282,38 @@ def test_the_line_of_a_refusal_comes_soon_and_says_when_it_was(
     assert "} 2.0" not in metrics.text().decode(), "few wait, however many there are"
 
 
+@pytest.mark.parametrize("shape", ["text", "json"])
+def test_a_failure_is_told_at_once_with_all_that_waited(shape: Literal["text", "json"]) -> None:
+    out = io.StringIO()
+    logs.configure(shape, stream=out)
+    record = Record(Metrics())
+    record(Alike("GET", "/r", "/r", 200, None, "ID 1234567.5"), "mine", 0.25)
+    assert out.getvalue() == ""
+    record(Alike("GET", "/r", "/r", 500, "internal"), "bad", 0.5)
+    good, bad = out.getvalue().splitlines()
+    if shape == "json":
+        told, failed = json.loads(good), json.loads(bad)
+        assert (told["id"], told["key"], told["ms"]) == ("mine", "ID 1234567.5", 250.0)
+        assert (failed["level"], failed["status"], failed["ms"]) == ("warning", 500, 500.0)
+    else:
+        said = 'info request id=mine method=GET path=/r key="ID 1234567.5" status=200 ms=250.0'
+        assert good.endswith(said)
+        assert bad.endswith(
+            "warning request id=bad method=GET path=/r status=500 ms=500.0 reason=internal"
+        )
+
+
 def test_a_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> None:
     out = io.StringIO()
     logs.configure("text", stream=out)
     client.get("/a%0A2026-01-01T00:00:00.000Z%20info%20forged%1b[31m")
+    client.app.state.record.settle()
+    logs.flush()
     (line,) = out.getvalue().splitlines()
     assert "\x1b" not in line
     assert 'path="/a\\n2026' in line
     client.get("/a%20status=200")
+    client.app.state.record.settle()
     logs.flush()
     assert 'path="/a status=200" status=404' in out.getvalue()
 
@@ -297,6 +322,7 @@ def test_a_line_holds_what_was_raised_and_only_as_much_of_a_path(client: Client)
     out = io.StringIO()
     logs.configure("json", stream=out)
     client.get("/" + "a" * 300)
+    client.app.state.record.settle()
     try:
         raise RuntimeError("it broke")
     except RuntimeError:
