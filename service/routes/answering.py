@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import fastapi
+from pydantic_core import to_json
 from starlette.responses import Response
 
 from service.routes.context import problems
@@ -56,7 +58,8 @@ def watch(request: fastapi.Request) -> Stages:
     return Stages(request.scope.get("hasse.waited", 0.0))
 
 
-def answered(answer: Answer, stages: Stages) -> Response:
-    """Send an answer that no cache keeps, with the time of its stages."""
+def answered(answer: Answer | Mapping[str, Any], stages: Stages) -> Response:
+    """Send an answer, or the fields of one, that no cache keeps, with the time of its stages."""
     headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
-    return Response(answer.model_dump_json(), 200, headers, "application/json")
+    body = answer.model_dump_json() if isinstance(answer, Answer) else to_json(answer)
+    return Response(body, 200, headers, "application/json")

@@ -32,8 +32,8 @@ async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere
     stages = watch(request)
     query = await bodies.json(request, ImageQuery)
     async with until_client_leaves(request):
-        answer = await engine.images_by_caption(query.caption, query, stages=stages)
-    return answered(answer, stages)
+        fields = await engine.image_fields(query.caption, query, stages)
+    return answered(fields, stages)
 
 
 @router.post(

@@ -49,6 +49,12 @@ def test_images_come_in_the_order_of_their_true_violations(
     assert answer.unknown_words == []
 
 
+@pytest.mark.parametrize("caption", ["a dog runs", "a dog zzz", "zzz", "\N{DOG FACE} \u2028<é>"])
+def test_what_is_sent_is_an_answer_as_the_document_has_it(client: Client, caption: str) -> None:
+    body = client.post("/search/images", json={"caption": caption}).content
+    assert ImageAnswer.model_validate_json(body, strict=True).model_dump_json().encode() == body
+
+
 @pytest.mark.parametrize("certified", [True, False])
 def test_an_answer_says_what_the_index_says_of_its_search(
     client: Client, monkeypatch: pytest.MonkeyPatch, *, certified: bool

@@ -512,6 +512,8 @@ def test_a_question_under_way_is_seen_and_heard(page: Page) -> None:
     page.fill("#q", "a dog")
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "true")
     expect(page.locator(".progress")).to_be_visible()
+    while not held:  # the page may show that it asks before it has
+        page.wait_for_timeout(10)
     held[0].continue_()
     expect(page.locator(".cards")).to_be_visible()
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")

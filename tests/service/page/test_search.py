@@ -164,6 +164,7 @@ def test_who_is_refused_is_told_when_to_come_back_and_is_counted(
         raise ServiceError("busy", "full", retry_after=7)
 
     def refused() -> float:
+        client.app.state.record.settle()
         name, reason = "hasse_rejections_total", {"reason": "busy"}
         return client.app.state.metrics.registry.get_sample_value(name, reason) or 0
 
