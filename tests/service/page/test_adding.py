@@ -87,6 +87,7 @@ def test_too_many_captions_are_counted_in_words_for_visitors(keyed: Client) -> N
 
 
 def test_the_log_says_whose_key_a_picture_was_added_with(keyed: Client) -> None:
+    keyed.app.state.record.settle()  # what came before
     out = io.StringIO()
     logs.configure("json", stream=out)
     keyed.post("/page/add", data={"key": KEY}, files={"image": ("a.png", png(74))})
