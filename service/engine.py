@@ -77,6 +77,7 @@ class Engine:
             index,
             checkpoint.calibration.image,
             settings,
+            in_flight=lambda: self.admission.in_flight,
             on_batch=metrics.batch,
             on_death=on_death,
         )

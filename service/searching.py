@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -22,6 +23,7 @@ from service.schemas import SearchOptions, milliseconds
 from service.settings import Settings
 from service.timing import Stages
 
+_TOGETHER = 8  # searches that are made together also where they are more than half of all
 # Searches for one answer, when the collection loses hits faster than they can be described.
 _ATTEMPTS = 8
 
@@ -69,8 +71,25 @@ class Found:
         )
 
 
+def most(batch: int, in_flight: int) -> int:
+    """Return how many of the searches in flight are made together, at most `batch`.
+
+    Half of them: while the one half is searched for, the other is answered and asks again. All
+    together would let the search wait for the event loop, and that for the search.
+    """
+    return min(batch, max(_TOGETHER, in_flight // 2))
+
+
 class Searcher:
-    """The index, behind one queue."""
+    """The index, behind one queue.
+
+    Args:
+        index: what is searched.
+        calibration: says how probable it is that a hit is true.
+        settings: how many points are searched for together, and by how many threads.
+        in_flight: counts the searches that are worked on, at whatever they are.
+        on_batch, on_death: see `Batcher`.
+    """
 
     def __init__(
         self,
@@ -78,6 +97,7 @@ class Searcher:
         calibration: Calibration | None,
         settings: Settings,
         *,
+        in_flight: Callable[[], int] = lambda: sys.maxsize,
         on_batch: Callable[[str, int], None] = lambda kind, size: None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
@@ -86,7 +106,7 @@ class Searcher:
         self.batcher: Batcher[Lane, Points, list[Found]] = Batcher(
             "search",
             self._run,
-            size=lambda lane: max(1, settings.search_batch // lane.together),
+            size=lambda lane: max(1, most(settings.search_batch, in_flight()) // lane.together),
             workers=settings.search_workers,
             delay=0.0,
             together=UNREADABLE,

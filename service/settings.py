@@ -147,8 +147,7 @@ class Settings(BaseSettings):
     picture_batch: int = Field(
         default=16, ge=1, description="Most pictures that are encoded together."
     )
-    # Of many clients, some are answered while for others is searched: more together gain nothing.
-    search_batch: int = Field(default=16, ge=1, description="Most points searched for together.")
+    search_batch: int = Field(default=64, ge=1, description="Most points searched for together.")
     search_workers: int = Field(
         default=1, ge=1, le=256, description="Threads that search; each searches with all cores."
     )

@@ -14,6 +14,7 @@ from index.store import Index
 from models import checkpoint
 from models.pictures import open_picture
 from service.schemas import CaptionAnswer, ImageAnswer
+from service.searching import most
 from service.timing import STAGES
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
@@ -159,3 +160,13 @@ def test_an_image_of_the_collection_can_be_asked_about(client: Client) -> None:
     assert [hit.caption_id for hit in answer.hits] == [
         hit["caption_id"] for hit in uploaded.json()["hits"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "together"), [(1, 8), (16, 8), (17, 8), (32, 16), (64, 32), (128, 64), (999, 64)]
+)
+def test_half_of_the_searches_are_made_while_the_others_are_answered(
+    in_flight: int, together: int
+) -> None:
+    assert most(64, in_flight) == together
+    assert most(4, in_flight) == 4
