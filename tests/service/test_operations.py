@@ -235,6 +235,7 @@ def test_an_exception_nobody_expected_is_a_problem_without_internals(
 
 
 def test_each_request_is_one_json_line_with_its_id(client: Client) -> None:
+    client.app.state.record.settle()  # what came before
     out = io.StringIO()
     logs.configure("json", stream=out)
     client.get("/images/77", headers={"X-Request-ID": "mine"})
@@ -304,6 +305,7 @@ def test_a_failure_is_told_at_once_with_all_that_waited(shape: Literal["text", "
 
 
 def test_a_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> None:
+    client.app.state.record.settle()  # what came before
     out = io.StringIO()
     logs.configure("text", stream=out)
     client.get("/a%0A2026-01-01T00:00:00.000Z%20info%20forged%1b[31m")
@@ -319,6 +321,7 @@ def test_a_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> 
 
 
 def test_a_line_holds_what_was_raised_and_only_as_much_of_a_path(client: Client) -> None:
+    client.app.state.record.settle()  # what came before
     out = io.StringIO()
     logs.configure("json", stream=out)
     client.get("/" + "a" * 300)
