@@ -178,7 +178,7 @@ class Bounds:
         Those of a query come in any order.
         """
         tables, count = bounded.tables, len(thresholds)
-        blocks, _, half = self.columns.shape
+        blocks, dimension, half = self.columns.shape
 
         def part(edges: tuple[int, int]) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
             found = np.empty((count, (edges[1] - edges[0]) * 2 * half), np.int32)
@@ -200,8 +200,9 @@ class Bounds:
             )
             return [rows[:n] for rows, n in zip(found, counts.tolist(), strict=True)], added
 
-        # What is left to read of the columns is about as much as was read to propose.
-        parts = workers.map(part, workers.ranges(blocks, int(bounded.read.sum()) // blocks))
+        # What is left to read of the columns is about as much as was read to propose, if that was.
+        ahead = int(bounded.read.sum()) // blocks or half * dimension * count // 4
+        parts = workers.map(part, workers.ranges(blocks, ahead))
         for _, added in parts:
             bounded.read += GROUP * half * added
         by_query = list(zip(*(rows for rows, _ in parts), strict=True))

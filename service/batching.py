@@ -188,7 +188,7 @@ class Batcher(Generic[Lane, Item, Result]):
                 for job in jobs:
                     job.number = next(self._numbers)
                     self._lanes.setdefault(job.lane, deque()).append(job)
-                self._changed.notify()
+                self._changed.notify(len(jobs))
                 return
         self._refuse(jobs, self._stopped())
 

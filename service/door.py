@@ -343,7 +343,7 @@ class Door(HttpToolsProtocol):
         method = self.parser.get_method().decode("ascii")
         path = self.url.partition(b"?")[0].decode("ascii", "replace")
         alike = Alike(method, refusal.route, path, error.kind.status, error.reason)
-        self.keeper.record(alike, request_id, perf_counter() - start)
+        self.keeper.record.soon(alike, request_id, perf_counter() - start)
 
     def _give_up(self, error: ServiceError) -> None:
         """Say what is wrong with what came, of which no request can be made, and hang up."""
@@ -353,7 +353,7 @@ class Door(HttpToolsProtocol):
         self._tell(error, request_id)
         self.transport.close()
         alike = Alike("-", "other", "-", error.kind.status, error.reason)
-        self.keeper.record(alike, request_id, perf_counter() - start)
+        self.keeper.record.soon(alike, request_id, perf_counter() - start)
 
     def _tell(self, error: ServiceError, request_id: str) -> None:
         sent_id = request_id.encode()

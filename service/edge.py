@@ -85,10 +85,16 @@ class Record:
         self._waiting_count = 0
 
     def __call__(self, kind: Alike, request_id: str, seconds: float) -> None:
-        """Count and describe one answer, soon."""
+        """Count and describe one answer: soon, or a failure at once with all that waits."""
+        self.soon(kind, request_id, seconds)
+        if kind.status >= 500:
+            self.settle()
+
+    def soon(self, kind: Alike, request_id: str, seconds: float) -> None:
+        """Count and describe one answer that may be one of thousands in a second."""
         self._waiting[kind].append((time(), request_id, seconds))
         self._waiting_count += 1
-        if kind.status >= 500 or self._waiting_count >= _TOGETHER:
+        if self._waiting_count >= _TOGETHER:
             self.settle()
 
     def settle(self) -> None:

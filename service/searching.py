@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -97,7 +96,7 @@ class Searcher:
         calibration: Calibration | None,
         settings: Settings,
         *,
-        in_flight: Callable[[], int] = lambda: sys.maxsize,
+        in_flight: Callable[[], int],
         on_batch: Callable[[str, int], None] = lambda kind, size: None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:

@@ -397,3 +397,19 @@ def test_what_cannot_go_on_fails_and_says_where() -> None:
         one.close()
 
     asyncio.run(main())
+
+
+def test_what_is_handed_over_together_wakes_as_many_threads_as_it_takes() -> None:
+    async def main() -> None:
+        both = threading.Barrier(2)
+
+        def run(_lane: str, items: list[int]) -> list[int]:
+            both.wait(10)  # one thread alone would not get past it
+            return items
+
+        batcher: Batcher[str, int, int] = Batcher("test", run, size=lambda _: 1, workers=2)
+        found = await asyncio.gather(*(batcher.submit("a", at) for at in range(2)))
+        assert [done.result for done in found] == [0, 1]
+        batcher.close()
+
+    asyncio.run(main())

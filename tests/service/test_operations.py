@@ -289,9 +289,10 @@ def test_a_failure_is_told_at_once_with_all_that_waited(shape: Literal["text", "
     logs.configure(shape, stream=out)
     record = Record(Metrics())
     record(Alike("GET", "/r", "/r", 200, None, "ID 1234567.5"), "mine", 0.25)
+    record.soon(Alike("GET", "/r", "/s", 503, "not_ready"), "at the door", 0.0)
     assert out.getvalue() == ""
     record(Alike("GET", "/r", "/r", 500, "internal"), "bad", 0.5)
-    good, bad = out.getvalue().splitlines()
+    good, _, bad = out.getvalue().splitlines()
     if shape == "json":
         told, failed = json.loads(good), json.loads(bad)
         assert (told["id"], told["key"], told["ms"]) == ("mine", "ID 1234567.5", 250.0)
