@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
+from service.errors import ServiceError
 from service.logs import event
 
 Lane = TypeVar("Lane", bound=Hashable)
@@ -28,8 +29,11 @@ Result = TypeVar("Result")
 Other = TypeVar("Other")
 
 
-class WorkerStoppedError(Exception):
-    """The threads that did this work are gone; the message says which."""
+class WorkerStoppedError(ServiceError):
+    """The threads of that name, which did this work, are gone."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("not_ready", f"the {name} has stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +194,7 @@ class Batcher(Generic[Lane, Item, Result]):
                     self._lanes.setdefault(job.lane, deque()).append(job)
                 self._changed.notify(len(jobs))
                 return
-        self._refuse(jobs, self._stopped())
-
-    def _stopped(self) -> WorkerStoppedError:
-        return WorkerStoppedError(f"the {self.name} has stopped")
+        self._refuse(jobs, WorkerStoppedError(self.name))
 
     def _work(self) -> None:
         try:
@@ -242,7 +243,7 @@ class Batcher(Generic[Lane, Item, Result]):
             for job in batch:
                 self._do(lane, [job])
         except BaseException:
-            self._refuse(batch, self._stopped())
+            self._refuse(batch, WorkerStoppedError(self.name))
             raise
 
     def _timed(self, lane: Lane, batch: list[_Job[Lane, Item]]) -> list[Done[Result]]:
@@ -260,7 +261,7 @@ class Batcher(Generic[Lane, Item, Result]):
         with self._changed:
             jobs = [job for lane in self._lanes.values() for job in lane]
             self._lanes.clear()
-        self._refuse(jobs, self._stopped())
+        self._refuse(jobs, WorkerStoppedError(self.name))
 
     def _deliver(self, batch: list[_Job[Lane, Item]], results: list[Done[Result]]) -> None:
         there: list[tuple[_Job[Lane, Item], Done[Result]]] = []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.model import OrderEmbedding, Points
-from service.batching import Batcher, Done, Onward, Other, WorkerStoppedError
+from service.batching import Batcher, Done, Onward, Other
 from service.errors import ServiceError, invalid
 from service.settings import Settings
 from service.timing import Stages
@@ -94,19 +94,12 @@ class Encoder:
         return await self._encode_onward(("picture", 0), pixels, onward, stages)
 
     async def _encode(self, lane: Lane, item: str | Tensor, stages: Stages) -> Point:
-        try:
-            done = await self.batcher.submit(lane, item)
-        except WorkerStoppedError as error:
-            raise ServiceError("not_ready", str(error)) from None
-        return _timed(done, stages)
+        return _timed(await self.batcher.submit(lane, item), stages)
 
     async def _encode_onward(
         self, lane: Lane, item: str | Tensor, onward: Onward[Point, Other], stages: Stages
     ) -> Done[Other]:
-        try:
-            done, then = await self.batcher.submit_onward(lane, item, onward)
-        except WorkerStoppedError as error:
-            raise ServiceError("not_ready", str(error)) from None
+        done, then = await self.batcher.submit_onward(lane, item, onward)
         _timed(done, stages)
         return then
 

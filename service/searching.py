@@ -15,7 +15,7 @@ from index.selection import Selection
 from index.store import Index
 from index.terms import CaptionRow, ImageRow, Kind, Mode, Points
 from models.calibration import Calibration
-from service.batching import Batcher, Done, Onward, WorkerStoppedError
+from service.batching import Batcher, Done, Onward
 from service.encoding import Point
 from service.errors import UNREADABLE, ServiceError, reaching_catalog
 from service.schemas import SearchOptions, milliseconds
@@ -165,11 +165,8 @@ class Searcher:
         return found
 
     async def _submit(self, lane: Lane, points: Points, stages: Stages) -> list[Found]:
-        try:
-            with reaching_catalog():
-                done = await self.batcher.submit(lane, points)
-        except WorkerStoppedError as error:
-            raise ServiceError("not_ready", str(error)) from None
+        with reaching_catalog():
+            done = await self.batcher.submit(lane, points)
         return _timed(done, stages)
 
     def _run(self, lane: Lane, blocks: list[Points]) -> list[list[Found]]:

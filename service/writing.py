@@ -18,7 +18,7 @@ from index.errors import (
 from index.store import Index
 from service.admission import Admission
 from service.answers import added_image
-from service.batching import Batcher, WorkerStoppedError
+from service.batching import Batcher
 from service.bodies import Upload
 from service.encoding import Encoder, check_caption
 from service.errors import ServiceError, invalid, unreachable
@@ -121,8 +121,6 @@ class Writing:
     async def _submit(self, lane: Lane, item: Change) -> Outcome:
         try:
             outcome = (await self.batcher.submit(lane, item)).result
-        except WorkerStoppedError as error:
-            raise ServiceError("not_ready", str(error)) from None
         except CatalogUnreachableError as error:
             raise unreachable(error) from None
         except DiskFullError:
