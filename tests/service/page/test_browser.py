@@ -351,8 +351,10 @@ def test_keys_reach_everything_and_the_focus_is_seen(page: Page) -> None:
     assert page.locator("#q").evaluate("box => getComputedStyle(box).outlineStyle") == "solid"
     page.keyboard.type("a/b")
     expect(page.locator("#q")).to_have_value("a/b")
+    page.locator(".view").evaluate("view => view.classList.add('former')")
     page.keyboard.press("Escape")
     expect(page.locator("#q")).to_have_value("")
+    expect(page.locator(".view:not(.former)")).to_be_visible()  # what is replaced loses its focus
     expect(page.locator("h1")).to_contain_text("Find pictures")
     reached = []
     for _ in range(6):
