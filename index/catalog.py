@@ -31,6 +31,7 @@ from index.lookups import (
     CAPTIONS_BY_IMAGE,
     IMAGE_HITS,
     IMAGES_BY_ID,
+    IMAGES_WITH_CAPTIONS,
     Lookup,
 )
 from index.opened import OpenedFile
@@ -48,7 +49,7 @@ from index.schema import (
     SEGMENTS,
     row_checksum,
 )
-from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity
+from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity, NamedImage
 
 CATALOG = "catalog.db"
 CATALOG_URL = "catalog.url"
@@ -90,6 +91,7 @@ class Catalog:
         dialect = self._reader.dialect
         self._driver: Any = dialect.loaded_dbapi
         self._images_by_id = Lookup.compiled(IMAGES_BY_ID, dialect)
+        self._images_with_captions = Lookup.compiled(IMAGES_WITH_CAPTIONS, dialect)
         self._image_hits = Lookup.compiled(IMAGE_HITS, dialect)
         self._caption_hits = Lookup.compiled(CAPTION_HITS, dialect)
         self._captions_by_id = Lookup.compiled(CAPTIONS_BY_ID, dialect)
@@ -247,19 +249,18 @@ class Catalog:
         self, ids: Iterable[int]
     ) -> tuple[dict[int, ImageRow], dict[int, list[CaptionRow]]]:
         """Return what `images` and `captions_of` do, of one instant."""
-        images, captions, _ = self.image_hits(ids)
-        return images, captions
-
-    def image_hits(
-        self, ids: Iterable[int]
-    ) -> tuple[dict[int, ImageRow], dict[int, list[CaptionRow]], int]:
-        """Return what `images_with_captions` does, and which generation last removed one of `ids`.
-
-        Of an answer of an older generation, such an id may be another image's by now.
-        """
         wanted = list(ids)
-        images, captions, removal = self._look_up(self._image_hits, wanted)
-        return _image_rows(images), _captions_by_image(wanted, captions), removal
+        images, captions = self._look_up(self._images_with_captions, wanted)
+        return _image_rows(images), _captions_by_image(wanted, captions)
+
+    def image_hits(self, ids: Iterable[int]) -> tuple[dict[int, NamedImage], int]:
+        """Return the images there are among `ids`, and which generation last removed one of them.
+
+        Their captions are in order of caption id. Of an answer of an older generation, an id that
+        was removed may be another image's by now.
+        """
+        rows, removal = self._look_up(self._image_hits, ids)
+        return {row[0]: NamedImage._make(row) for row in rows}, removal
 
     def caption_hits(self, ids: Iterable[int]) -> tuple[dict[int, CaptionRow], int]:
         """Return what `captions` does, and which generation last removed one of `ids`."""

@@ -32,15 +32,42 @@ def _rows_by(column: Column[Any], columns: Sequence[Column[Any]]) -> dict[str, s
     SQLite other threads of a busy service would go first, for milliseconds each time, and a
     statement that is made once costs a quarter of one that is made for each list of ids.
     """
-    listed, rows = _listed(column), sql.func.json_agg(sql.func.json_build_array(*columns))
+    return _listed_rows(column, {"sqlite": columns, "postgresql": columns})
+
+
+def _listed_rows(
+    column: Column[Any], columns: Mapping[str, Sequence[sql.ColumnElement[Any]]]
+) -> dict[str, sql.Select[Any]]:
+    listed, func = _listed(column), sql.func
+    rows = func.json_agg(func.json_build_array(*columns["postgresql"]))
     return {
-        "sqlite": sql.select(sql.func.json_group_array(sql.func.json_array(*columns))).where(
+        "sqlite": sql.select(func.json_group_array(func.json_array(*columns["sqlite"]))).where(
             listed["sqlite"]
         ),
-        "postgresql": sql.select(sql.func.coalesce(sql.cast(rows, Text), _NO_ROWS)).where(
+        "postgresql": sql.select(func.coalesce(sql.cast(rows, Text), _NO_ROWS)).where(
             listed["postgresql"]
         ),
     }
+
+
+def _named_images() -> dict[str, sql.Select[Any]]:
+    """Return what gives the `NamedImage`s whose id is one of `:ids`, for each database.
+
+    An answer brings ten of them: to read only what it tells takes two thirds of the time.
+    """
+    own = sql.select(CAPTIONS.c.text).where(CAPTIONS.c.image_id == IMAGES.c.id)
+    text = own.order_by(CAPTIONS.c.id).correlate(IMAGES).subquery().c.text
+    one_list = {
+        "sqlite": sql.func.json_group_array(text),
+        "postgresql": sql.func.coalesce(sql.func.json_agg(text), sql.cast(_NO_ROWS, JSON)),
+    }
+    return _listed_rows(
+        IMAGES.c.id,
+        {
+            database: (IMAGES.c.id, IMAGES.c.file_name, sql.select(texts).scalar_subquery())
+            for database, texts in one_list.items()
+        },
+    )
 
 
 def _last_removal(kind: Kind) -> dict[str, sql.Select[Any]]:
@@ -70,9 +97,8 @@ def _together(**parts: Mapping[str, sql.Select[Any]]) -> dict[str, sql.Select[An
 IMAGES_BY_ID = _rows_by(IMAGES.c.id, IMAGE_FACTS)
 CAPTIONS_BY_ID = _rows_by(CAPTIONS.c.id, CAPTION_FACTS)
 CAPTIONS_BY_IMAGE = _rows_by(CAPTIONS.c.image_id, CAPTION_FACTS)
-IMAGE_HITS = _together(
-    images=IMAGES_BY_ID, captions=CAPTIONS_BY_IMAGE, removal=_last_removal("image")
-)
+IMAGES_WITH_CAPTIONS = _together(images=IMAGES_BY_ID, captions=CAPTIONS_BY_IMAGE)
+IMAGE_HITS = _together(images=_named_images(), removal=_last_removal("image"))
 CAPTION_HITS = _together(captions=CAPTIONS_BY_ID, removal=_last_removal("caption"))
 
 

@@ -12,6 +12,8 @@ from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
 
 FORMAT = 4
 SCHEMA = sql.MetaData()
+# SQLite keeps a table in the order of such a column, and needs no index beside it.
+_ID = BigInteger().with_variant(Integer(), "sqlite")
 
 META = Table(
     "meta",
@@ -29,7 +31,7 @@ META = Table(
 IMAGES = Table(
     "images",
     SCHEMA,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", _ID, primary_key=True, autoincrement=False),
     Column("file_name", Text, nullable=False),
     Column("path", Text, nullable=False),
     Column("width", Integer),
@@ -47,7 +49,7 @@ sql.Index("ix_images_sha256", IMAGES.c.sha256, sqlite_where=HASHED, postgresql_w
 CAPTIONS = Table(
     "captions",
     SCHEMA,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", _ID, primary_key=True, autoincrement=False),
     Column("image_id", BigInteger, ForeignKey("images.id"), nullable=False, index=True),
     Column("text", Text, nullable=False),
     Column("checksum", BigInteger, nullable=False),

@@ -52,7 +52,16 @@ from index.segment import SEGMENTS_FOLDER, Verify
 from index.selection import Masks, Selection
 from index.snapshot import Snapshot
 from index.staging import STAGING, refuse_unfinished
-from index.terms import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, Points
+from index.terms import (
+    KINDS,
+    CaptionRow,
+    ImageRow,
+    Kind,
+    Mode,
+    ModelIdentity,
+    NamedImage,
+    Points,
+)
 from index.workers import Workers
 from index.writer import LOCK, Writer, writing
 
@@ -323,10 +332,8 @@ class Index:
         """Return the images there are and the captions of each, by image id, of one instant."""
         return self.catalog.images_with_captions(image_ids)
 
-    def image_hits(
-        self, image_ids: Sequence[int]
-    ) -> tuple[dict[int, ImageRow], dict[int, list[CaptionRow]], int]:
-        """Return images with their captions, and which generation last removed one of the ids."""
+    def image_hits(self, image_ids: Sequence[int]) -> tuple[dict[int, NamedImage], int]:
+        """Return the images there are, and which generation last removed one of the ids."""
         return self.catalog.image_hits(image_ids)
 
     def caption_hits(self, caption_ids: Sequence[int]) -> tuple[dict[int, CaptionRow], int]:

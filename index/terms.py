@@ -81,3 +81,11 @@ class CaptionRow(NamedTuple):
     id: int
     image_id: int
     text: str
+
+
+class NamedImage(NamedTuple):
+    """What an answer tells of an image that was found: its name, and what was said of it."""
+
+    id: int
+    file_name: str
+    captions: list[str]

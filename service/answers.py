@@ -36,7 +36,7 @@ def image_hits(found: Found) -> list[dict[str, Any]]:
                     "file_name": row.file_name,
                     "violation": plain(violation),
                     "probability": probability,
-                    "captions": [caption.text for caption in found.captions_of[row.id]],
+                    "captions": row.captions,
                     "image_url": image_url(row.id),
                     "thumbnail_url": thumbnail_url(row.id),
                 }

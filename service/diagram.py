@@ -8,6 +8,8 @@ known, the first is much the better (`benchmarks/lattice.py`).
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,7 +51,8 @@ async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
         point = await engine.encoder.caption(caption, stages)
         near = await engine.searcher.search("image", point, SearchOptions(k=_PICTURES), stages)
         image_ids = [int(found) for found in near.answer.ids if int(found) in near.images]
-        rows = [row for found in image_ids[:60] for row in near.captions_of[found]]
+        captions_of = await engine.in_catalog(lambda: engine.index.captions_of(image_ids[:60]))
+        rows = list(chain.from_iterable(captions_of.values()))
         shown = await engine.in_catalog(lambda: engine.index.points("image", image_ids[:3]))
         if shown:
             shared = await engine.searcher.jointly(

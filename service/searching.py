@@ -13,7 +13,7 @@ from index.errors import HasseIndexError
 from index.query import Answer
 from index.selection import Selection
 from index.store import Index
-from index.terms import CaptionRow, ImageRow, Kind, Mode, Points
+from index.terms import CaptionRow, Kind, Mode, NamedImage, Points
 from models.calibration import Calibration
 from service.batching import Batcher, Done, Onward
 from service.encoding import Point
@@ -53,9 +53,8 @@ class Found:
     answer: Answer
     probabilities: list[float] | None
     offset: int
-    images: dict[int, ImageRow]
+    images: dict[int, NamedImage]
     captions: dict[int, CaptionRow]
-    captions_of: dict[int, list[CaptionRow]]
     removal: int
     prefilter_seconds: float
     rerank_seconds: float
@@ -197,11 +196,10 @@ class Searcher:
         answers = self._answers(lane, blocks)
         searched = perf_counter()
         ids = sorted({int(hit) for answer in answers for hit in answer.ids[lane.offset :]})
-        images: dict[int, ImageRow] = {}
+        images: dict[int, NamedImage] = {}
         captions: dict[int, CaptionRow] = {}
-        captions_of: dict[int, list[CaptionRow]] = {}
         if lane.kind == "image":
-            images, captions_of, removal = self._index.image_hits(ids)
+            images, removal = self._index.image_hits(ids)
         else:
             captions, removal = self._index.caption_hits(ids)
         described = perf_counter()
@@ -213,7 +211,6 @@ class Searcher:
                 lane.offset,
                 images,
                 captions,
-                captions_of,
                 removal,
                 (searched - start) * _prefilter_share(answer),
                 (searched - start) * (1 - _prefilter_share(answer)),

@@ -18,11 +18,12 @@ from index.lookups import (
     CAPTIONS_BY_IMAGE,
     IMAGE_HITS,
     IMAGES_BY_ID,
+    IMAGES_WITH_CAPTIONS,
     Lookup,
 )
 from index.records import FileRecord, SegmentRecord
 from index.schema import SCHEMA
-from index.terms import CaptionRow, ImageRow
+from index.terms import CaptionRow, ImageRow, NamedImage
 from tests.index.samples import captions, images, model
 
 
@@ -46,6 +47,8 @@ def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> No
     assert found == {2**62: row, 7: plain_row}
     assert catalog.captions_of([2**62, 7]) == {2**62: [caption], 7: []}
     assert catalog.images_with_captions([2**62, 8]) == ({2**62: row}, {2**62: [caption], 8: []})
+    named = NamedImage(2**62, row.file_name, [caption.text])
+    assert catalog.image_hits([2**62, 7, 8]) == ({2**62: named, 7: (7, "7.jpg", [])}, 0)
     assert catalog.counts() == {"image": 2, "caption": 1}
     assert list(damaged_rows(catalog)) == []
     catalog.close()
@@ -74,6 +77,7 @@ def test_a_lookup_has_no_parameter_but_its_ids(database: str) -> None:
         IMAGES_BY_ID,
         CAPTIONS_BY_ID,
         CAPTIONS_BY_IMAGE,
+        IMAGES_WITH_CAPTIONS,
         IMAGE_HITS,
         CAPTION_HITS,
     ):
