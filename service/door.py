@@ -216,6 +216,7 @@ class Door(HttpToolsProtocol):
         self._between = True
         if not self._refused:
             super().on_message_complete()
+            self.scope["hasse.whole"] = True  # type: ignore[typeddict-unknown-key]
             return
         self._refused = False
         self._stop_discarding()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from time import perf_counter
 
 STAGES = ("decode", "queue", "encode", "prefilter", "rerank", "metadata", "total")
+_HEADER = ", ".join(f"{stage};dur=%.2f" for stage in STAGES)
 
 
 class Stages:
@@ -44,6 +45,4 @@ class Stages:
 
     def header(self) -> str:
         """Return the value of a `Server-Timing` header: milliseconds, of each stage."""
-        return ", ".join(
-            f"{stage};dur={self.seconds.get(stage, 0.0) * 1e3:.2f}" for stage in STAGES
-        )
+        return _HEADER % tuple([1e3 * self.seconds.get(stage, 0.0) for stage in STAGES])
