@@ -33,6 +33,7 @@ from models.vocabulary import Vocabulary
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
 KIND = ModelKind(UNNAMED, "hasse train", 1, (VOCABULARY, CALIBRATION, METRICS))
+_OF_PICTURES = "images."  # what weights of the encoder of pictures are called
 PRETRAINED = Path(__file__).parent / "pretrained"
 
 
@@ -109,11 +110,18 @@ def save(
     KIND.save(folder, config, to_stored(model.state_dict(), dtype), others)
 
 
-def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = False) -> Checkpoint:
+def load(
+    folder: Path,
+    device: str | torch.device = "cpu",
+    *,
+    to_learn: bool = False,
+    with_pictures: bool = True,
+) -> Checkpoint:
     """Read a checkpoint, ready to encode (evaluation mode).
 
     It is made so by `OrderEmbedding.for_inference`, unless the weights are `to_learn` on from, be
-    saved again or teach.
+    saved again or teach. To encode captions alone, what looks at pictures can be left out: that is
+    most of what there is to load.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
@@ -124,13 +132,21 @@ def load(folder: Path, device: str | torch.device = "cpu", *, to_learn: bool = F
             ModelConfig(**config["model"]),
             Vocabulary.load(folder / VOCABULARY),
             Preprocessing(**config["preprocessing"]),
+            with_pictures=with_pictures,
         )
-        model.images.backbone.origin = config.get("network")
+        if with_pictures:
+            model.images.backbone.origin = config.get("network")
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
         with weights(folder) as found:
-            model.load_state_dict(found)
+            model.load_state_dict(
+                {
+                    key: value
+                    for key, value in found.items()
+                    if with_pictures or not key.startswith(_OF_PICTURES)
+                }
+            )
     model = model.to(device).eval()
     if not to_learn:
         model.for_inference()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.backbone import Backbone
 from models.parts import parts_of
 from models.product import Product
+
+if TYPE_CHECKING:
+    from models.backbone import Backbone
 
 Pooling = Literal["average", "join", "parts"]
 

@@ -14,7 +14,6 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.backbone import build_backbone
 from models.caption_encoder import (
     MOST_COORDINATES,
     WIDEST,
@@ -106,11 +105,22 @@ class OrderEmbedding(nn.Module):
     and where a crowd evens them out, once nothing is learned any more.
     For the order scores their coordinates are non-negative (the absolute value is taken); cosine
     needs the signs and keeps them.
+
+    Attributes:
+        images: missing where the model was made without.
     """
 
+    images: ImageEncoder
+
     def __init__(
-        self, config: ModelConfig, vocabulary: Vocabulary, preprocessing: Preprocessing
+        self,
+        config: ModelConfig,
+        vocabulary: Vocabulary,
+        preprocessing: Preprocessing,
+        *,
+        with_pictures: bool = True,
     ) -> None:
+        """Make both encoders with random weights, or that of captions alone."""
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
@@ -131,18 +141,23 @@ class OrderEmbedding(nn.Module):
         self.captions: CaptionEncoder | Members = (
             Members(encoders) if config.members > 1 else encoders[0]
         )
-        self.images = ImageEncoder(
-            build_backbone(config.backbone),
-            config.dimension,
-            pooling=config.pooling,
-            signed=signed,
-        )
+        if with_pictures:
+            # Of torchvision, which takes longer to import than all that captions need.
+            from models.backbone import build_backbone
+
+            self.images = ImageEncoder(
+                build_backbone(config.backbone),
+                config.dimension,
+                pooling=config.pooling,
+                signed=signed,
+            )
         self.crowd = Crowd(config.crowd, config.dimension, config.score) if config.crowd else None
         self._reader: Reader | None = None
 
     def for_inference(self) -> None:
         """Prepare to encode, and for no more: weights and device may not change any longer."""
-        self.images.backbone = self.images.backbone.for_inference()
+        if hasattr(self, "images"):
+            self.images.backbone = self.images.backbone.for_inference()
         self._reader = Reader(self.captions)
         if self.crowd is not None:
             self.crowd.for_inference()
@@ -154,7 +169,7 @@ class OrderEmbedding(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.images.projection.weight.device
+        return self.captions.encoders[0].embedding.weight.device
 
     def to_points(self, encoded: Tensor) -> Tensor:
         """Put raw encodings into the embedding space: (..., N) -> (..., N), unit length."""

@@ -14,17 +14,15 @@ from typing import Any, TypeVar
 
 import torch
 
-from index.errors import CatalogUnreachableError, MissingIndexError
+from index.errors import CatalogUnreachableError
 from index.info import IndexInfo
 from index.store import Index
 from index.terms import ImageRow
 from index.upkeep import Upkeep
-from models import checkpoint
 from models.checkpoint import Checkpoint
 from service import opening
 from service.admission import Admission
 from service.answers import caption_hits, caption_record, facts, image_hits, image_record
-from service.device import pick_device
 from service.encoding import Encoder, check_caption
 from service.errors import ServiceError, absent, invalid, reaching_catalog
 from service.heaps import give_back
@@ -115,29 +113,20 @@ class Engine:
             index.errors.HasseIndexError: the index cannot be used, or another model made it.
             service.device.DeviceError: this machine has no such device.
         """
-        device = pick_device(settings.device)
-        if settings.model is not None:
-            loaded = checkpoint.load(checkpoint.find(settings.model), device)
-            index = Index.open(settings.index, loaded.fingerprint, device=device)
-        else:
-            index = Index.open(settings.index, device=device)
-            try:
-                loaded = opening.its_own_model(index, device)
-            except BaseException:
-                index.close()
-                raise
-        try:
-            if not index.info().images:
-                raise MissingIndexError(
-                    f"{settings.index} holds no images: if its build was stopped, run 'hasse index "
-                    f"build' again, which goes on; or add some with 'hasse index add'"
-                )
+        loaded, index = opening.model_and_index(settings)
+        with opening.closed_on_failure(index):
             opening.sweep(index)
             opening.warm(loaded, index)
-        except BaseException:
-            index.close()
-            raise
         return cls(loaded, index, settings, metrics, on_death)
+
+    @classmethod
+    def for_one_question(cls, settings: Settings, *, with_pictures: bool) -> Engine:
+        """Open what answers a question sooner than `open` does, one with pictures or without.
+
+        Raises:
+            Exception: as `open`.
+        """
+        return cls(*opening.model_and_index(settings, with_pictures=with_pictures), settings)
 
     @property
     def info(self) -> IndexInfo:

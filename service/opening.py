@@ -1,7 +1,9 @@
-"""What is done once, before the first search: find the model, clear up, compile."""
+"""What is done once, before the first search: find model and index, clear up, compile."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from index import kept
 from index.errors import (
     DiskFullError,
     IndexLockedError,
+    MissingIndexError,
     ModelMismatchError,
     NotLoadedError,
     ReadOnlyIndexError,
@@ -22,10 +25,48 @@ from models import checkpoint
 from models.checkpoint import Checkpoint
 from models.model_folder import CheckpointError
 from models.score import penalties_between
+from service.device import pick_device
 from service.logs import event
+from service.settings import Settings
 
 
-def its_own_model(index: Index, device: str) -> Checkpoint:
+def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[Checkpoint, Index]:
+    """Load the checkpoint and open the index that it made; without pictures it encodes captions.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be used.
+        index.errors.HasseIndexError: the index cannot be used, or another model made it.
+        service.device.DeviceError: this machine has no such device.
+    """
+    device = pick_device(settings.device)
+    if settings.model is not None:
+        found = checkpoint.find(settings.model)
+        loaded = checkpoint.load(found, device, with_pictures=with_pictures)
+        index = Index.open(settings.index, loaded.fingerprint, device=device)
+    else:
+        index = Index.open(settings.index, device=device)
+    with closed_on_failure(index):
+        if settings.model is None:
+            loaded = _its_own_model(index, device, with_pictures)
+        if not index.info().images:
+            raise MissingIndexError(
+                f"{settings.index} holds no images: if its build was stopped, run 'hasse index "
+                f"build' again, which goes on; or add some with 'hasse index add'"
+            )
+    return loaded, index
+
+
+@contextmanager
+def closed_on_failure(index: Index) -> Iterator[None]:
+    """Close an index where the block does not end well."""
+    try:
+        yield
+    except BaseException:
+        index.close()
+        raise
+
+
+def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint:
     """Load the checkpoint that an index says it was built with."""
     named = index.model.checkpoint
     if not named:
@@ -33,7 +74,7 @@ def its_own_model(index: Index, device: str) -> Checkpoint:
             f"{index.folder} does not say where its model '{index.model.name}' lies: "
             "name the checkpoint with --model"
         )
-    loaded = checkpoint.load(Path(named), device)
+    loaded = checkpoint.load(Path(named), device, with_pictures=with_pictures)
     if loaded.fingerprint != index.model.fingerprint:
         raise ModelMismatchError(
             f"the checkpoint {named} has changed since {index.folder} was built with it: "

@@ -9,11 +9,11 @@ import typer
 
 from service.cli.configuration import configure
 from service.cli.options import Json, ServiceDevice, ServiceIndex, ServiceModel
-from service.cli.search import part, sayable, tell_unknown
+from service.cli.search import answered, part, sayable, tell_unknown
 
 if TYPE_CHECKING:
-    from service.questions import Entailment, Part
-    from service.settings import Settings
+    from service.engine import Engine
+    from service.questions import Entailment
 
 
 def entails(
@@ -39,24 +39,20 @@ def entails(
       hasse entails "a poodle on a beach" "an animal outdoors"
     """
     settings = configure(index=index, model=model, device=device)
-    answer = asyncio.run(_ask(settings, part(premise), sayable(hypothesis)))
+    given, said = part(premise), sayable(hypothesis)
+
+    async def ask(engine: Engine) -> Entailment:
+        from service import lattice
+        from service.timing import Stages
+
+        return await lattice.entails(engine, given, said, Stages())
+
+    answer = asyncio.run(answered(settings, ask, [given]))
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return
     typer.echo(_sentence(answer))
     tell_unknown(answer)
-
-
-async def _ask(settings: Settings, premise: Part, hypothesis: str) -> Entailment:
-    from service import lattice
-    from service.engine import Engine
-    from service.timing import Stages
-
-    engine = Engine.open(settings)
-    try:
-        return await lattice.entails(engine, premise, hypothesis, Stages())
-    finally:
-        engine.close()
 
 
 def _sentence(answer: Entailment) -> str:

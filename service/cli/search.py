@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -15,7 +15,7 @@ from service.cli.shell import Mistake
 from service.cli.table import print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from service.engine import Engine
     from service.questions import CommonAnswer, Entailment, Part
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
         ImageAnswer,
         ImageHit,
         SearchFacts,
-        SearchOptions,
     )
     from service.settings import Settings
 
-    Question = Callable[[Engine, SearchOptions], Awaitable[ImageAnswer | CaptionAnswer]]
+Answer = TypeVar("Answer")
 
 # service.questions and service.schemas have them too, but would load pydantic before --help.
 _PARTS_MAXIMUM, _K_MAXIMUM, _CANDIDATES_MAXIMUM = 16, 1000, 1_000_000
@@ -103,8 +102,26 @@ def search(
         raise Mistake("--max-violation is a number from 0 on; leave it out to keep all hits")
     settings = configure(index=index, model=model, device=device)
     options = SearchOptions(k=k, mode=mode, candidates=candidates, max_violation=max_violation)
-    question = _question(query, all_of or [], common or [], plus or [], minus or [])
-    answer = asyncio.run(_ask(settings, question, options))
+    _check_together(query, all_of or [], common or [], plus or [], minus or [])
+    start = None if query is None else part(query) if plus else _text_or_picture(query)
+    every, both, put, taken = (
+        [part(text) for text in texts or []] for texts in (all_of, common, plus, minus)
+    )
+
+    async def ask(engine: Engine) -> ImageAnswer | CaptionAnswer:
+        from service import lattice
+        from service.timing import Stages
+
+        if start is None:
+            found = lattice.all_of if every else lattice.common
+            return await found(engine, every or both, options, Stages())
+        if put:
+            return await lattice.like(engine, start, put, taken, options, Stages())
+        if isinstance(start, bytes):
+            return await engine.captions_by_picture(start, options)
+        return await engine.images_by_caption(str(start), options)
+
+    answer = asyncio.run(answered(settings, ask, [start, *every, *both, *put, *taken]))
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return
@@ -118,14 +135,13 @@ def part(text: str) -> Part:
     image_id = image_id_of(text)
     if image_id is not None:
         return image_id
-    picture = _picture(text)
-    return text if picture is None else picture
+    return _text_or_picture(text)
 
 
-def _question(
+def _check_together(
     query: str | None, all_of: list[str], common: list[str], plus: list[str], minus: list[str]
-) -> Question:
-    """Return what is asked, or say what was mixed up."""
+) -> None:
+    """Say what was mixed up, if anything was."""
     if minus and not plus:
         raise Mistake("--minus needs --plus: say what takes the place of what you take out")
     if sum(map(bool, (query is not None, all_of, common))) != 1:
@@ -135,41 +151,22 @@ def _question(
     if plus and query is None:
         raise Mistake("--plus needs TEXT_OR_PICTURE: say what the images should be like")
 
-    async def ask(engine: Engine, options: SearchOptions) -> ImageAnswer | CaptionAnswer:
-        from service import lattice
-        from service.timing import Stages
 
-        if query is None:
-            parts = [part(text) for text in all_of or common]
-            found = lattice.all_of if all_of else lattice.common
-            return await found(engine, parts, options, Stages())
-        if plus:
-            put, taken = ([part(text) for text in texts] for texts in (plus, minus))
-            return await lattice.like(engine, part(query), put, taken, options, Stages())
-        picture = _picture(query)
-        if picture is not None:
-            return await engine.captions_by_picture(picture, options)
-        return await engine.images_by_caption(query, options)
-
-    return ask
-
-
-def _picture(query: str) -> bytes | None:
-    """Return the bytes of the picture that the query names, or None for words."""
+def _text_or_picture(query: str) -> str | bytes:
+    """Return the bytes of the picture that the query names, or the words that it is."""
     path = Path(query)
     try:
         if path.is_file():
             return path.read_bytes()
     except ValueError:  # a NUL, or longer than any path may be
-        return None
+        return query
     except OSError as error:
         if path.suffix.lower() in PICTURE_SUFFIXES:
             raise Mistake(f"{query} cannot be read: {error.strerror}") from None
-        return None
+        return query
     if path.suffix.lower() in PICTURE_SUFFIXES:
         raise Mistake(f"there is no picture {query}: check the path")
-    sayable(query)
-    return None
+    return sayable(query)
 
 
 def sayable(text: str) -> str:
@@ -181,14 +178,18 @@ def sayable(text: str) -> str:
     return text
 
 
-async def _ask(
-    settings: Settings, question: Question, options: SearchOptions
-) -> ImageAnswer | CaptionAnswer:
+async def answered(
+    settings: Settings,
+    question: Callable[[Engine], Awaitable[Answer]],
+    about: Iterable[Part | None],
+) -> Answer:
+    """Answer one question about some parts, with no more of the model than these need."""
     from service.engine import Engine
 
-    engine = Engine.open(settings)
+    with_pictures = any(isinstance(one, bytes) for one in about)
+    engine = Engine.for_one_question(settings, with_pictures=with_pictures)
     try:
-        return await question(engine, options)
+        return await question(engine)
     finally:
         engine.close()
 

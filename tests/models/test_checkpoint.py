@@ -42,6 +42,17 @@ def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
     assert loaded.calibration == calibration
 
 
+def test_captions_need_no_encoder_of_pictures(tmp_path: Path) -> None:
+    whole = checkpoint.load(tiny_checkpoint(tmp_path))
+    part = checkpoint.load(tmp_path, with_pictures=False)
+    assert part.fingerprint == whole.fingerprint
+    assert not hasattr(part.model, "images")
+    captions = ["a red dog runs", "a cat"]
+    np.testing.assert_array_equal(
+        part.model.encode_captions(captions), whole.model.encode_captions(captions)
+    )
+
+
 def test_weights_to_learn_on_from_are_those_that_were_saved(tmp_path: Path) -> None:
     model = tiny_model()
     checkpoint.save(tmp_path, model, "tiny", {})

@@ -365,7 +365,7 @@ def test_an_engine_that_cannot_open_says_why_in_one_sentence(
             problem(client.post("/search/images", json={"caption": "a"}), 503, "not_ready")
 
 
-@pytest.mark.parametrize("step", ["its_own_model", "sweep", "warm"])
+@pytest.mark.parametrize("step", ["_its_own_model", "sweep", "warm"])
 def test_an_engine_that_cannot_open_lets_go_of_its_index(
     collection: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -166,3 +168,32 @@ def test_what_cannot_be_the_number_of_an_image_is_words(text: str) -> None:
 @pytest.mark.parametrize("number", [0, 7, 10**18, 2**63 - 1])
 def test_any_number_that_an_image_can_have_is_its_number(number: int) -> None:
     assert search.part(str(number)) == number
+
+
+@pytest.mark.parametrize(
+    ("question", "looks"),
+    [
+        (["search", "a dog"], False),
+        (["search", "--all-of", "a dog", "--all-of", "PHOTO"], True),
+    ],
+)
+def test_who_asks_by_words_does_not_wait_for_what_looks_at_pictures(
+    collection: Path, photo: Path, question: list[str], *, looks: bool
+) -> None:
+    asked = [str(photo) if word == "PHOTO" else word for word in question]
+    command = ["hasse", *asked, "--index", str(collection), "--device", "cpu", "--json"]
+    program = f"""
+import sys
+sys.argv = {command!r}
+from service.cli.app import main
+try:
+    main()
+finally:
+    print("torchvision" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
+    )
+    *answer, looked = done.stdout.splitlines()
+    assert json.loads("\n".join(answer))
+    assert looked == str(looks)
