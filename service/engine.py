@@ -43,7 +43,7 @@ from service.timing import Stages
 from service.writing import Writing
 
 Result = TypeVar("Result")
-_GIVE_BACK_SECONDS = 5.0  # between two times that freed memory goes back to the system
+GIVE_BACK_SECONDS = 5.0  # between two times that freed memory goes back to the system
 
 
 class Engine:
@@ -141,7 +141,7 @@ class Engine:
             await asyncio.sleep(self.settings.refresh_seconds)
             if monotonic() > due:
                 await self._apart(give_back)
-                due = monotonic() + _GIVE_BACK_SECONDS
+                due = monotonic() + GIVE_BACK_SECONDS
             try:
                 await self._apart(self._refresh)
             except Exception as error:
