@@ -229,6 +229,9 @@ def _fit(hit: ImageHit | CaptionHit) -> tuple[str, str, str]:
 
 
 def _standing(answer: SearchFacts) -> str:
+    """Say how good the hits of an answer are; of images there are always some to search."""
+    if not answer.searched:
+        return "the collection has no captions that could be true of it"
     proof = "certified: the exact best" if answer.certified else "not proved to be the exact best"
     return (
         f"{proof} of {answer.searched:,}; {answer.rescored:,} scored exactly ({answer.plan}); "

@@ -88,6 +88,13 @@ def test_that_captions_are_missing_is_told_of_added_pictures_only(
     assert "no captions" not in again.err
 
 
+def test_who_seeks_captions_where_there_are_none_is_told_so(pictures: Path, tmp_path: Path) -> None:
+    index, (one, *_) = tmp_path / "index", sorted(pictures.rglob("*.jpg"))
+    done(hasse("index", "add", index, one))
+    found = done(hasse("search", one, "--index", index))
+    assert found.err.strip() == "the collection has no captions that could be true of it"
+
+
 def test_several_folders_make_one_index(pictures: Path, tmp_path: Path) -> None:
     photograph(tmp_path / "other" / "one.jpg", (300, 200), 10)
     done(hasse("index", "add", tmp_path / "index", pictures, tmp_path / "other"))
