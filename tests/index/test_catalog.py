@@ -90,6 +90,28 @@ def test_a_lookup_has_no_parameter_but_its_ids(database: str) -> None:
             assert set(given) == {"[1, 2]"}
 
 
+def test_a_catalog_whose_ids_are_declared_as_once_is_read_and_written(tmp_path: Path) -> None:
+    changes.create(Catalog(f"sqlite:///{tmp_path / 'new.db'}"), model())
+    with (
+        closing(sqlite3.connect(tmp_path / "new.db")) as new,
+        closing(sqlite3.connect(tmp_path / "old.db")) as old,
+    ):
+        dump = "\n".join(new.iterdump())
+        assert dump.count("id INTEGER NOT NULL") == 3  # of images, captions and the meta row
+        old.executescript(dump.replace("id INTEGER NOT NULL", "id BIGINT NOT NULL"))
+    catalog = Catalog(f"sqlite:///{tmp_path / 'old.db'}")
+    with catalog.writing() as connection:
+        changes.raise_generation(connection)
+        changes.insert_images(connection, images([7, 3]))
+        changes.insert_captions(connection, captions([9, 8], [7, 7]))
+    found, _ = catalog.image_hits([3, 7])
+    assert found[3].captions == []
+    assert found[7].captions == [row.text for row in captions([8, 9], [7, 7])]
+    assert catalog.counts() == {"image": 2, "caption": 2}
+    assert list(damaged_rows(catalog)) == []
+    catalog.close()
+
+
 def test_readers_do_not_see_a_change_before_it_is_whole(catalog: Catalog) -> None:
     changes.create(catalog, model())
     with catalog.writing() as connection:
