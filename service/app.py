@@ -48,7 +48,7 @@ def create_app(
         on_failure: told one sentence when the engine cannot be opened or a worker dies.
         listens: whether its server waits for the engine before it takes connections.
     """
-    metrics = Metrics(several=settings.processes > 1)
+    metrics = Metrics()
     readiness = Readiness(settings)
     bodies = Bodies(settings)
     metrics.watch("hasse_body_bytes", lambda: bodies.held)

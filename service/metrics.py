@@ -75,22 +75,19 @@ class _Watched(NamedTuple):
 
 
 class Metrics:
-    """The counters, gauges and histograms of one application.
+    """The counters, gauges and histograms of one application, or of all that share a folder."""
 
-    Args:
-        several: whether it is one of several processes, for all of which it answers.
-    """
-
-    def __init__(self, *, several: bool = False) -> None:
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._shown = self.registry
         self._gauges: dict[str, Gauge] = {}
         self._watched: list[_Watched] = []
-        self._several = several
-        if several:
+        folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")  # by it prometheus_client decides too
+        self._several = bool(folder)
+        if folder:
             self._shown = CollectorRegistry()
             MultiProcessCollector(self._shown)  # type: ignore[no-untyped-call]
-            self._shown.register(_Processes(Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])))
+            self._shown.register(_Processes(Path(folder)))
         else:
             ProcessCollector(registry=self.registry)
             for name in _GAUGES:

@@ -170,6 +170,12 @@ def test_metrics_count_answers_stages_and_refusals(collection: Path) -> None:
     assert after["hasse_body_bytes"] == 0
 
 
+def test_a_process_that_shares_no_folder_counts_for_itself(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu", processes=2)  # which nobody began
+    with Client(create_app(settings)) as client:
+        assert samples(client)["hasse_ready"] == 1
+
+
 def test_addresses_nobody_serves_do_not_fill_the_metrics(client: Client) -> None:
     for at in range(20):
         client.get(f"/nowhere/{at}")
