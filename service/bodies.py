@@ -199,18 +199,28 @@ class Bodies:
         """Take in the chunks of a body; they count as held until the request is released."""
         declared = request.headers.get("content-length", "")
         stream = request.stream()
+        # What has come already needs no clock.
+        seconds = None if request.scope.get("hasse.whole") else self._settings.body_seconds
         try:
-            if declared.isdecimal() and int(declared[:20]) > limit:
-                if is_withheld(request.scope):
-                    raise self._too_large(limit)  # nothing is sent before it is asked for
-                raise await self._refuse(stream, limit)
-            if request.scope.get("hasse.whole"):  # it has come, and needs no patience
-                is_within = await self._take(stream, request.scope, limit, take)
-            else:
-                async with asyncio.timeout(self._settings.body_seconds):
-                    is_within = await self._take(stream, request.scope, limit, take)
-            if not is_within:
-                raise await self._refuse(stream, limit)
+            async with asyncio.timeout(seconds) as patience:
+                if declared.isdecimal() and int(declared[:20]) > limit:
+                    patience.reschedule(None)  # that it is too large is known in time
+                    if is_withheld(request.scope):
+                        raise self._too_large(limit)  # nothing is sent before it is asked for
+                    raise await self._refuse(stream, limit)
+                async for chunk in stream:
+                    self._held += len(chunk)
+                    request.scope[_HELD] = held = request.scope.get(_HELD, 0) + len(chunk)
+                    if held > limit:
+                        patience.reschedule(None)
+                        raise await self._refuse(stream, limit)
+                    if self._held > self._settings.buffered_bytes:
+                        raise ServiceError(
+                            "busy",
+                            "the service holds as many bodies as it can: try again shortly",
+                            retry_after=1,
+                        )
+                    take(chunk)
         except TimeoutError:
             raise ServiceError(
                 "body_timeout",
@@ -218,28 +228,6 @@ class Bodies:
             ) from None
         except ClientDisconnect:
             raise ServiceError("client_gone", "the client left before its body was whole") from None
-
-    async def _take(
-        self,
-        stream: AsyncGenerator[bytes, None],
-        scope: Scope,
-        limit: int,
-        take: Callable[[bytes], None],
-    ) -> bool:
-        """Take in chunks until there are no more, or too many; return whether all were taken."""
-        async for chunk in stream:
-            self._held += len(chunk)
-            scope[_HELD] = held = scope.get(_HELD, 0) + len(chunk)
-            if held > limit:
-                return False
-            if self._held > self._settings.buffered_bytes:
-                raise ServiceError(
-                    "busy",
-                    "the service holds as many bodies as it can: try again shortly",
-                    retry_after=1,
-                )
-            take(chunk)
-        return True
 
     async def _refuse(self, stream: AsyncGenerator[bytes, None], limit: int) -> ServiceError:
         discarded = 0
