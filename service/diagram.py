@@ -51,9 +51,13 @@ async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
         point = await engine.encoder.caption(caption, stages)
         near = await engine.searcher.search("image", point, SearchOptions(k=_PICTURES), stages)
         image_ids = [int(found) for found in near.answer.ids if int(found) in near.images]
-        captions_of = await engine.in_catalog(lambda: engine.index.captions_of(image_ids[:60]))
+        captions_of, shown = await engine.in_catalog(
+            lambda: (
+                engine.index.captions_of(image_ids[:60]),
+                engine.index.points("image", image_ids[:3]),
+            )
+        )
         rows = list(chain.from_iterable(captions_of.values()))
-        shown = await engine.in_catalog(lambda: engine.index.points("image", image_ids[:3]))
         if shown:
             shared = await engine.searcher.jointly(
                 "caption", np.stack(list(shown.values())), SearchOptions(k=200), stages

@@ -39,15 +39,13 @@ def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[
         service.device.DeviceError: this machine has no such device.
     """
     device = pick_device(settings.device)
+    loaded = None
     if settings.model is not None:
         found = checkpoint.find(settings.model)
         loaded = checkpoint.load(found, device, with_pictures=with_pictures)
-        index = Index.open(settings.index, loaded.fingerprint, device=device)
-    else:
-        index = Index.open(settings.index, device=device)
+    index = Index.open(settings.index, loaded.fingerprint if loaded else None, device=device)
     with closed_on_failure(index):
-        if settings.model is None:
-            loaded = _its_own_model(index, device, with_pictures)
+        loaded = loaded or _its_own_model(index, device, with_pictures)
         if not index.info().images:
             raise MissingIndexError(
                 f"{settings.index} holds no images: if its build was stopped, run 'hasse index "
