@@ -10,8 +10,12 @@ may be shorter than others: what they leave unsaid they do not violate. Of
     || y - g x ||^2  =  ||y||^2 - 2 g <x, y> + what is the same for every row
 
 the first part is what is claimed, the second what of it is granted; g weighs one against the other
-as violations do (`_reach`). Rows are stored divided by g, which ranks them alike. Where rows lie
-below the query, their heaviest coordinates tell more (`index.bounds`), and no FAISS index is made.
+as violations do (`_reach`). Rows are stored divided by g, which ranks them alike. That distance also
+counts what the query has and the row does not claim, which is no violation. Rows near the average
+lack least of it, and would be proposed too soon; so FAISS is asked with each coordinate of x raised
+to the power 3/2, at the same length, which asks less for what all have and more for what few have.
+Where rows lie below the query, their heaviest coordinates tell more (`index.bounds`), and no FAISS
+index is made.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ _BLOCK = 16_384  # rows at a time, for bounded memory
 _ASKING, _ASKED = 32, 4096  # rows that stand for queries and for all rows, to choose g by
 _REACHES = (0.25, 2.0)
 _NEAR = 0.1  # of the rows: those with the smallest violations are to be ranked well
+_TINY = np.float32(1e-30)  # no length is divided by less
 _ALIKE = 0.1  # squared lengths that deviate by so small a share of their mean say nothing of g
 
 
@@ -74,6 +79,8 @@ class Prefilter:
 
     def candidates(self, queries: Points, count: int, dead: NDArray[np.bool_]) -> Chosen:
         """Return up to `count` live rows for each query (B, N)."""
+        if self._index.metric_type != faiss.METRIC_INNER_PRODUCT:
+            queries = _raised(queries)
         some = faiss.SearchParametersIVF(nprobe=self._probed)
         if len(dead):
             some.sel = faiss.IDSelectorBitmap(np.packbits(~dead, bitorder="little"))
@@ -110,6 +117,14 @@ def write_prefilter(path: Path, points: Points, form: Form) -> None:
     with path.open("wb") as file:
         faiss.write_index(index, faiss.PyCallbackIOWriter(partial(_write, file)))
         durable.sync(file)
+
+
+def _raised(queries: Points) -> Points:
+    """Return points (B, N) of the same lengths, whose coordinates go as the power 3/2 of theirs."""
+    raised = queries * np.sqrt(queries)
+    lengths = np.linalg.norm(queries, axis=1, keepdims=True)
+    raised *= lengths / np.maximum(np.linalg.norm(raised, axis=1, keepdims=True), _TINY)
+    return raised
 
 
 def _lists(index: Any) -> Any:

@@ -14,9 +14,9 @@ from index.workers import Workers
 ROWS, DIMENSION, K = 6000, 64, 10
 
 
-def facts(rng: np.random.Generator) -> Points:
-    """Return things that may be said, (100, N), of which each asks for a few coordinates."""
-    every = rng.gamma(0.3, size=(100, DIMENSION)) * (rng.random((100, DIMENSION)) < 0.15)
+def facts(rng: np.random.Generator, share: float = 0.15) -> Points:
+    """Return things that may be said, (100, N), of which each asks for a share of coordinates."""
+    every = rng.gamma(0.3, size=(100, DIMENSION)) * (rng.random((100, DIMENSION)) < share)
     return np.asarray(every, np.float32)
 
 
@@ -73,6 +73,19 @@ def test_captions_that_are_near_to_all_are_proposed_no_sooner_where_they_are_a_l
     nobody = np.zeros(0, np.bool_)
     proposed, exact = found(tmp_path, captions, images[:50], Form.STORED_ABOVE, nobody, 60)
     assert recall(proposed, exact) > 0.9
+
+
+def test_captions_that_claim_what_is_claimed_everywhere_are_proposed_no_sooner(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    every = facts(rng, 1)
+    captions, images = composed(rng, every, ROWS, 4), composed(rng, every, 50, 12)
+    captions /= np.linalg.norm(captions, axis=1, keepdims=True)
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    nobody = np.zeros(0, np.bool_)
+    proposed, exact = found(tmp_path, captions, images, Form.STORED_ABOVE, nobody, 100)
+    assert recall(proposed, exact) > 0.95
 
 
 def test_dead_rows_are_never_proposed(tmp_path: Path) -> None:
