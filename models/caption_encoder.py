@@ -26,6 +26,13 @@ def padded(captions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return pad_sequence(list(captions), batch_first=True, padding_value=PADDING), lengths
 
 
+def turned(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """Put the last word first and the first last, before the end mark: (B, T), (B,) -> (B, T)."""
+    each = torch.arange(tokens.shape[1], device=tokens.device)
+    last = lengths.to(tokens.device)[:, None] - 2
+    return tokens.gather(1, torch.where(each <= last, last - each, each))
+
+
 class CaptionEncoder(nn.Module):
     """Read a caption word by word and keep the last state, or the join of all.
 
@@ -36,6 +43,7 @@ class CaptionEncoder(nn.Module):
         length: of a point: "unit"; "learned", between 0 and 1; or "free", as the states are. Of two
             points of one length neither is above the other, so captions follow from captions only
             where the general are shorter.
+        backwards: whether words are read from the last to the first; the end mark is last even so.
         product: the type in which the GRU multiplies matrices; bfloat16 trains faster.
     """
 
@@ -49,11 +57,13 @@ class CaptionEncoder(nn.Module):
         reading: Reading = "last",
         signed: bool = False,
         length: Length = "unit",
+        backwards: bool = False,
     ) -> None:
         super().__init__()
         self.reading = reading
         self.signed = signed
         self.length = length
+        self.backwards = backwards
         self.embedding = nn.Embedding(words, word_dimension, padding_idx=PADDING)
         self.gru = GRU(word_dimension, dimension)
         self.product = torch.float32
@@ -92,7 +102,7 @@ class CaptionEncoder(nn.Module):
 
         `lengths` counts the end mark, so every caption has at least one token.
         """
-        vectors = self.embedding(tokens)
+        vectors = self.embedding(turned(tokens, lengths) if self.backwards else tokens)
         if self.reading == "last":
             last: Tensor = self.gru(vectors, lengths, self.product)
             return last

@@ -55,6 +55,8 @@ class ModelConfig:
         members: models that learn side by side, each with N / members coordinates, in which its
             points have one length. Of all coordinates together the violation (or the cosine) is
             the mean of theirs: an ensemble that is stored and searched as one.
+        directions: in which captions are read: "forward" by all members, or "both": every second
+            member reads from the last word to the first, so that members err in different ways.
         crowd: images, and captions, of the training that even out the lengths of points; see
             `models.crowd`. 0: none, and points have the length that `length` says.
     """
@@ -69,6 +71,7 @@ class ModelConfig:
     reading: Reading = "last"
     length: Literal["unit", "learned"] = "unit"
     members: int = 1
+    directions: Literal["forward", "both"] = "forward"
     crowd: int = 0
 
     def __post_init__(self) -> None:
@@ -94,6 +97,8 @@ class ModelConfig:
             raise ValueError(
                 f"{self.members} members cannot share {self.dimension} coordinates equally"
             )
+        if self.directions not in {"forward", "both"}:
+            raise ValueError(f"directions is forward or both, not '{self.directions}'")
         if not 0 < self.word_range <= WIDEST:
             raise ValueError(f"word_range is above 0 and at most {WIDEST}")
 
@@ -135,8 +140,9 @@ class OrderEmbedding(nn.Module):
                 reading=config.reading,
                 signed=signed,
                 length=config.length,
+                backwards=config.directions == "both" and member % 2 == 1,
             )
-            for _ in range(config.members)
+            for member in range(config.members)
         ]
         self.captions: CaptionEncoder | Members = (
             Members(encoders) if config.members > 1 else encoders[0]

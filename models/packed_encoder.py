@@ -20,6 +20,7 @@ class PackedEncoder:
 
     Attributes:
         size: N, the dimension of a point.
+        backwards: whether it is to be given words from the last to the first.
     """
 
     @torch.no_grad()
@@ -27,6 +28,7 @@ class PackedEncoder:
         gru = encoder.gru
         size = gru.recurrent_weight.shape[1]
         self.size = size
+        self.backwards = encoder.backwards
         self._join, self._signed = encoder.reading == "join", encoder.signed
         self._free = encoder.length == "free"
         biases = gru.input_bias.clone()

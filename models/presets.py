@@ -53,10 +53,13 @@ PRESETS: Mapping[str, Preset] = {
     # Better at the same network (README, "Training"): the join of all states of a caption instead
     # of the last, a loss that asks most of the nearest in large batches, a rate that falls to
     # zero, features of parts of a picture, and of random cuts to read in training, where there are
-    # some, two models that share the coordinates, and lengths that even out hubs.
+    # some, two models that share the coordinates, of which one reads backwards, and lengths that
+    # even out hubs.
     "hasse": Preset(
         TrainingConfig(
-            model=ModelConfig(pooling="parts", reading="join", members=2, crowd=2000),
+            model=ModelConfig(
+                pooling="parts", reading="join", members=2, directions="both", crowd=2000
+            ),
             epochs=32,
             batch_size=512,
             learning_rate=8e-3,

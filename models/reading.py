@@ -64,10 +64,12 @@ class Reader:
 
     def _on_cpu(self, captions: list[Sequence[int]], lengths: NDArray[np.int64]) -> Points:
         there = np.arange(lengths[0])[:, None] < lengths  # (T, B)
-        numbers = np.zeros(there.shape, np.int64)
-        numbers.T[there.T] = np.concatenate(captions)
-        words, alive = numbers[there], there.sum(1)
-        parts = [part.read(words, alive) for part in self._packed]
+        alive = there.sum(1)
+        words = {False: _by_time(captions, there)}
+        if any(part.backwards for part in self._packed):
+            turned = [[*caption[-2::-1], caption[-1]] for caption in captions]
+            words[True] = _by_time(turned, there)
+        parts = [part.read(words[part.backwards], alive) for part in self._packed]
         if len(parts) == 1:
             return parts[0]
         joined: Points = np.concatenate(parts, axis=1) / np.float32(math.sqrt(len(parts)))
@@ -78,3 +80,10 @@ class Reader:
         together, lengths = padded([torch.tensor(caption) for caption in captions])
         read: Points = self._encoder.points(together.to(self._device), lengths).cpu().numpy()
         return read
+
+
+def _by_time(captions: list[Sequence[int]], there: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the first words of captions, then the second, and so on; there is (T, B)."""
+    numbers = np.zeros(there.shape, np.int64)
+    numbers.T[there.T] = np.concatenate(captions)
+    return numbers[there]
