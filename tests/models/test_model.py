@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -101,6 +101,7 @@ def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
         ({"word_dimension": 0}, "are at least 1"),
         ({"max_words": 0}, "are at least 1"),
         ({"members": 0}, "are at least 1"),
+        ({"directions": "down"}, "directions is forward or both, not 'down'"),
         ({"crowd": -1}, "crowd is at least 0"),
         ({"crowd": 5, "length": "learned"}, "leave length at unit"),
         ({"dimension": MOST_COORDINATES + 1}, "at most 65,536"),
@@ -113,6 +114,25 @@ def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
 def test_a_model_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         ModelConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("members", "directions", "backwards"),
+    [(1, "both", [False]), (3, "both", [False, True, False]), (2, "forward", [False, False])],
+)
+def test_every_second_member_reads_backwards_where_that_is_asked_for(
+    members: int, directions: Literal["forward", "both"], backwards: list[bool]
+) -> None:
+    shape = ModelConfig(
+        backbone="shufflenet_v2_x0_5",
+        dimension=12,
+        word_dimension=8,
+        members=members,
+        directions=directions,
+    )
+    words = Vocabulary(["a", "red", "dog"])
+    model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32))
+    assert [encoder.backwards for encoder in model.captions.encoders] == backwards
 
 
 def test_a_model_may_be_as_large_as_it_is_said() -> None:

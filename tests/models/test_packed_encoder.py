@@ -18,10 +18,17 @@ CAPTIONS = [[(3 * row + at) % WORDS for at in range(1 + 5 * row % 13)] for row i
 
 
 def drawn(
-    reading: Reading = "join", length: Length = "unit", *, signed: bool = False, size: int = SIZE
+    reading: Reading = "join",
+    length: Length = "unit",
+    *,
+    signed: bool = False,
+    size: int = SIZE,
+    backwards: bool = False,
 ) -> CaptionEncoder:
     torch.manual_seed(5)
-    encoder = CaptionEncoder(WORDS, 6, size, 1.0, reading=reading, signed=signed, length=length)
+    encoder = CaptionEncoder(
+        WORDS, 6, size, 1.0, reading=reading, signed=signed, length=length, backwards=backwards
+    )
     for parameter in encoder.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return encoder.eval()
@@ -47,11 +54,23 @@ def test_points_are_those_of_the_encoder(reading: Reading, signed: bool, length:
     np.testing.assert_allclose(found, expected(encoder, CAPTIONS), atol=3e-6)
 
 
-def test_so_are_those_of_several_members() -> None:
-    members = Members([drawn(size=8), drawn("last", size=8)])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_so_are_those_of_several_members(backwards: bool) -> None:
+    members = Members([drawn(size=8), drawn("last", size=8, backwards=backwards)])
     np.testing.assert_allclose(
         Reader(members).points(CAPTIONS), expected(members, CAPTIONS), atol=1e-6
     )
+
+
+@pytest.mark.parametrize("reading", ["last", "join"])
+def test_who_reads_backwards_reads_the_last_word_first_and_the_end_mark_last(
+    reading: Reading,
+) -> None:
+    other_way = [[*caption[:-1][::-1], caption[-1]] for caption in CAPTIONS]
+    forward, backwards = drawn(reading), drawn(reading, backwards=True)
+    for points in (Reader(backwards).points(CAPTIONS), expected(backwards, CAPTIONS)):
+        np.testing.assert_allclose(points, expected(forward, other_way), atol=1e-6)
+        assert not np.allclose(points, expected(forward, CAPTIONS), atol=1e-2)
 
 
 def test_a_gpu_reads_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
