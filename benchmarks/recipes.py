@@ -121,6 +121,9 @@ TRIED: Mapping[str, Recipe] = {
     "learned": Recipe("captions of learned lengths", "hasse", ALIKE | {"length": "learned"}),
     "wider": Recipe("2,048 coordinates", "hasse", ALIKE | {"dimension": 2048}),
     "four": Recipe("four members, not two", "hasse", ALIKE | {"members": 4}),
+    "wider-four": Recipe(
+        "four members of 512 coordinates each", "hasse", ALIKE | {"members": 4, "dimension": 2048}
+    ),
     "small": Recipe(
         "batches of 128, from 2e-3", "hasse", ALIKE | {"batch_size": 128, "learning_rate": 2e-3}
     ),
