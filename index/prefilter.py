@@ -10,7 +10,7 @@ may be shorter than others: what they leave unsaid they do not violate. Of
     || y - g x ||^2  =  ||y||^2 - 2 g <x, y> + what is the same for every row
 
 the first part is what is claimed, the second what of it is granted; g weighs one against the other
-as violations do (`_reach`). Rows are stored divided by g, which ranks them alike. That distance also
+as violations do (`_reach`). Rows are stored divided by g, which ranks them alike. The distance also
 counts what the query has and the row does not claim, which is no violation. Rows near the average
 lack least of it, and would be proposed too soon; so FAISS is asked with each coordinate of x raised
 to the power 3/2, at the same length, which asks less for what all have and more for what few have.
