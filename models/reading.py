@@ -82,7 +82,7 @@ class Reader:
         return read
 
 
-def _by_time(captions: list[Sequence[int]], there: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _by_time(captions: Sequence[Sequence[int]], there: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the first words of captions, then the second, and so on; there is (T, B)."""
     numbers = np.zeros(there.shape, np.int64)
     numbers.T[there.T] = np.concatenate(captions)
