@@ -1,10 +1,11 @@
 """What does the built-in model for photographs lose to the network it learned from, and save?
 
-    python -m benchmarks.photographs data/flickr8k data/flickr8k-mobilenet
+    python -m benchmarks.photographs data/flickr8k data/flickr8k-hasse
 
-The second checkpoint holds the teacher: `hasse train` on features of the frozen MobileNetV2. Both
-are measured on the same pictures and captions (the validation split, which neither network has
-learned from), from the pictures themselves, with 95 % intervals. Times are processor seconds of one
+The second checkpoint stands for that network: `hasse train` on features of the frozen MobileNetV2,
+in the way in which the built-in model was trained on those of its own. Both are measured on the
+same pictures and captions (the validation split, which neither network has learned from), from the
+pictures themselves, with 95 % intervals. Times are processor seconds of one
 thread from a decoded picture to its point, preprocessing included, the median of rounds in which
 they take turns. The first line is the teacher's network as torchvision has it; loaded to encode,
 it is quicker (`Backbone.for_inference`), as the built-in model's is.
