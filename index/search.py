@@ -21,7 +21,7 @@ from index.query import Answer, Query, Seconds, Touched, plan_of
 from index.scan import scan, score_rows
 from index.segment import Segment
 from index.snapshot import LiveSegment, Snapshot
-from index.terms import Mode, Points
+from index.terms import Kind, Mode, Points
 from index.workers import Workers
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 # of the violation.
 _SHARE = 0.6
 # A proof needs a k-th violation that is good to a per cent; `fast` lives by its candidates alone,
-# and needs more of them among more rows.
+# and needs more of them among more rows, and for more than ten hits.
 _CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 600}
-_FAST_PER_ROOT = 2  # candidates for each of the square root of the rows
 _CANDIDATES_PER_HIT = 4
+_FAST_PER_ROOT = 2  # candidates for each of the square root of the rows
+_FAST_PER_FURTHER_HIT: dict[Kind, int] = {"image": 6, "caption": 12}
 # Where so small a share of a segment is alive (the rest deleted, or not selected), scoring all of
 # it reads fewer bytes than a scan of the codes.
 _FEW = 64
@@ -220,7 +221,8 @@ def proposed(query: Query, rows: int) -> int:
     """Return how many of a segment's rows are chosen as candidates."""
     count = max(_CANDIDATES[query.mode], _CANDIDATES_PER_HIT * query.k)
     if query.mode == "fast":
-        count = max(count, round(_FAST_PER_ROOT * rows**0.5))
+        count = max(_CANDIDATES["fast"], round(_FAST_PER_ROOT * rows**0.5))
+        count += _FAST_PER_FURTHER_HIT[query.kind] * max(0, query.k - 10)
     return query.candidates or count
 
 

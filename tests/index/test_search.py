@@ -147,6 +147,9 @@ def test_candidates_are_more_for_more_hits_and_among_more_rows_where_nothing_is_
     assert counts == [128, 400, 4000]
     counts = [proposed(Query("image", 10, "fast"), rows) for rows in (1000, 90_000, 1_000_000)]
     assert counts == [600, 600, 2000]
+    counts = [proposed(Query("image", k, "fast"), 1000) for k in (1, 100, 1000)]
+    assert counts == [600, 1140, 6540]
+    assert proposed(Query("caption", 100, "fast"), 1_000_000) == 3080
     assert proposed(Query("image", 1000, "fast", 7), 1_000_000) == 7
 
 
