@@ -66,6 +66,11 @@ class Admission:
         may_go_on = not self.waiting and self._coming < self._free()
         return not may_go_on and self._has_room(self._coming)
 
+    @property
+    def full(self) -> ServiceError | None:
+        """What refuses a search that comes to the door now; None where there is room for it."""
+        return None if self._has_room(self._coming) else _told(self._retry_after())
+
     def stand_in_line(self, turn: Callable[[], None]) -> None:
         """Let a search wait at the door; its `turn` is called when there is a place.
 
@@ -89,8 +94,8 @@ class Admission:
         all let in for one free place.
         """
         its_own = called and self._coming < self._free()
-        if not (its_own or self._has_room(self._coming)):
-            return _told(self._retry_after())
+        if not its_own and (error := self.full) is not None:
+            return error
         if not self._coming:
             asyncio.get_running_loop().call_soon(self._all_came)
         self._coming += 1

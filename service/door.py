@@ -29,7 +29,7 @@ from service.pace import Pace, Turns
 
 # A client that asks again within so many seconds of a refusal will go on so. Of such clients fewer
 # are heard than of others that come too soon, which may be the many clients of one proxy.
-_HASTE_SECONDS, _HASTE_SHARE = 0.01, 0.2
+_HASTE_SECONDS, _HASTE_SHARE = 0.01, 0.1
 # Shorter waits are let be: what comes in one moment is no haste, and to wait costs work too.
 _SHORTEST_WAIT = 0.1
 _LAST_WORDS_SECONDS = 0.002  # in which what a client has sent is read and answered
@@ -37,10 +37,13 @@ _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
 _WAITING_BYTES = 16_384  # a longer request does not wait here: others count the bytes of bodies
 # Bytes of a head, or of what may follow a body, that are kept while there is no end to it.
 _ENDLESS_BYTES = 65_536
+# Heads of requests that are remembered, and the bytes of one, at most.
+_HEADS, _HEAD_BYTES = 1_024, 2_048
 _TOO_LARGE = ServiceError(
     "head_too_large", f"the head of a request is not read beyond {_ENDLESS_BYTES:,} bytes"
 )
 _MALFORMED = ServiceError("malformed", "this is not a request as HTTP/1.1 has it")
+_END = b"\r\n\r\n"  # of a head
 _HEAD = b"".join(
     b"%b: %b\r\n" % (name.lower().encode(), value.encode())
     for name, value in (
@@ -68,6 +71,9 @@ class Host(Protocol):
         `called` are those who stood in line, when it is their turn.
         """
 
+    def refuses(self, method: bytes, target: bytes) -> Refusal | None:
+        """Return what a request would be refused with; nobody comes in by that."""
+
     def stands_in_line(self, data: bytes, turn: Callable[[], None]) -> bool:
         """Tell whether a request that begins so has to wait; `turn` is called when it need not."""
 
@@ -76,6 +82,14 @@ class Host(Protocol):
 
     def is_stopping(self) -> bool:
         """Tell whether each answer is the last on its connection."""
+
+
+class Plain(NamedTuple):
+    """What is known of a request by its head, if its body is as long as that says."""
+
+    length: int
+    method: bytes
+    target: bytes
 
 
 class Notice(NamedTuple):
@@ -107,6 +121,31 @@ class Keeper:
     haste: Pace
     turns: Turns = field(default_factory=Turns)
     _notices: dict[tuple[str, int | None], Notice] = field(default_factory=dict)
+    _plain: dict[bytes, Plain] = field(default_factory=dict)
+
+    def remember(
+        self, data: bytes, headers: list[tuple[bytes, bytes]], method: bytes, target: bytes
+    ) -> None:
+        """Keep what a parser made of the head of a request that `data` is, the whole of it.
+
+        Thousands of requests in a second have few heads between them. One with an id of its own
+        comes once.
+        """
+        head, _, body = data.partition(_END)
+        given = dict(headers)
+        length = int(given.get(b"content-length", b"0"))
+        alone = b"x-request-id" in given or b"transfer-encoding" in given
+        if alone or length != len(body) or len(head) > _HEAD_BYTES:
+            return
+        if len(self._plain) >= _HEADS:
+            self._plain.clear()
+        self._plain[head] = Plain(length, method, target)
+
+    def plain(self, data: bytes) -> Plain | None:
+        """Return what `data` is, if that is one whole request with a head that is remembered."""
+        head, _, body = data.partition(_END)
+        known = self._plain.get(head)
+        return known if known is not None and known.length == len(body) else None
 
     def notice(self, error: ServiceError, server_headers: list[tuple[bytes, bytes]]) -> Notice:
         """Return what an error is answered with; it is put together once in a second."""
@@ -146,6 +185,7 @@ class Door(HttpToolsProtocol):
         self._resting_since: float | None = None
         self._endless = 0  # bytes that came since the parser made something of them
         self._parsed = False  # something of the bytes that come now
+        self._begun = self._refusals = 0  # requests in the bytes that come now, and those refused
         self._discarding: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -160,16 +200,18 @@ class Door(HttpToolsProtocol):
             if len(self._waiting) > _WAITING_BYTES:
                 self._leave_line()
                 self.resume()
-        elif self._may_wait(data) and (self._is_too_soon() or self._is_in_line(data)):
-            self._unset_keepalive_if_required()
-            self._waiting = data
-        else:
+        elif not self._may_wait(data):
             self._take_in(data)
+        elif self._is_too_soon():
+            self._wait(data)
+        else:
+            self._hear(data)
 
     def on_message_begin(self) -> None:
         """Begin to receive a request, of which nothing is kept that a refusal does not need."""
         self._between = False
         self._parsed = True
+        self._begun += 1
         if self._is_idle():
             self._rest()  # so long has the head to come
         self.url = b""
@@ -223,8 +265,7 @@ class Door(HttpToolsProtocol):
         if self._last:
             self.transport.close()
         else:
-            self._refused_at = self.loop.time()
-            self._rest()
+            self._end_refused()
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or rest."""
@@ -261,8 +302,9 @@ class Door(HttpToolsProtocol):
         """Hear what came too soon, or let it stand in line."""
         if self._waiting is None or self._stands_in_line():
             return  # it came in since, by its length or by a stop, and this may be another request
-        if not self._is_in_line(self._waiting):
-            self.resume()
+        data, self._waiting = self._waiting, None
+        if not self.transport.is_closing():
+            self._hear(data)
 
     def resume(self) -> None:
         """Hear what came, if it waits."""
@@ -281,8 +323,37 @@ class Door(HttpToolsProtocol):
         super().connection_lost(exc)
         super()._unset_keepalive_if_required()
 
+    def _hear(self, data: bytes) -> None:
+        """Refuse what begins the next request, let it stand in line, or take it in."""
+        if self._is_refused(data):
+            return
+        if self._is_in_line(data):
+            self._wait(data)
+        else:
+            self._take_in(data)
+
+    def _wait(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        self._waiting = data
+
+    def _is_refused(self, data: bytes) -> bool:
+        """Refuse a request that is like others which were, without parsing it once more."""
+        known = self.keeper.plain(data)
+        if known is None or self.keeper.host.is_stopping():
+            return False
+        refusal = self.keeper.host.refuses(known.method, known.target)
+        if refusal is None:
+            return False
+        self._last = False
+        self._endless = 0
+        self._say_no(refusal, known.method, known.target, request_id_of(()))
+        self._end_refused()
+        return True
+
     def _take_in(self, data: bytes) -> None:
+        is_next = self._between and self._is_idle()
         self._parsed = False
+        self._begun = self._refusals = 0
         try:
             self.parser.feed_data(data)
         except HttpParserError:
@@ -298,6 +369,8 @@ class Door(HttpToolsProtocol):
             return
         if self._refused and self._discarding is None:  # so long has the rest of a body to come
             self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
+        if is_next and self._begun == self._refusals == 1 and self._between and not self._last:
+            self.keeper.remember(data, self.headers, self.parser.get_method(), self.url)
 
     def _take_in_plain(self, rest: bytes) -> None:
         """Take in a request without its wish for another protocol, and what came behind its head.
@@ -328,23 +401,30 @@ class Door(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _refuse(self, refusal: Refusal) -> None:
-        start = perf_counter()
-        error = refusal.error
         self._refused = True
+        self._refusals += 1
         self._last = (
             self.keeper.host.is_stopping()
             or self.expect_100_continue
             or not self.parser.should_keep_alive()
         )
-        self._asked_to_wait = error.retry_after or 0
-        request_id = request_id_of(self.headers)
-        self._tell(error, request_id)
+        self._say_no(refusal, self.parser.get_method(), self.url, request_id_of(self.headers))
         if self.expect_100_continue:
             self.transport.close()  # who waits to be told to go on will not send a body now
-        method = self.parser.get_method().decode("ascii")
-        path = self.url.partition(b"?")[0].decode("ascii", "replace")
-        alike = Alike(method, refusal.route, path, error.kind.status, error.reason)
+
+    def _say_no(self, refusal: Refusal, method: bytes, target: bytes, request_id: str) -> None:
+        start = perf_counter()
+        error = refusal.error
+        self._asked_to_wait = error.retry_after or 0
+        self._tell(error, request_id)
+        path = target.partition(b"?")[0].decode("ascii", "replace")
+        name = method.decode("ascii")
+        alike = Alike(name, refusal.route, path, error.kind.status, error.reason)
         self.keeper.record.soon(alike, request_id, perf_counter() - start)
+
+    def _end_refused(self) -> None:
+        self._refused_at = self.loop.time()
+        self._rest()
 
     def _give_up(self, error: ServiceError) -> None:
         """Say what is wrong with what came, of which no request can be made, and hang up."""

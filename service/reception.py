@@ -26,6 +26,14 @@ class Reception:
         error = self._admission.knock(called=called)
         return None if error is None else Refusal(error, route)
 
+    def refuses(self, method: bytes, target: bytes) -> Refusal | None:
+        """Return what a request would be refused with; nobody comes in by that."""
+        route = _searched(method, target)
+        if route is None or self._admission is None:
+            return None
+        error = self._admission.full
+        return None if error is None else Refusal(error, route)
+
     def stands_in_line(self, data: bytes, turn: Callable[[], None]) -> bool:
         """Tell whether a request that begins so has to wait; `turn` is called when it need not."""
         if self._admission is None or not self._admission.has_line:

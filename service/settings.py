@@ -134,11 +134,11 @@ class Settings(BaseSettings):
         description="Time from a search's arrival within which it is answered or given up.",
     )
     refusals_per_second: float = Field(
-        default=5000.0,
+        default=10_000.0,
         gt=0,
         description=(
             "Requests heard in a second of clients who were refused and ask again sooner than "
-            "`Retry-After` says, five times fewer of those who ask at once; others wait so long."
+            "`Retry-After` says, ten times fewer of those who ask at once; others wait so long."
         ),
     )
     caption_batch: int = Field(

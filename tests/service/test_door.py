@@ -58,6 +58,9 @@ class House:
 
     def refusal(self, method: bytes, target: bytes, *, called: bool) -> Refusal | None:
         self.called.append(called)
+        return self.refuses(method, target)
+
+    def refuses(self, method: bytes, target: bytes) -> Refusal | None:
         searches = {
             (b"POST", b"/search/images"): "/search/images",
             (b"GET", b"/images/7/diagram"): "/images/{image_id}/diagram",
@@ -245,6 +248,97 @@ def test_the_connection_of_a_refused_client_serves_its_next_request() -> None:
             visitor.say(ASK)
             assert (await visitor.hear())[0] == 429
             assert house.inside == ["POST /search/images hello"]
+
+    run(main)
+
+
+def test_a_request_like_one_that_was_refused_is_refused_without_a_parser() -> None:
+    # Nobody is `called` by what is not parsed.
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            first, second = await visit(), await visit()
+            ids = set[str]()
+            for visitor in (first, first, second):
+                visitor.say(ASK)
+                status, headers, body = await visitor.hear()
+                found = Problem.model_validate_json(body)
+                assert (status, headers["retry-after"], found.reason) == (429, "3", "busy")
+                assert found.request_id == headers["x-request-id"]
+                ids.add(found.request_id)
+            assert len(ids) == 3
+            assert house.called == [False]
+            house.record.settle()
+            told = 'hasse_requests_total{route="/search/images",status="429"} 3.0'
+            assert told in house.metrics.text().decode()
+            # As soon as there is room, the same request comes in, body and all.
+            house.full = False
+            second.say(ASK)
+            assert (await second.hear())[0] == 200
+            assert house.inside == ["POST /search/images hello"]
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        (ASK.replace("Host", "X-Request-ID: mine\nHost"), 1),
+        (ASK.replace("Host", "Connection: close\nHost"), 1),
+        (ASK.replace("Host", "Expect: 100-continue\nHost"), 1),
+        (
+            "POST /search/images HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n5\nhello\n0\n\n",
+            1,
+        ),
+        (ASK * 2, 2),
+        (ASK.replace("Host: a", "Host: " + "a" * 3_000), 1),
+        ("\n\n" + ASK, 1),
+    ],
+)
+def test_what_is_not_one_plain_request_is_parsed_each_time(text: str, answers: int) -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            for _ in range(2):
+                visitor = await visit()
+                visitor.say(text)
+                for _ in range(answers):
+                    assert (await visitor.hear())[0] == 429
+            assert house.called == [False] * 2 * answers
+
+    run(main)
+
+
+def test_a_body_of_another_length_than_its_head_says_is_parsed() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            visitor.say(ASK)
+            assert (await visitor.hear())[0] == 429
+            visitor.say(ASK[:-2])
+            assert (await visitor.hear())[0] == 429  # at its head
+            visitor.say("lo")
+            visitor.say(ASK + ASK)
+            for _ in range(2):
+                assert (await visitor.hear())[0] == 429
+            assert len(house.called) == 4
+            house.stopping = True
+            visitor.say(ASK)
+            assert (await visitor.hear())[1]["connection"] == "close"
+            assert await visitor.gone()
+
+    run(main)
+
+
+def test_only_so_many_heads_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.door._HEADS", 2)
+
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            for name in "abcabca":
+                visitor.say(ASK.replace("Host: a", f"Host: {name}"))
+                assert (await visitor.hear())[0] == 429
+            # a, b; then c alone; c, a; then b alone; b, c; then a alone.
+            assert len(house.called) == 7
 
     run(main)
 
@@ -862,7 +956,7 @@ def test_of_those_who_ask_at_once_fewer_are_heard_and_nobody_waits_longer_than_i
         async with open_house(per_second=100) as (house, visit):
             visitor = await visit()
             keeper = house.connections[0].keeper
-            for pace, interval in ((keeper.pace, 0.01), (keeper.haste, 0.05)):
+            for pace, interval in ((keeper.pace, 0.01), (keeper.haste, 0.1)):
                 waits = [pace.wait(100.0, 9) for _ in range(3)]
                 assert waits == pytest.approx([0, interval, 2 * interval])
             monkeypatch.setattr(Pace, "wait", wait)
