@@ -219,10 +219,12 @@ class _Task:
 
 def proposed(query: Query, rows: int) -> int:
     """Return how many of a segment's rows are chosen as candidates."""
-    count = max(_CANDIDATES[query.mode], _CANDIDATES_PER_HIT * query.k)
+    count = _CANDIDATES[query.mode]
     if query.mode == "fast":
-        count = max(_CANDIDATES["fast"], round(_FAST_PER_ROOT * rows**0.5))
-        count += _FAST_PER_FURTHER_HIT[query.kind] * max(0, query.k - 10)
+        further = _FAST_PER_FURTHER_HIT[query.kind] * max(0, query.k - 10)
+        count = max(count, round(_FAST_PER_ROOT * rows**0.5)) + further
+    else:
+        count = max(count, _CANDIDATES_PER_HIT * query.k)
     return query.candidates or count
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from service.admission import Admission
 from service.door import Refusal
+from service.errors import ServiceError
 from service.readiness import Phase, Readiness
 from service.routes.searches import searched
 
@@ -20,19 +21,11 @@ class Reception:
 
     def refusal(self, method: bytes, target: bytes, *, called: bool) -> Refusal | None:
         """Return what a request is refused with, if it is; else it comes in now."""
-        route = _searched(method, target)
-        if route is None or self._admission is None:
-            return None
-        error = self._admission.knock(called=called)
-        return None if error is None else Refusal(error, route)
+        return self._refusal(method, target, lambda admission: admission.knock(called=called))
 
     def refuses(self, method: bytes, target: bytes) -> Refusal | None:
         """Return what a request would be refused with; nobody comes in by that."""
-        route = _searched(method, target)
-        if route is None or self._admission is None:
-            return None
-        error = self._admission.full
-        return None if error is None else Refusal(error, route)
+        return self._refusal(method, target, lambda admission: admission.full)
 
     def stands_in_line(self, data: bytes, turn: Callable[[], None]) -> bool:
         """Tell whether a request that begins so has to wait; `turn` is called when it need not."""
@@ -53,6 +46,15 @@ class Reception:
     def is_stopping(self) -> bool:
         """Tell whether each answer is the last on its connection."""
         return self._readiness.phase is Phase.STOPPING
+
+    def _refusal(
+        self, method: bytes, target: bytes, error_of: Callable[[Admission], ServiceError | None]
+    ) -> Refusal | None:
+        route = _searched(method, target)
+        if route is None or self._admission is None:
+            return None
+        error = error_of(self._admission)
+        return None if error is None else Refusal(error, route)
 
     @property
     def _admission(self) -> Admission | None:
