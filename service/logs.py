@@ -110,10 +110,12 @@ class Lines(logging.StreamHandler[TextIO]):
         upto_id, _, rest = rest.partition(_ID)
         # From behind, since what a client said lies between.
         upto_ms, _, after = rest.rpartition(str(_MS))
-        taken = [
-            f"{before}{_clock(at)}{upto_id}{name}{upto_ms}{round(ms, 2)}{after}"
-            for at, name, ms in each
-        ]
+        taken = []
+        said, last = "", None
+        for at, name, ms in each:
+            if at != last:  # many are of one moment
+                said, last = f"{before}{_clock(at)}{upto_id}", at
+            taken.append(f"{said}{name}{upto_ms}{round(ms, 2)}{after}")
         with self.lock or nullcontext():
             self._waiting += taken
         if alike.level >= logging.WARNING:
