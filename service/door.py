@@ -10,22 +10,17 @@ are few: nothing is made of it that would have to be put aside and taken up agai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar
 
 from httptools import HttpParserError, HttpParserUpgrade
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.edge import SECURITY_HEADERS, Alike, Record, request_id_of
-from service.errors import MEDIA_TYPE, ServiceError, problem_body
+from service.edge import Alike, Record, request_id_of
+from service.errors import ServiceError
 from service.head import HeldHead
-from service.pace import Pace, Turns
+from service.keeper import Asked, Headers, Host, Keeper, Refusal
+from service.pace import Pace
 
 # A client that asks again within so many seconds of a refusal will go on so. Of such clients fewer
 # are heard than of others that come too soon, which may be the many clients of one proxy.
@@ -37,132 +32,11 @@ _DISCARD_SECONDS = 5.0  # for the rest of a body that nobody will read
 _WAITING_BYTES = 16_384  # a longer request does not wait here: others count the bytes of bodies
 # Bytes of a head, or of what may follow a body, that are kept while there is no end to it.
 _ENDLESS_BYTES = 65_536
-# Heads of requests that are remembered, and the bytes of one, at most.
-_HEADS, _HEAD_BYTES = 1_024, 2_048
 _TOO_LARGE = ServiceError(
     "head_too_large", f"the head of a request is not read beyond {_ENDLESS_BYTES:,} bytes"
 )
 _MALFORMED = ServiceError("malformed", "this is not a request as HTTP/1.1 has it")
-_END = b"\r\n\r\n"  # of a head
-_HEAD = b"".join(
-    b"%b: %b\r\n" % (name.lower().encode(), value.encode())
-    for name, value in (
-        *SECURITY_HEADERS.items(),
-        ("Cache-Control", "no-store"),
-        ("Content-Type", MEDIA_TYPE),
-    )
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a request is not let in, and its place in the metrics."""
-
-    error: ServiceError
-    route: str
-
-
-class Host(Protocol):
-    """Who says which requests are let in."""
-
-    def refusal(self, method: bytes, target: bytes, *, called: bool) -> Refusal | None:
-        """Return what a request is refused with, if it is; else it comes in now.
-
-        `called` are those who stood in line, when it is their turn.
-        """
-
-    def refuses(self, method: bytes, target: bytes) -> Refusal | None:
-        """Return what a request would be refused with; nobody comes in by that."""
-
-    def stands_in_line(self, data: bytes, turn: Callable[[], None]) -> bool:
-        """Tell whether a request that begins so has to wait; `turn` is called when it need not."""
-
-    def leaves_line(self, turn: Callable[[], None]) -> None:
-        """Forget a request that waits."""
-
-    def is_stopping(self) -> bool:
-        """Tell whether each answer is the last on its connection."""
-
-
-class Plain(NamedTuple):
-    """What is known of a request by its head, if its body is as long as that says."""
-
-    length: int
-    method: bytes
-    target: bytes
-
-
-class Notice(NamedTuple):
-    """What all are told who are refused for one reason; only the id of the request differs."""
-
-    head: bytes
-    before: bytes  # the body up to the id of the request
-    after: bytes
-    server_headers: list[
-        tuple[bytes, bytes]
-    ]  # that `head` has; the server makes others each second
-
-
-@dataclass(frozen=True, slots=True)
-class Keeper:
-    """What all connections of one service share.
-
-    Attributes:
-        host: says who is let in.
-        record: told of each refusal.
-        pace: how long a client waits that was refused and asks again before `Retry-After`.
-        haste: likewise one that asks again at once, within `_HASTE_SECONDS`.
-        turns: calls those that wait, each in its turn.
-    """
-
-    host: Host
-    record: Record
-    pace: Pace
-    haste: Pace
-    turns: Turns = field(default_factory=Turns)
-    _notices: dict[tuple[str, int | None], Notice] = field(default_factory=dict)
-    _plain: dict[bytes, Plain] = field(default_factory=dict)
-
-    def remember(
-        self, data: bytes, headers: list[tuple[bytes, bytes]], method: bytes, target: bytes
-    ) -> None:
-        """Keep what a parser made of the head of a request that `data` is, the whole of it.
-
-        Thousands of requests in a second have few heads between them. One with an id of its own
-        comes once.
-        """
-        head, _, body = data.partition(_END)
-        given = dict(headers)
-        length = int(given.get(b"content-length", b"0"))
-        alone = b"x-request-id" in given or b"transfer-encoding" in given
-        if alone or length != len(body) or len(head) > _HEAD_BYTES:
-            return
-        if len(self._plain) >= _HEADS:
-            self._plain.clear()
-        self._plain[head] = Plain(length, method, target)
-
-    def plain(self, data: bytes) -> Plain | None:
-        """Return what `data` is, if that is one whole request with a head that is remembered."""
-        head, _, body = data.partition(_END)
-        known = self._plain.get(head)
-        return known if known is not None and known.length == len(body) else None
-
-    def notice(self, error: ServiceError, server_headers: list[tuple[bytes, bytes]]) -> Notice:
-        """Return what an error is answered with; it is put together once in a second."""
-        said = (error.detail, error.retry_after)
-        found = self._notices.get(said)
-        if found is None or found.server_headers is not server_headers:
-            found = self._notices[said] = _notice(error, server_headers)
-        return found
-
-
-def _notice(error: ServiceError, server_headers: list[tuple[bytes, bytes]]) -> Notice:
-    head = STATUS_LINE[error.kind.status] + _HEAD
-    head += b"".join(b"%b: %b\r\n" % pair for pair in server_headers)
-    if error.retry_after is not None:
-        head += b"retry-after: %d\r\n" % error.retry_after
-    before, name, after = problem_body(error, "").partition(b'"request_id": "')
-    return Notice(head, before + name, after, server_headers)
+_NOTHING = Asked("-", "other", "-")  # of which no request can be made
 
 
 class Door(HttpToolsProtocol):
@@ -176,6 +50,8 @@ class Door(HttpToolsProtocol):
         self._between = True  # two requests
         self._answering: RequestResponseCycle | None = None  # `cycle` is of the last that came
         self._refused = False  # the request that is being received, until it is whole
+        self._route = ""  # of that one
+        self._untold = False  # that a request which came whole is refused
         self._last = False  # the connection ends with it
         self._asked_to_wait = 0
         self._refused_at: float | None = None  # the last request, if the next one has not come
@@ -195,12 +71,14 @@ class Door(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what came, now or in its turn."""
+        if self._untold:
+            self.keeper.tell()
         if self._waiting is not None:
             self._waiting += data
             if len(self._waiting) > _WAITING_BYTES:
                 self._leave_line()
                 self.resume()
-        elif not self._may_wait(data):
+        elif not (self._between and self._is_idle() and len(data) <= _WAITING_BYTES):
             self._take_in(data)
         elif self._is_too_soon():
             self._wait(data)
@@ -288,8 +166,23 @@ class Door(HttpToolsProtocol):
         else:
             super().timeout_keep_alive_handler()
 
+    @property
+    def server_headers(self) -> Headers:
+        """What each answer says of the server and of the time."""
+        return self.server_state.default_headers
+
+    def told(self, answer: bytes, wait: int) -> None:
+        """Send an answer that asks to wait for so many seconds."""
+        self._untold = False
+        if not self.transport.is_closing():
+            self.transport.write(answer)
+            self._asked_to_wait = wait
+            self._end_refused()
+
     def shutdown(self) -> None:
         """Close when what the client has already sent was answered."""
+        if self._untold:
+            self.keeper.tell()
         if self._stands_in_line():
             return  # it is answered in its turn, and that is the last answer here
         if self._waiting is None and self._refused_at is None:
@@ -338,16 +231,12 @@ class Door(HttpToolsProtocol):
 
     def _is_refused(self, data: bytes) -> bool:
         """Refuse a request that is like others which were, without parsing it once more."""
-        known = self.keeper.plain(data)
-        if known is None or self.keeper.host.is_stopping():
+        if not self.keeper.refuses(data, self):
             return False
-        refusal = self.keeper.host.refuses(known.method, known.target)
-        if refusal is None:
-            return False
+        self._untold = True
         self._last = False
         self._endless = 0
-        self._say_no(refusal, known.method, known.target, request_id_of(()))
-        self._end_refused()
+        self._unset_keepalive_if_required()
         return True
 
     def _take_in(self, data: bytes) -> None:
@@ -370,7 +259,7 @@ class Door(HttpToolsProtocol):
         if self._refused and self._discarding is None:  # so long has the rest of a body to come
             self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
         if is_next and self._begun == self._refusals == 1 and self._between and not self._last:
-            self.keeper.remember(data, self.headers, self.parser.get_method(), self.url)
+            self.keeper.remember(data, self.headers, self._asked(self._route))
 
     def _take_in_plain(self, rest: bytes) -> None:
         """Take in a request without its wish for another protocol, and what came behind its head.
@@ -386,9 +275,6 @@ class Door(HttpToolsProtocol):
         lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
         lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
         self._take_in(b"\r\n".join((*lines, b"", rest)))
-
-    def _may_wait(self, data: bytes) -> bool:
-        return self._between and self._is_idle() and len(data) <= _WAITING_BYTES
 
     def _stands_in_line(self) -> bool:
         return self._waiting is not None and self._in_line_since is not None
@@ -408,19 +294,15 @@ class Door(HttpToolsProtocol):
             or self.expect_100_continue
             or not self.parser.should_keep_alive()
         )
-        self._say_no(refusal, self.parser.get_method(), self.url, request_id_of(self.headers))
+        self._route = refusal.route
+        self._asked_to_wait = refusal.error.retry_after or 0
+        self._tell(refusal.error, request_id_of(self.headers), self._asked(refusal.route))
         if self.expect_100_continue:
             self.transport.close()  # who waits to be told to go on will not send a body now
 
-    def _say_no(self, refusal: Refusal, method: bytes, target: bytes, request_id: str) -> None:
-        start = perf_counter()
-        error = refusal.error
-        self._asked_to_wait = error.retry_after or 0
-        self._tell(error, request_id)
-        path = target.partition(b"?")[0].decode("ascii", "replace")
-        name = method.decode("ascii")
-        alike = Alike(name, refusal.route, path, error.kind.status, error.reason)
-        self.keeper.record.soon(alike, request_id, perf_counter() - start)
+    def _asked(self, route: str) -> Asked:
+        path = self.url.partition(b"?")[0].decode("ascii", "replace")
+        return Asked(self.parser.get_method().decode("ascii"), route, path)
 
     def _end_refused(self) -> None:
         self._refused_at = self.loop.time()
@@ -428,21 +310,18 @@ class Door(HttpToolsProtocol):
 
     def _give_up(self, error: ServiceError) -> None:
         """Say what is wrong with what came, of which no request can be made, and hang up."""
-        start = perf_counter()
-        request_id = request_id_of(())
         self._last = True
-        self._tell(error, request_id)
+        self._tell(error, request_id_of(()), _NOTHING)
         self.transport.close()
-        alike = Alike("-", "other", "-", error.kind.status, error.reason)
-        self.keeper.record.soon(alike, request_id, perf_counter() - start)
 
-    def _tell(self, error: ServiceError, request_id: str) -> None:
-        sent_id = request_id.encode()
-        notice = self.keeper.notice(error, self.server_state.default_headers)
-        last = b"connection: close\r\n" if self._last else b""
-        length = len(notice.before) + len(sent_id) + len(notice.after)
-        own = b"%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (last, sent_id, length)
-        self.transport.write(b"".join((notice.head, own, notice.before, sent_id, notice.after)))
+    def _tell(self, error: ServiceError, request_id: str, asked: Asked) -> None:
+        start = perf_counter()
+        sent = request_id.encode()
+        notice = self.keeper.notice(error, self.server_headers)
+        before, between, after = notice.around(len(sent), last=self._last)
+        self.transport.write(b"".join((before, sent, between, sent, after)))
+        alike = Alike(*asked, error.kind.status, error.reason, at_door=True)
+        self.keeper.record.soon(alike, request_id, perf_counter() - start)
 
     def _stop_discarding(self) -> None:
         if self._discarding is not None:
@@ -452,7 +331,7 @@ class Door(HttpToolsProtocol):
     def _is_too_soon(self) -> bool:
         """Tell whether the next request has to wait because the last one was refused just now."""
         refused_at, self._refused_at = self._refused_at, None
-        if refused_at is None or self.keeper.host.is_stopping():
+        if refused_at is None:
             return False
         now = self.loop.time()
         rested = now - refused_at
@@ -460,7 +339,7 @@ class Door(HttpToolsProtocol):
             return False
         pace = self.keeper.haste if rested < _HASTE_SECONDS else self.keeper.pace
         wait = pace.wait(now, self._asked_to_wait - rested)
-        if wait <= _SHORTEST_WAIT:
+        if wait <= _SHORTEST_WAIT or self.keeper.host.is_stopping():
             return False
         self.keeper.turns.wait(self.loop, now + wait, self.hear)
         return True

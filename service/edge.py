@@ -44,7 +44,8 @@ _TOGETHER = 256  # answers that wait to be described, at most
 class Alike(NamedTuple):
     """What answers may have in common; `route` is their place in the metrics.
 
-    `key` is the name of the key that they were given for.
+    `key` is the name of the key that they were given for. What was refused `at_door` has no time
+    that says anything of the service.
     """
 
     method: str
@@ -53,6 +54,7 @@ class Alike(NamedTuple):
     status: int
     reason: str | None
     key: str | None = None
+    at_door: bool = False
 
     @property
     def level(self) -> int:
@@ -92,8 +94,12 @@ class Record:
 
     def soon(self, kind: Alike, request_id: str, seconds: float) -> None:
         """Count and describe one answer that may be one of thousands in a second."""
-        self._waiting[kind].append((time(), request_id, seconds))
-        self._waiting_count += 1
+        self.all_soon(kind, [(time(), request_id, seconds)])
+
+    def all_soon(self, kind: Alike, each: list[tuple[float, str, float]]) -> None:
+        """Count and describe many, by when they were given, the id and the seconds of each."""
+        self._waiting[kind] += each
+        self._waiting_count += len(each)
         if self._waiting_count >= _TOGETHER:
             self.settle()
 
@@ -102,9 +108,9 @@ class Record:
         waiting, self._waiting = self._waiting, defaultdict(list)
         self._waiting_count = 0
         for kind, each in waiting.items():
-            self._metrics.answered(
-                kind.route, kind.status, kind.reason, *(seconds for _, _, seconds in each)
-            )
+            self._metrics.answered(kind.route, kind.status, kind.reason, len(each))
+            if not kind.at_door:
+                self._metrics.took(kind.route, [seconds for _, _, seconds in each])
             events("request", kind.level, kind.facts(), ((at, i, 1e3 * s) for at, i, s in each))
 
 

@@ -40,7 +40,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 METRICS = {
     "hasse_requests": "Answers, by route and status.",
     "hasse_rejections": "Answers that were errors, by reason.",
-    "hasse_request_seconds": "Time from the head of a request to the end of its answer, by route.",
+    "hasse_request_seconds": "Time from head to answer of requests that were let in, by route.",
     "hasse_stage_seconds": "Time that searches spent in each stage.",
     "hasse_batch_size": "Items worked on together, by kind of work.",
     "hasse_in_flight": "Searches that are worked on.",
@@ -100,9 +100,8 @@ class Metrics:
         )
         self._request_seconds = self._histogram("hasse_request_seconds", "route", _SECONDS)
         # Looking a label up takes longer than counting; routes, statuses and reasons are few.
-        self._answers: dict[
-            tuple[str, int, str | None], tuple[Counter, Counter | None, Histogram]
-        ] = {}
+        self._answers: dict[tuple[str, int, str | None], tuple[Counter, Counter | None]] = {}
+        self._seconds: dict[str, Histogram] = {}
         stage_seconds = self._histogram("hasse_stage_seconds", "stage", _SECONDS)
         self._stages = {stage: stage_seconds.labels(stage) for stage in STAGES}
         self._batch_size = self._histogram("hasse_batch_size", "kind", _SIZES)
@@ -110,21 +109,26 @@ class Metrics:
     def _histogram(self, name: str, label: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, METRICS[name], (label,), registry=self.registry, buckets=buckets)
 
-    def answered(self, route: str, status: int, reason: str | None, *seconds: float) -> None:
-        """Count answers that were alike, by how long each took."""
+    def answered(self, route: str, status: int, reason: str | None, count: int) -> None:
+        """Count answers that were alike."""
         counted = self._answers.get((route, status, reason))
         if counted is None:
             counted = self._answers[route, status, reason] = (
                 self._requests.labels(route, str(status)),
                 self._rejections.labels(reason) if reason is not None else None,
-                self._request_seconds.labels(route),
             )
-        requests, rejections, request_seconds = counted
-        requests.inc(len(seconds))
-        for each in seconds:
-            request_seconds.observe(each)
+        requests, rejections = counted
+        requests.inc(count)
         if rejections is not None:
-            rejections.inc(len(seconds))
+            rejections.inc(count)
+
+    def took(self, route: str, seconds: Iterable[float]) -> None:
+        """Record how long each of several answers took."""
+        of_route = self._seconds.get(route)
+        if of_route is None:
+            of_route = self._seconds[route] = self._request_seconds.labels(route)
+        for each in seconds:
+            of_route.observe(each)
 
     def searched(self, stages: Stages) -> None:
         """Record the stages of one search."""

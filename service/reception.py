@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from service.admission import Admission
-from service.door import Refusal
 from service.errors import ServiceError
+from service.keeper import Refusal
 from service.readiness import Phase, Readiness
 from service.routes.searches import searched
 
@@ -14,18 +14,22 @@ _LINE_BYTES = 1_024  # in which the method and the target of a request are looke
 
 
 class Reception:
-    """The host at the door of one service; see `service.door.Host`."""
+    """The host at the door of one service; see `service.keeper.Host`."""
 
     def __init__(self, readiness: Readiness) -> None:
         self._readiness = readiness
 
     def refusal(self, method: bytes, target: bytes, *, called: bool) -> Refusal | None:
         """Return what a request is refused with, if it is; else it comes in now."""
-        return self._refusal(method, target, lambda admission: admission.knock(called=called))
+        route = _searched(method, target)
+        if route is None or self._admission is None:
+            return None
+        error = self._admission.knock(called=called)
+        return None if error is None else Refusal(error, route)
 
-    def refuses(self, method: bytes, target: bytes) -> Refusal | None:
-        """Return what a request would be refused with; nobody comes in by that."""
-        return self._refusal(method, target, lambda admission: admission.full)
+    def full(self) -> ServiceError | None:
+        """Return what all searches are refused with, if they would be now."""
+        return None if self._admission is None else self._admission.full
 
     def stands_in_line(self, data: bytes, turn: Callable[[], None]) -> bool:
         """Tell whether a request that begins so has to wait; `turn` is called when it need not."""
@@ -46,15 +50,6 @@ class Reception:
     def is_stopping(self) -> bool:
         """Tell whether each answer is the last on its connection."""
         return self._readiness.phase is Phase.STOPPING
-
-    def _refusal(
-        self, method: bytes, target: bytes, error_of: Callable[[Admission], ServiceError | None]
-    ) -> Refusal | None:
-        route = _searched(method, target)
-        if route is None or self._admission is None:
-            return None
-        error = error_of(self._admission)
-        return None if error is None else Refusal(error, route)
 
     @property
     def _admission(self) -> Admission | None:

@@ -15,9 +15,10 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from service import logs
-from service.door import Door, Refusal, door
+from service.door import Door, door
 from service.edge import Alike, Record
 from service.errors import ServiceError
+from service.keeper import Refusal
 from service.metrics import Metrics
 from service.pace import Pace
 from service.schemas import Problem
@@ -27,7 +28,7 @@ from service.schemas import Problem
 class House:
     """A service that is full or not, and what it let in."""
 
-    full: bool = True
+    is_full: bool = True
     wait: int = 3
     stopping: bool = False
     places: bool = True
@@ -58,17 +59,18 @@ class House:
 
     def refusal(self, method: bytes, target: bytes, *, called: bool) -> Refusal | None:
         self.called.append(called)
-        return self.refuses(method, target)
-
-    def refuses(self, method: bytes, target: bytes) -> Refusal | None:
         searches = {
             (b"POST", b"/search/images"): "/search/images",
             (b"GET", b"/images/7/diagram"): "/images/{image_id}/diagram",
         }
         route = searches.get((method, target.partition(b"?")[0]))
-        if not self.full or route is None:
+        error = self.full()
+        return None if error is None or route is None else Refusal(error, route)
+
+    def full(self) -> ServiceError | None:
+        if not self.is_full:
             return None
-        return Refusal(ServiceError("busy", "there is no room", retry_after=self.wait), route)
+        return ServiceError("busy", "there is no room", retry_after=self.wait)
 
     async def app(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
         if self.answer is not None:
@@ -145,7 +147,7 @@ class Visitor:
 
 async def stand_in_line(house: House, visit: Callable[[], Awaitable[Visitor]]) -> Visitor:
     """Ask while there is room and no place, and wait until that was heard."""
-    house.full, house.places = False, False
+    house.is_full, house.places = False, False
     visitor = await visit()
     visitor.say(ASK)
     await asyncio.sleep(0.05)
@@ -162,6 +164,7 @@ async def refused_twice(visit: Callable[[], Awaitable[Visitor]]) -> Visitor:
 
 
 ASK = "POST /search/images HTTP/1.1\nHost: a\nContent-Length: 5\n\nhello"
+DRAW = "GET /images/7/diagram HTTP/1.1\nHost: a\n\n"
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
@@ -175,7 +178,7 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
 def test_the_head_of_an_answer_waits_for_its_body() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            house.full = False
+            house.is_full = False
             begun, goes_on = asyncio.Event(), asyncio.Event()
 
             async def answer(scope: Any, receive: Any, send: Any) -> None:
@@ -241,10 +244,10 @@ def test_the_connection_of_a_refused_client_serves_its_next_request() -> None:
             for _ in range(3):
                 visitor.say(ASK)
                 assert (await visitor.hear())[0] == 429
-            house.full = False
+            house.is_full = False
             visitor.say(ASK)
             assert (await visitor.hear())[0] == 200
-            house.full = True
+            house.is_full = True
             visitor.say(ASK)
             assert (await visitor.hear())[0] == 429
             assert house.inside == ["POST /search/images hello"]
@@ -268,13 +271,100 @@ def test_a_request_like_one_that_was_refused_is_refused_without_a_parser() -> No
             assert len(ids) == 3
             assert house.called == [False]
             house.record.settle()
-            told = 'hasse_requests_total{route="/search/images",status="429"} 3.0'
-            assert told in house.metrics.text().decode()
+            text = house.metrics.text().decode()
+            assert 'hasse_requests_total{route="/search/images",status="429"} 3.0' in text
+            assert 'hasse_rejections_total{reason="busy"} 3.0' in text
+            assert "hasse_request_seconds_count{" not in text, "a refusal is no answer in time"
             # As soon as there is room, the same request comes in, body and all.
-            house.full = False
+            house.is_full = False
             second.say(ASK)
             assert (await second.hear())[0] == 200
             assert house.inside == ["POST /search/images hello"]
+
+    run(main)
+
+
+def test_who_comes_together_is_told_together_each_with_an_id_of_its_own() -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitors = [await visit() for _ in range(5)]
+            other = ASK.replace("images", "captions")
+            texts = [ASK, ASK.replace("Host: a", "Host: b"), DRAW]
+            for text in texts:
+                visitors[0].say(text)
+                assert (await visitors[0].hear())[0] == 429
+            visitors[0].say(other)
+            assert (await visitors[0].hear())[0] == 200, "no search, as this house has them"
+            called = len(house.called)
+            for visitor, text in zip(visitors, [*texts, ASK, other], strict=True):
+                visitor.say(text)
+            heard = [await visitor.hear() for visitor in visitors]
+            assert [status for status, _, _ in heard] == [429, 429, 429, 429, 200]
+            assert len({headers["x-request-id"] for _, headers, _ in heard[:4]}) == 4
+            assert len(house.called) == called + 1, "only the other one was parsed"
+            house.record.settle()
+            text = house.metrics.text().decode()
+            assert 'hasse_requests_total{route="/search/images",status="429"} 5.0' in text
+            assert (
+                'hasse_requests_total{route="/images/{image_id}/diagram",status="429"} 2.0' in text
+            )
+
+    run(main)
+
+
+def test_who_asks_again_before_it_was_told_is_told_twice_in_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            visitor.say(ASK)
+            assert (await visitor.hear())[0] == 429
+            monkeypatch.setattr("service.keeper._TOGETHER_SECONDS", 60)
+            visitor.say(ASK)
+            await asyncio.sleep(0.05)
+            house.is_full = False
+            visitor.say(ASK)
+            assert [(await visitor.hear())[0] for _ in range(2)] == [429, 200]
+
+    run(main)
+
+
+def test_who_leaves_before_it_was_told_keeps_nobody_else_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            leaves, stays = await visit(), await visit()
+            leaves.say(ASK)
+            assert (await leaves.hear())[0] == 429
+            monkeypatch.setattr("service.keeper._TOGETHER_SECONDS", 0.2)
+            for visitor in (leaves, stays):
+                visitor.say(ASK)
+            await asyncio.sleep(0.05)
+            leaves.writer.transport.abort()
+            assert (await stays.hear())[0] == 429
+            house.record.settle()
+            told = 'hasse_requests_total{route="/search/images",status="429"} 3.0'
+            assert told in house.metrics.text().decode()
+
+    run(main)
+
+
+def test_a_stop_answers_who_was_not_told_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            visitor.say(ASK)
+            assert (await visitor.hear())[0] == 429
+            monkeypatch.setattr("service.keeper._TOGETHER_SECONDS", 60)
+            visitor.say(ASK)
+            await asyncio.sleep(0.05)
+            house.stopping = True
+            for connection in house.connections:
+                connection.shutdown()
+            assert (await visitor.hear())[0] == 429
+            assert await visitor.gone()
 
     run(main)
 
@@ -329,7 +419,7 @@ def test_a_body_of_another_length_than_its_head_says_is_parsed() -> None:
 
 
 def test_only_so_many_heads_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.door._HEADS", 2)
+    monkeypatch.setattr("service.keeper._HEADS", 2)
 
     async def main() -> None:
         async with open_house() as (house, visit):
@@ -364,7 +454,7 @@ def test_a_body_that_comes_late_is_refused_at_its_head_and_then_let_fall() -> No
             visitor = await visit()
             visitor.say("POST /search/images HTTP/1.1\nHost: a\nContent-Length: 100000\n\n")
             assert (await visitor.hear())[0] == 429
-            house.full = False
+            house.is_full = False
             for _ in range(100):
                 visitor.say("x" * 1000)
                 await visitor.writer.drain()
@@ -407,7 +497,7 @@ def test_a_refused_get_is_counted_by_its_route_and_described_by_its_path() -> No
             metrics = house.metrics.text().decode()
             assert 'route="/images/{image_id}/diagram"' in metrics
             assert "/images/7" not in metrics
-            house.full = False
+            house.is_full = False
             visitor.say("GET /images/7/diagram HTTP/1.1\nHost: a\n\n")
             assert (await visitor.hear())[0] == 200
 
@@ -470,14 +560,14 @@ def test_a_client_that_asks_before_it_sends_is_told_no_and_not_to_go_on(
 def test_a_client_that_asks_before_it_sends_is_told_to_go_on_when_it_is_let_in() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            house.full = False
+            house.is_full = False
             visitor = await visit()
             head, body = ASK.replace("Host", "Expect: 100-continue\nHost").split("\n\n")
             visitor.say(f"{head}\n\n")
             assert await visitor.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
             visitor.say(body)
             assert (await visitor.hear())[0] == 200
-            house.full = True
+            house.is_full = True
             visitor.say(ASK)  # which asks nothing before
             status, headers, _ = await visitor.hear()
             assert (status, "connection" in headers) == (429, False)
@@ -499,7 +589,7 @@ def test_the_body_of_a_refused_request_is_waited_for_only_so_long(
                 assert (await visitor.hear())[0] == 429
                 visitor.say(sent)
             assert await half.gone()
-            house.full = False
+            house.is_full = False
             whole.say(ASK)
             assert (await whole.hear())[0] == 200
 
@@ -531,7 +621,7 @@ def test_who_asks_too_soon_again_waits_and_keeps_nobody_else() -> None:
                 hasty.say(ASK)
                 assert (await hasty.hear())[0] == 429
             assert loop.time() - start >= 0.5 - 0.01
-            house.full = False
+            house.is_full = False
             other.say(ASK)
             assert (await other.hear())[0] == 200
 
@@ -559,7 +649,7 @@ def test_a_connection_is_closed_when_it_rested_long_enough_and_not_before() -> N
             visitor = await visit()
             loop = asyncio.get_running_loop()
             for full in (True, False, True):
-                house.full = full
+                house.is_full = full
                 visitor.say(ASK)
                 assert (await visitor.hear())[0] == (429 if full else 200)
                 await asyncio.sleep(0.6)
@@ -634,7 +724,7 @@ def test_who_asks_for_another_protocol_is_answered_in_this_one(pause: float, ful
         async with open_house() as (house, visit):
             visitor = await visit()
             for _ in range(2):  # it changes nothing for the next request
-                house.full = full
+                house.is_full = full
                 head, body = ASK.replace("Host", UPGRADE).split("\n\n")
                 visitor.say(head[:20])
                 await asyncio.sleep(pause)
@@ -642,7 +732,7 @@ def test_who_asks_for_another_protocol_is_answered_in_this_one(pause: float, ful
                 await asyncio.sleep(pause)
                 visitor.say(body)
                 assert (await visitor.hear())[0] == (429 if full else 200)
-                house.full = False
+                house.is_full = False
                 visitor.say(ASK)
                 assert (await visitor.hear())[0] == 200
             assert set(house.inside) == {"POST /search/images hello"}
@@ -654,7 +744,7 @@ def test_who_asks_for_another_protocol_is_answered_in_this_one(pause: float, ful
 def test_who_stands_in_line_may_have_asked_for_another_protocol() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            house.full, house.places = False, False
+            house.is_full, house.places = False, False
             visitor = await visit()
             visitor.say(ASK.replace("Host", UPGRADE))
             await asyncio.sleep(0.05)
@@ -751,7 +841,7 @@ def test_of_a_head_without_an_end_only_so_much_is_read(begun: str) -> None:
 def test_a_target_that_is_too_long_is_told_so_also_when_it_comes_whole() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            house.full = False
+            house.is_full = False
             visitor = await visit()
             visitor.say(f"GET /diagram?caption={'a' * 65_536} HTTP/1.1\nHost: a\n\n")
             status, headers, _ = await visitor.hear()
@@ -763,7 +853,7 @@ def test_a_target_that_is_too_long_is_told_so_also_when_it_comes_whole() -> None
 def test_what_is_long_and_has_a_beginning_and_an_end_is_no_head() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            house.full = False
+            house.is_full = False
             visitor = await visit()
             visitor.say("POST /images HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n")
             for _ in range(20):
@@ -779,7 +869,7 @@ def test_what_is_long_and_has_a_beginning_and_an_end_is_no_head() -> None:
 def test_who_stands_in_line_comes_in_whole_when_it_is_told_to() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            house.full, house.places = False, False
+            house.is_full, house.places = False, False
             visitors = [await visit() for _ in range(3)]
             for visitor in visitors:
                 head, body = ASK.split("\n\n")
@@ -820,7 +910,7 @@ def test_who_asked_too_soon_may_have_to_stand_in_line_then() -> None:
     async def main() -> None:
         async with open_house(per_second=15) as (house, visit):
             visitor = await refused_twice(visit)
-            house.full, house.places = False, False
+            house.is_full, house.places = False, False
             visitor.say(ASK)
             async with asyncio.timeout(5):
                 while not house.line:
@@ -837,10 +927,10 @@ def test_who_is_refused_at_its_turn_is_told_so() -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
             visitor = await stand_in_line(house, visit)
-            house.full = True
+            house.is_full = True
             house.line.pop()()
             assert (await visitor.hear())[0] == 429
-            house.full, house.places = False, True
+            house.is_full, house.places = False, True
             visitor.say(ASK)
             assert (await visitor.hear())[0] == 200
             assert house.waited == [None]  # the next one did not wait
@@ -874,7 +964,7 @@ def test_who_came_in_before_its_turn_does_not_stand_in_line_twice() -> None:
             visitor.say("x" * 50_000)
             assert (await visitor.hear())[0] == 429
             await asyncio.sleep(0.12)  # in which no haste is seen
-            house.full, house.places = False, False
+            house.is_full, house.places = False, False
             visitor.say(ASK)
             await asyncio.sleep(0.6)  # in which the turn comes that it did not wait for
             assert len(house.line) == 1
@@ -886,7 +976,7 @@ def test_who_came_in_before_its_turn_does_not_stand_in_line_twice() -> None:
 def test_what_is_long_does_not_wait_at_the_door(together: bool) -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            house.full, house.places = False, False
+            house.is_full, house.places = False, False
             visitor = await visit()
             body = "x" * 1_000_000
             head = f"POST /search/images HTTP/1.1\nHost: a\nContent-Length: {len(body)}\n\n"
