@@ -42,8 +42,11 @@ class Watch:
     ) -> None:
         """Watch no longer."""
         self._beginning.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            # Its last exception will know this watch: only if the watch does not know it any more
+            # do both, with all of the request, go without a search for garbage.
+            watcher.cancel()
         # Someone else may have cancelled too, and then it is theirs to raise.
         if kind is asyncio.CancelledError and self._gone and self._task.uncancel() == 0:
             raise ServiceError("client_gone", "the client did not wait for the answer") from None

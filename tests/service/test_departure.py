@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -62,3 +64,21 @@ def test_a_client_that_leaves_when_its_work_is_done_cancels_nothing(seconds: flo
         await asyncio.sleep(LONG)
 
     asyncio.run(main())
+
+
+def test_what_was_watched_goes_without_a_search_for_garbage() -> None:
+    async def main() -> None:
+        messages: asyncio.Queue[Any] = asyncio.Queue()
+        asked = request(messages)
+        async with until_client_leaves(asked):
+            await asyncio.sleep(LONG)
+        await asyncio.sleep(0)  # in which the watch ends
+        gone = weakref.ref(asked)
+        del asked
+        assert gone() is None
+
+    gc.disable()
+    try:
+        asyncio.run(main())
+    finally:
+        gc.enable()
