@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 
 from fastapi import Request
 
 from service.errors import ServiceError
 
-# Most work is done sooner, and then a watch would cost a task for nothing.
-_SOON_SECONDS = 0.02
+SCOPE = "hasse.departure"  # where a request has its `Departure`
+
+
+class Departure:
+    """Whether the client of a request has left, of which its connection tells.
+
+    To wait for the message `http.disconnect` instead is a task for each of thousands a second.
+
+    Attributes:
+        happened: whether it has.
+        watcher: is called when it does.
+    """
+
+    __slots__ = ("happened", "watcher")
+
+    def __init__(self) -> None:
+        self.happened = False
+        self.watcher: Callable[[], object] | None = None
+
+    def happen(self) -> None:
+        """Tell who watches that the client has left."""
+        self.happened = True
+        if self.watcher is not None:
+            self.watcher()
 
 
 class Watch:
@@ -19,20 +42,20 @@ class Watch:
     With two methods, since a generator costs as much again for each of thousands a second.
     """
 
-    __slots__ = ("_beginning", "_gone", "_request", "_task", "_watcher")
+    __slots__ = ("_departure", "_task")
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self._gone = False
-        self._watcher: asyncio.Task[None] | None = None
+    def __init__(self, departure: Departure) -> None:
+        self._departure = departure
 
     async def __aenter__(self) -> None:
-        """Begin to watch, soon."""
+        """Begin to watch."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a request is served by a task")
+        if self._departure.happened:
+            raise _gone()
         self._task = task
-        self._beginning = asyncio.get_running_loop().call_later(_SOON_SECONDS, self._begin)
+        self._departure.watcher = task.cancel
 
     async def __aexit__(
         self,
@@ -41,32 +64,21 @@ class Watch:
         trace: TracebackType | None,
     ) -> None:
         """Watch no longer."""
-        self._beginning.cancel()
-        watcher, self._watcher = self._watcher, None
-        if watcher is not None:
-            # Its last exception will know this watch: only if the watch does not know it any more
-            # do both, with all of the request, go without a search for garbage.
-            watcher.cancel()
+        self._departure.watcher = None
         # Someone else may have cancelled too, and then it is theirs to raise.
-        if kind is asyncio.CancelledError and self._gone and self._task.uncancel() == 0:
-            raise ServiceError("client_gone", "the client did not wait for the answer") from None
-
-    def _begin(self) -> None:
-        self._watcher = asyncio.create_task(self._watch())
-
-    async def _watch(self) -> None:
-        while (await self._request.receive())["type"] != "http.disconnect":
-            pass
-        self._gone = True
-        self._task.cancel()
+        left = kind is asyncio.CancelledError and self._departure.happened
+        if left and self._task.uncancel() == 0:
+            raise _gone() from None
 
 
 def until_client_leaves(request: Request) -> Watch:
-    """Give the block up when the client disconnects. The body must have been read before.
-
-    It is looked at from `_SOON_SECONDS` on, and one who left before is seen then.
+    """Give the block up when the client disconnects.
 
     Raises:
         ServiceError: `client_gone`, which nobody is there to read.
     """
-    return Watch(request)
+    return Watch(request.scope.get(SCOPE) or Departure())
+
+
+def _gone() -> ServiceError:
+    return ServiceError("client_gone", "the client did not wait for the answer")

@@ -5,27 +5,24 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from typing import Any
 
 import pytest
 from fastapi import Request
 
-from service.departure import until_client_leaves
+from service.departure import SCOPE, Departure, until_client_leaves
 from service.errors import ServiceError
 
-LONG = 0.05  # seconds, after which a client is watched
+
+def request(leaves: Departure) -> Request:
+    return Request({"type": "http", SCOPE: leaves})
 
 
-def request(messages: asyncio.Queue[Any]) -> Request:
-    return Request({"type": "http"}, messages.get)
-
-
-def test_a_client_that_left_before_it_was_watched_is_seen() -> None:
+def test_a_client_that_leaves_ends_its_work() -> None:
     async def main() -> None:
-        messages: asyncio.Queue[Any] = asyncio.Queue()
-        messages.put_nowait({"type": "http.disconnect"})
+        leaves = Departure()
+        asyncio.get_running_loop().call_later(0.01, leaves.happen)
         with pytest.raises(ServiceError) as raised:
-            async with until_client_leaves(request(messages)):
+            async with until_client_leaves(request(leaves)):
                 await asyncio.sleep(20)
         assert raised.value.reason == "client_gone"
         await asyncio.sleep(0)  # nor is what comes after it cancelled
@@ -33,20 +30,33 @@ def test_a_client_that_left_before_it_was_watched_is_seen() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("leaves", [False, True])
-def test_who_else_cancels_the_work_is_not_told_that_its_client_left(*, leaves: bool) -> None:
+def test_the_work_of_a_client_that_left_before_is_not_begun() -> None:
     async def main() -> None:
-        messages: asyncio.Queue[Any] = asyncio.Queue()
+        leaves = Departure()
+        leaves.happen()
+        begun = False
+        with pytest.raises(ServiceError) as raised:
+            async with until_client_leaves(request(leaves)):
+                begun = True
+        assert (raised.value.reason, begun) == ("client_gone", False)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_who_else_cancels_the_work_is_not_told_that_its_client_left(*, left: bool) -> None:
+    async def main() -> None:
+        leaves = Departure()
 
         async def work() -> None:
-            async with until_client_leaves(request(messages)):
+            async with until_client_leaves(request(leaves)):
                 await asyncio.sleep(20)
 
         working = asyncio.create_task(work())
-        await asyncio.sleep(LONG)
-        if leaves:
-            messages.put_nowait({"type": "http.disconnect"})
-            await asyncio.sleep(0)  # the watch has seen it, and the work has not
+        await asyncio.sleep(0)
+        if left:
+            leaves.happen()
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
@@ -54,25 +64,37 @@ def test_who_else_cancels_the_work_is_not_told_that_its_client_left(*, leaves: b
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("seconds", [0.0, LONG])
-def test_a_client_that_leaves_when_its_work_is_done_cancels_nothing(seconds: float) -> None:
+def test_a_client_that_leaves_when_its_work_is_done_cancels_nothing() -> None:
     async def main() -> None:
-        messages: asyncio.Queue[Any] = asyncio.Queue()
-        async with until_client_leaves(request(messages)):
-            await asyncio.sleep(seconds)
-        messages.put_nowait({"type": "http.disconnect"})
-        await asyncio.sleep(LONG)
+        leaves = Departure()
+        async with until_client_leaves(request(leaves)):
+            await asyncio.sleep(0)
+        leaves.happen()
+        await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+
+
+def test_a_failure_is_not_hidden_by_a_client_that_leaves() -> None:
+    async def main() -> None:
+        leaves = Departure()
+
+        async def work() -> None:
+            async with until_client_leaves(request(leaves)):
+                leaves.happened = True
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await work()
 
     asyncio.run(main())
 
 
 def test_what_was_watched_goes_without_a_search_for_garbage() -> None:
     async def main() -> None:
-        messages: asyncio.Queue[Any] = asyncio.Queue()
-        asked = request(messages)
+        asked = request(Departure())
         async with until_client_leaves(asked):
-            await asyncio.sleep(LONG)
-        await asyncio.sleep(0)  # in which the watch ends
+            await asyncio.sleep(0)
         gone = weakref.ref(asked)
         del asked
         assert gone() is None

@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from service import logs
+from service.departure import SCOPE, Departure
 from service.door import Door, door
 from service.edge import Alike, Record
 from service.errors import ServiceError
@@ -689,9 +690,11 @@ def test_who_leaves_takes_its_work_along_also_if_it_asked_for_more(
         async with open_house() as (house, visit):
             begun: list[str] = []
             left: list[str] = []
+            departures: list[Departure] = []
 
             async def slowly(scope: Any, receive: Any, send: Any) -> None:
                 begun.append(scope["path"])
+                departures.append(scope[SCOPE])
                 await receive()
                 if len(begun) > answered:
                     left.append((await receive())["type"])
@@ -710,6 +713,7 @@ def test_who_leaves_takes_its_work_along_also_if_it_asked_for_more(
             await asyncio.sleep(0.05)
             assert begun == [f"/{at}" for at in range(answered + 1)]
             assert left == ["http.disconnect"]
+            assert [one.happened for one in departures] == [False] * answered + [True]
 
     run(main)
 

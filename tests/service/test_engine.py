@@ -20,6 +20,7 @@ from index.store import Index
 from index.terms import ImageRow
 from service import opening
 from service.app import create_app
+from service.departure import SCOPE, Departure
 from service.encoding import Encoder
 from service.engine import Engine
 from service.metrics import Metrics
@@ -267,10 +268,11 @@ def test_a_client_that_goes_away_cancels_its_work(
             "raw_path": path.encode(),
             "query_string": b"" if asked else b"caption=a%20cat",
             "headers": [(b"host", b"here"), (b"content-type", b"application/json")],
+            SCOPE: (leaves := Departure()),
         }
         leaving = asyncio.create_task(app(scope, messages.get, send))
         await until(lambda: admission.in_flight == 2)
-        messages.put_nowait({"type": "http.disconnect"})
+        leaves.happen()
         await leaving
         assert admission.in_flight == 1
         faults.gate.set()
