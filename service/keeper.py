@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from service.edge import SECURITY_HEADERS, Alike, Record
+from service.edge import SECURITY_HEADERS, Alike, Record, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
 from service.pace import Pace, Turns
 
@@ -30,6 +31,9 @@ _TOGETHER_SECONDS = 0.01
 _HEADS, _HEAD_BYTES = 1_024, 2_048
 _END = b"\r\n\r\n"  # of a head
 _ID_BYTES = 8
+_ID = b"x-request-id"
+# The line of a head that gives a request an id.
+_GIVEN_ID = re.compile(rb"\r\nx-request-id:([^\r\n]*)", re.IGNORECASE)
 _HEAD = b"".join(
     b"%b: %b\r\n" % (name.lower().encode(), value.encode())
     for name, value in (
@@ -134,21 +138,23 @@ class Keeper:
     turns: Turns = field(default_factory=Turns)
     _notices: dict[tuple[str, int | None], Notice] = field(default_factory=dict)
     _known: dict[bytes, Known] = field(default_factory=dict)
-    # Who was refused and was not told yet, what they asked, and when, by `perf_counter`.
-    _untold: list[tuple[Visitor, Asked, float]] = field(default_factory=list)
+    # Who was refused and was not told yet, what they asked, under which id of their own, and when,
+    # by `perf_counter`.
+    _untold: list[tuple[Visitor, Asked, bytes | None, float]] = field(default_factory=list)
     _full: ServiceError | None = None  # what those are told who come now and are told together
 
     def remember(self, data: bytes, headers: Headers, asked: Asked) -> None:
         """Keep what a parser made of the head of a request that `data` is, the whole of it.
 
-        Thousands of requests in a second have few heads between them. One with an id of its own
-        comes once.
+        Thousands of requests in a second have few heads between them, but for the ids that clients
+        or a proxy may give them.
         """
         head, _, body = data.partition(_END)
+        head = _GIVEN_ID.sub(b"", head, count=1)
         given = dict(headers)
         length = int(given.get(b"content-length", b"0"))
-        alone = b"x-request-id" in given or b"transfer-encoding" in given
-        if alone or length != len(body) or len(head) > _HEAD_BYTES:
+        odd = b"transfer-encoding" in given or sum(name == _ID for name, _ in headers) > 1
+        if odd or length != len(body) or len(head) > _HEAD_BYTES:
             return
         if len(self._known) >= _HEADS:
             self._known.clear()
@@ -157,7 +163,10 @@ class Keeper:
     def refuses(self, data: bytes, visitor: Visitor) -> bool:
         """Tell whether a request is refused for what is known of it; `visitor` is told soon."""
         head, _, body = data.partition(_END)
-        known = self._known.get(head)
+        known, given_id = self._known.get(head), None
+        if known is None and (line := _GIVEN_ID.search(head)) is not None:
+            known = self._known.get(head[: line.start()] + head[line.end() :])
+            given_id = line[1].strip(b" \t")
         if known is None or known.length != len(body):
             return False
         if self._full is None:
@@ -167,7 +176,7 @@ class Keeper:
             if self._full is None:
                 return False
             asyncio.get_running_loop().call_later(_TOGETHER_SECONDS, self.tell)
-        self._untold.append((visitor, known.asked, perf_counter()))
+        self._untold.append((visitor, known.asked, given_id, perf_counter()))
         return True
 
     def tell(self) -> None:
@@ -177,12 +186,16 @@ class Keeper:
         if error is None:
             return
         now, clock = perf_counter(), time()
-        ids = random.randbytes(_ID_BYTES * len(untold)).hex("\n", _ID_BYTES).split("\n")
+        new_ids = random.randbytes(_ID_BYTES * len(untold)).hex("\n", _ID_BYTES).split("\n")
         notice = self.notice(error, untold[0][0].server_headers)
-        before, between, after = notice.around(2 * _ID_BYTES, last=False)
+        around_new = notice.around(2 * _ID_BYTES, last=False)
         wait = error.retry_after or 0
         each = defaultdict[Asked, list[tuple[float, str, float]]](list)
-        for (visitor, asked, came), request_id in zip(untold, ids, strict=True):
+        for (visitor, asked, given_id, came), new_id in zip(untold, new_ids, strict=True):
+            request_id, (before, between, after) = new_id, around_new
+            if given_id is not None:
+                request_id = request_id_of([(_ID, given_id)])
+                before, between, after = notice.around(len(request_id), last=False)
             sent = request_id.encode()
             visitor.told(b"".join((before, sent, between, sent, after)), wait)
             each[asked].append((clock, request_id, now - came))

@@ -313,6 +313,28 @@ def test_who_comes_together_is_told_together_each_with_an_id_of_its_own() -> Non
     run(main)
 
 
+@pytest.mark.parametrize("place", ["Host", "Content-Length"])
+@pytest.mark.parametrize("name", ["X-Request-ID:", "x-request-id: "])
+def test_a_request_is_like_another_whatever_their_ids(place: str, name: str) -> None:
+    async def main() -> None:
+        async with open_house() as (house, visit):
+            visitor = await visit()
+            texts = [ASK.replace(place, f"{name}{given}\n{place}") for given in ("one", "2-b", "@")]
+            heard = []
+            for text in (*texts, ASK, texts[0]):
+                visitor.say(text)
+                heard.append(await visitor.hear())
+            assert [status for status, _, _ in heard] == [429] * 5
+            ids = [headers["x-request-id"] for _, headers, _ in heard]
+            assert (ids[0], ids[1], ids[4]) == ("one", "2-b", "one")
+            assert len(ids[2]) == len(ids[3]) == 16, "a bad id and none at all are given new ones"
+            for (_, _, body), request_id in zip(heard, ids, strict=True):
+                assert Problem.model_validate_json(body).request_id == request_id
+            assert house.called == [False], "only the first was parsed"
+
+    run(main)
+
+
 def test_who_asks_again_before_it_was_told_is_told_twice_in_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -373,7 +395,7 @@ def test_a_stop_answers_who_was_not_told_yet(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("text", "answers"),
     [
-        (ASK.replace("Host", "X-Request-ID: mine\nHost"), 1),
+        (ASK.replace("Host", "X-Request-ID: a\nX-Request-ID: b\nHost"), 1),
         (ASK.replace("Host", "Connection: close\nHost"), 1),
         (ASK.replace("Host", "Expect: 100-continue\nHost"), 1),
         (
