@@ -51,7 +51,7 @@ class Door(HttpToolsProtocol):
         self._between = True  # two requests
         self._answering: RequestResponseCycle | None = None  # `cycle` is of the last that came
         self._refused = False  # the request that is being received, until it is whole
-        self._route = ""  # of that one
+        self._asked = _NOTHING  # by that one
         self._untold = False  # that a request which came whole is refused
         self._last = False  # the connection ends with it
         self._asked_to_wait = 0
@@ -262,7 +262,7 @@ class Door(HttpToolsProtocol):
         if self._refused and self._discarding is None:  # so long has the rest of a body to come
             self._discarding = self.loop.call_later(_DISCARD_SECONDS, self.transport.close)
         if is_next and self._begun == self._refusals == 1 and self._between and not self._last:
-            self.keeper.remember(data, self.headers, self._asked(self._route))
+            self.keeper.remember(data, self.headers, self._asked)
 
     def _take_in_plain(self, rest: bytes) -> None:
         """Take in a request without its wish for another protocol, and what came behind its head.
@@ -297,15 +297,12 @@ class Door(HttpToolsProtocol):
             or self.expect_100_continue
             or not self.parser.should_keep_alive()
         )
-        self._route = refusal.route
+        path = self.url.partition(b"?")[0].decode("ascii", "replace")
+        self._asked = Asked(self.parser.get_method().decode("ascii"), refusal.route, path)
         self._asked_to_wait = refusal.error.retry_after or 0
-        self._tell(refusal.error, request_id_of(self.headers), self._asked(refusal.route))
+        self._tell(refusal.error, request_id_of(self.headers), self._asked)
         if self.expect_100_continue:
             self.transport.close()  # who waits to be told to go on will not send a body now
-
-    def _asked(self, route: str) -> Asked:
-        path = self.url.partition(b"?")[0].decode("ascii", "replace")
-        return Asked(self.parser.get_method().decode("ascii"), route, path)
 
     def _end_refused(self) -> None:
         self._refused_at = self.loop.time()
@@ -319,10 +316,8 @@ class Door(HttpToolsProtocol):
 
     def _tell(self, error: ServiceError, request_id: str, asked: Asked) -> None:
         start = perf_counter()
-        sent = request_id.encode()
         notice = self.keeper.notice(error, self.server_headers)
-        before, between, after = notice.around(len(sent), last=self._last)
-        self.transport.write(b"".join((before, sent, between, sent, after)))
+        self.transport.write(notice.answer(request_id, last=self._last))
         alike = Alike(*asked, error.kind.status, error.reason, at_door=True)
         self.keeper.record.soon(alike, request_id, perf_counter() - start)
 

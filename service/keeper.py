@@ -9,7 +9,6 @@ go in which neither the code nor the data of others' work comes between.
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -24,13 +23,14 @@ from service.errors import MEDIA_TYPE, ServiceError, problem_body
 from service.pace import Pace, Turns
 
 Headers = list[tuple[bytes, bytes]]
+IdHeader = tuple[tuple[bytes, bytes], ...]  # none, or one
+_NO_ID: IdHeader = ()
 
 # For so long who is refused may have to wait for others who are told the same.
 _TOGETHER_SECONDS = 0.01
 # Heads of requests that are remembered, and the bytes of one, at most.
 _HEADS, _HEAD_BYTES = 1_024, 2_048
 _END = b"\r\n\r\n"  # of a head
-_ID_BYTES = 8
 _ID = b"x-request-id"
 # The line of a head that gives a request an id.
 _GIVEN_ID = re.compile(rb"\r\nx-request-id:([^\r\n]*)", re.IGNORECASE)
@@ -108,15 +108,13 @@ class Notice(NamedTuple):
     after: bytes
     server_headers: Headers  # that `head` has; the server makes others each second
 
-    def around(self, id_bytes: int, *, last: bool) -> tuple[bytes, bytes, bytes]:
-        """Return what is said before, between and after the two times the id is said.
-
-        With the answer that is the `last` a connection ends.
-        """
-        before = self.head + (b"connection: close\r\nx-request-id: " if last else b"x-request-id: ")
-        length = len(self.before) + id_bytes + len(self.after)
-        between = b"\r\ncontent-length: %d\r\n\r\n%b" % (length, self.before)
-        return before, between, self.after
+    def answer(self, request_id: str, *, last: bool) -> bytes:
+        """Return the answer to one request, with which a connection ends if it is the `last`."""
+        sent = request_id.encode()
+        close = b"connection: close\r\n" if last else b""
+        length = len(self.before) + len(sent) + len(self.after)
+        own = b"%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (close, sent, length)
+        return b"".join((self.head, own, self.before, sent, self.after))
 
 
 @dataclass(slots=True)
@@ -138,9 +136,9 @@ class Keeper:
     turns: Turns = field(default_factory=Turns)
     _notices: dict[tuple[str, int | None], Notice] = field(default_factory=dict)
     _known: dict[bytes, Known] = field(default_factory=dict)
-    # Who was refused and was not told yet, what they asked, under which id of their own, and when,
-    # by `perf_counter`.
-    _untold: list[tuple[Visitor, Asked, bytes | None, float]] = field(default_factory=list)
+    # Who was refused and was not told yet, what they asked, with which header for its id, if any,
+    # and when, by `perf_counter`.
+    _untold: list[tuple[Visitor, Asked, IdHeader, float]] = field(default_factory=list)
     _full: ServiceError | None = None  # what those are told who come now and are told together
 
     def remember(self, data: bytes, headers: Headers, asked: Asked) -> None:
@@ -150,7 +148,7 @@ class Keeper:
         or a proxy may give them.
         """
         head, _, body = data.partition(_END)
-        head = _GIVEN_ID.sub(b"", head, count=1)
+        head, _ = _without_id(head)
         given = dict(headers)
         length = int(given.get(b"content-length", b"0"))
         odd = b"transfer-encoding" in given or sum(name == _ID for name, _ in headers) > 1
@@ -163,10 +161,10 @@ class Keeper:
     def refuses(self, data: bytes, visitor: Visitor) -> bool:
         """Tell whether a request is refused for what is known of it; `visitor` is told soon."""
         head, _, body = data.partition(_END)
-        known, given_id = self._known.get(head), None
-        if known is None and (line := _GIVEN_ID.search(head)) is not None:
-            known = self._known.get(head[: line.start()] + head[line.end() :])
-            given_id = line[1].strip(b" \t")
+        known, id_header = self._known.get(head), _NO_ID
+        if known is None:
+            head, id_header = _without_id(head)
+            known = self._known.get(head)
         if known is None or known.length != len(body):
             return False
         if self._full is None:
@@ -176,7 +174,7 @@ class Keeper:
             if self._full is None:
                 return False
             asyncio.get_running_loop().call_later(_TOGETHER_SECONDS, self.tell)
-        self._untold.append((visitor, known.asked, given_id, perf_counter()))
+        self._untold.append((visitor, known.asked, id_header, perf_counter()))
         return True
 
     def tell(self) -> None:
@@ -186,18 +184,12 @@ class Keeper:
         if error is None:
             return
         now, clock = perf_counter(), time()
-        new_ids = random.randbytes(_ID_BYTES * len(untold)).hex("\n", _ID_BYTES).split("\n")
         notice = self.notice(error, untold[0][0].server_headers)
-        around_new = notice.around(2 * _ID_BYTES, last=False)
         wait = error.retry_after or 0
         each = defaultdict[Asked, list[tuple[float, str, float]]](list)
-        for (visitor, asked, given_id, came), new_id in zip(untold, new_ids, strict=True):
-            request_id, (before, between, after) = new_id, around_new
-            if given_id is not None:
-                request_id = request_id_of([(_ID, given_id)])
-                before, between, after = notice.around(len(request_id), last=False)
-            sent = request_id.encode()
-            visitor.told(b"".join((before, sent, between, sent, after)), wait)
+        for visitor, asked, id_header, came in untold:
+            request_id = request_id_of(id_header)
+            visitor.told(notice.answer(request_id, last=False), wait)
             each[asked].append((clock, request_id, now - came))
         for asked, rows in each.items():
             alike = Alike(*asked, error.kind.status, error.reason, at_door=True)
@@ -210,6 +202,14 @@ class Keeper:
         if found is None or found.server_headers is not server_headers:
             found = self._notices[said] = _notice(error, server_headers)
         return found
+
+
+def _without_id(head: bytes) -> tuple[bytes, IdHeader]:
+    """Return a head without the line that gives it an id, and that as a header."""
+    line = _GIVEN_ID.search(head)
+    if line is None:
+        return head, _NO_ID
+    return head[: line.start()] + head[line.end() :], ((_ID, line[1].strip(b" \t")),)
 
 
 def _notice(error: ServiceError, server_headers: Headers) -> Notice:

@@ -164,6 +164,19 @@ async def refused_twice(visit: Callable[[], Awaitable[Visitor]]) -> Visitor:
     return visitor
 
 
+async def refused_and_untold(
+    visit: Callable[[], Awaitable[Visitor]], monkeypatch: pytest.MonkeyPatch
+) -> Visitor:
+    """Be refused, and then once more without being told so for a minute."""
+    visitor = await visit()
+    visitor.say(ASK)
+    assert (await visitor.hear())[0] == 429
+    monkeypatch.setattr("service.keeper._TOGETHER_SECONDS", 60)
+    visitor.say(ASK)
+    await asyncio.sleep(0.05)
+    return visitor
+
+
 ASK = "POST /search/images HTTP/1.1\nHost: a\nContent-Length: 5\n\nhello"
 DRAW = "GET /images/7/diagram HTTP/1.1\nHost: a\n\n"
 
@@ -340,12 +353,7 @@ def test_who_asks_again_before_it_was_told_is_told_twice_in_turn(
 ) -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            visitor = await visit()
-            visitor.say(ASK)
-            assert (await visitor.hear())[0] == 429
-            monkeypatch.setattr("service.keeper._TOGETHER_SECONDS", 60)
-            visitor.say(ASK)
-            await asyncio.sleep(0.05)
+            visitor = await refused_and_untold(visit, monkeypatch)
             house.is_full = False
             visitor.say(ASK)
             assert [(await visitor.hear())[0] for _ in range(2)] == [429, 200]
@@ -377,12 +385,7 @@ def test_who_leaves_before_it_was_told_keeps_nobody_else_from_it(
 def test_a_stop_answers_who_was_not_told_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with open_house() as (house, visit):
-            visitor = await visit()
-            visitor.say(ASK)
-            assert (await visitor.hear())[0] == 429
-            monkeypatch.setattr("service.keeper._TOGETHER_SECONDS", 60)
-            visitor.say(ASK)
-            await asyncio.sleep(0.05)
+            visitor = await refused_and_untold(visit, monkeypatch)
             house.stopping = True
             for connection in house.connections:
                 connection.shutdown()
