@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.learning.words import megabytes, milliseconds
 from benchmarks.search import processes
 from benchmarks.search.growth import Growth
-from benchmarks.words import megabytes, milliseconds
-from index.compaction import everything
+from index.segments.compaction import everything
+from index.segments.upkeep import Upkeep
 from index.store import Index
-from index.terms import ImageRow, ModelIdentity, Points
-from index.upkeep import Upkeep
+from index.types import ImageRow, ModelIdentity, Points
 from index.verify import verify
 
 if TYPE_CHECKING:

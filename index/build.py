@@ -9,13 +9,14 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
-from index import changes, durable
-from index.catalog import open_catalog
-from index.compaction import ROWS_PER_SEGMENT, Tally
+from index import durable
+from index.catalog import mutations
+from index.catalog.catalog import open_catalog
 from index.errors import IndexExistsError
+from index.segments.compaction import ROWS_PER_SEGMENT, Tally
 from index.staging import Staging
 from index.store import Index
-from index.terms import CaptionRow, ImageRow, ModelIdentity
+from index.types import CaptionRow, ImageRow, ModelIdentity
 
 ImageBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]
 CaptionBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[CaptionRow], ArrayLike]]]
@@ -93,4 +94,4 @@ def _claim(index: Index, model: ModelIdentity) -> None:
             "with 'hasse index add', or choose another folder"
         )
     if state.model != model:
-        changes.create(index.catalog, model)
+        mutations.create(index.catalog, model)

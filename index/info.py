@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from index.query import Query
-from index.schema import FORMAT
-from index.search import is_bounded
-from index.segment import MANIFEST, POINTS, Segment
-from index.snapshot import LiveSegment, Snapshot
-from index.terms import Kind, ModelIdentity
+from index.catalog.schema import FORMAT
+from index.search.query import Query
+from index.search.search import is_bounded
+from index.segments.segment import MANIFEST, POINTS, Segment
+from index.segments.snapshot import LiveSegment, Snapshot
+from index.types import Kind, ModelIdentity
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from index import durable
-from index.checks import check_texts, first_duplicate
+from index.catalog.records import SegmentRecord, file_records
+from index.catalog.validation import check_texts, first_duplicate
 from index.errors import BadRowsError, DamagedIndexError, UnfinishedIndexError
-from index.records import SegmentRecord, file_records
-from index.segment import IDS, SEGMENTS_FOLDER, Segment, SegmentWriter
-from index.terms import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity
+from index.segments.segment import IDS, SEGMENTS_FOLDER, Segment, SegmentWriter
+from index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity
 
 STAGING = "staging"
 JOURNAL = "journal.json"

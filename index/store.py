@@ -2,13 +2,13 @@
 
 INDEX/catalog.db          what there is, and which generation is visible
 INDEX/catalog.url         where the catalog is, if it is not that file
-INDEX/segments/<name>/    immutable points, see `index.segment`
-INDEX/pictures/           pictures that came by the service, see `index.kept`
+INDEX/segments/<name>/    immutable points, see `index.segments.segment`
+INDEX/pictures/           pictures that came by the service, see `index.segments.stored_pictures`
 INDEX/staging/            a build that has not ended, see `index.staging`
-INDEX/compaction/         a merge under way, see `index.compaction`
+INDEX/compaction/         a merge under way, see `index.segments.compaction`
 INDEX/lock                held by the one writer
-INDEX/readers             which generations are being read, see `index.leases`
-INDEX/news                that there is a change, see `index.news`
+INDEX/readers             which generations are being read, see `index.segments.leases`
+INDEX/news                that there is a change, see `index.catalog.notifications`
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from index import changes, compaction, durable
-from index.additions import Addition, Additions
-from index.arrays import let_go
-from index.catalog import CATALOG, Catalog, named_url, open_catalog
-from index.checks import checked_ids
-from index.compaction import Choice, Compacted, Tally, tiers
-from index.conjunction import JointAnswer, search_jointly
+from index import durable
+from index.catalog import mutations
+from index.catalog.catalog import CATALOG, Catalog, named_url, open_catalog
+from index.catalog.notifications import News
+from index.catalog.selection import Masks, Selection
+from index.catalog.validation import checked_ids
 from index.errors import (
     REMEDY,
     BadQueryError,
@@ -44,29 +43,23 @@ from index.errors import (
     disk_full_named,
 )
 from index.info import IndexInfo, describe
-from index.loading import Loader
-from index.news import News
-from index.query import Answer, Query, checked_queries
-from index.search import search
-from index.segment import SEGMENTS_FOLDER, Verify
-from index.selection import Masks, Selection
-from index.snapshot import Snapshot
+from index.kernels.threads import Workers
+from index.search.joint_search import JointAnswer, search_jointly
+from index.search.query import Answer, Query, checked_queries
+from index.search.search import search
+from index.segments import compaction
+from index.segments.additions import Addition, Additions
+from index.segments.arrays import let_go
+from index.segments.compaction import Choice, Compacted, Tally, tiers
+from index.segments.loading import Loader
+from index.segments.segment import SEGMENTS_FOLDER, Verify
+from index.segments.snapshot import Snapshot
+from index.segments.writer import LOCK, Writer, writing
 from index.staging import STAGING, refuse_unfinished
-from index.terms import (
-    KINDS,
-    CaptionRow,
-    ImageRow,
-    Kind,
-    Mode,
-    ModelIdentity,
-    NamedImage,
-    Points,
-)
-from index.workers import Workers
-from index.writer import LOCK, Writer, writing
+from index.types import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, NamedImage, Points
 
 if TYPE_CHECKING:
-    from index.accelerator import Accelerator
+    from index.kernels.gpu_scan import Accelerator
 
 LOCK_PATIENCE = 10.0  # seconds that an add or a remove waits for other writers
 
@@ -129,7 +122,7 @@ class Index:
                         )
                     _refuse_foreign(folder)
                     (folder / SEGMENTS_FOLDER).mkdir(exist_ok=True)
-                    changes.create(catalog, model)
+                    mutations.create(catalog, model)
                     durable.sync_folder(folder)
             return cls(folder, catalog, threads=threads)
         except BaseException:
@@ -517,6 +510,6 @@ def _accelerator(device: str) -> Accelerator | None:
     if device == "cpu":
         return None
     # Only where there is a device is torch worth the seconds of its import.
-    from index.accelerator import Accelerator
+    from index.kernels.gpu_scan import Accelerator
 
     return Accelerator(device)

@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sql
 
-from index import kept
-from index.catalog import Catalog, damaged_rows, open_catalog
-from index.checks import checked, checked_ids, first_duplicate
+from index.catalog.catalog import Catalog, damaged_rows, open_catalog
+from index.catalog.records import SegmentRecord, State
+from index.catalog.schema import CAPTIONS, IMAGES
+from index.catalog.validation import checked, checked_ids, first_duplicate
 from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
-from index.leases import Lease
-from index.loading import check_fit
-from index.records import SegmentRecord, State
-from index.schema import CAPTIONS, IMAGES
-from index.segment import SEGMENTS_FOLDER, Segment, check_file
+from index.segments import stored_pictures
+from index.segments.leases import Lease
+from index.segments.loading import check_fit
+from index.segments.segment import SEGMENTS_FOLDER, Segment, check_file
 from index.staging import refuse_unfinished
-from index.terms import KINDS, Ids, Kind
+from index.types import KINDS, Ids, Kind
 
 _ROWS = 8192  # checked at a time, for bounded memory
 
@@ -64,7 +64,7 @@ def _verified(
     try:
         refuse_unfinished(folder, state.generation)
         findings = [f"{catalog.url.database}: {what}: {REMEDY}" for what in damaged_rows(catalog)]
-        findings += kept.faults(folder, catalog)
+        findings += stored_pictures.faults(folder, catalog)
         total = sum(record.bytes for record in state.segments)
         done = 0
 

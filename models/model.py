@@ -14,7 +14,9 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.caption_encoder import (
+from models.encoders.hubness import Crowd, Kind
+from models.encoders.image_encoder import ImageEncoder, Pooling
+from models.encoders.text_encoder import (
     MOST_COORDINATES,
     WIDEST,
     CaptionEncoder,
@@ -22,10 +24,8 @@ from models.caption_encoder import (
     Reading,
     padded,
 )
-from models.crowd import Crowd, Kind
-from models.image_encoder import ImageEncoder, Pooling
-from models.pictures import Preprocessing
-from models.reading import Reader
+from models.encoders.text_inference import Reader
+from models.images.preprocessing import Preprocessing
 from models.score import SCORES, Score
 from models.vocabulary import Vocabulary
 
@@ -58,7 +58,7 @@ class ModelConfig:
         directions: in which captions are read: "forward" by all members, or "both": every second
             member reads from the last word to the first, so that members err in different ways.
         crowd: images, and captions, of the training that even out the lengths of points; see
-            `models.crowd`. 0: none, and points have the length that `length` says.
+            `models.encoders.hubness`. 0: none, and points have the length that `length` says.
     """
 
     score: Score = "order"
@@ -149,7 +149,7 @@ class OrderEmbedding(nn.Module):
         )
         if with_pictures:
             # Of torchvision, which takes longer to import than all that captions need.
-            from models.backbone import build_backbone
+            from models.encoders.backbone import build_backbone
 
             self.images = ImageEncoder(
                 build_backbone(config.backbone),

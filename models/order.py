@@ -66,7 +66,9 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
             f"and {tuple(y.shape)}"
         )
     if x.is_cuda:
-        from models.fused_order import FusedViolation  # of Triton, which a CPU alone may lack
+        from models.kernels.gpu_violations import (
+            FusedViolation,  # of Triton, which a CPU alone may lack
+        )
 
         with torch.cuda.device(x.device):
             fused: Tensor = FusedViolation.apply(x, y)
@@ -79,7 +81,7 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
 @cache
 def _tiled() -> type[torch.autograd.Function]:
     try:
-        from models.tiled_order import TiledViolation
+        from models.kernels.cpu_violations import TiledViolation
     except ModuleNotFoundError:
         return _BlockedViolation
     return TiledViolation

@@ -7,25 +7,26 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from service import errors, openapi
-from service.access import Access
-from service.bodies import Bodies
+from service import errors
+from service.core.engine import Engine
 from service.direct import Direct
-from service.edge import Edge, Record
-from service.engine import Engine
-from service.lifecycle import Lifecycle, Open
-from service.listening import Listens
-from service.logs import LOGGER
-from service.metrics import Metrics
+from service.http import openapi
+from service.http.access import Access
+from service.http.bodies import Bodies
+from service.http.middleware import Edge, Record
 from service.page.adding import router as adding
+from service.page.combine import router as together
 from service.page.files import Files
 from service.page.order import router as order
 from service.page.search import router as page
-from service.page.together import router as together
-from service.readiness import Readiness
 from service.reception import Reception
 from service.routes import collection, lattice, operations, reference, search, writing
 from service.routes.context import MAY_READ, MAY_SEARCH, MAY_WRITE
+from service.runtime.logs import LOGGER
+from service.runtime.metrics import Metrics
+from service.runtime.readiness import Readiness
+from service.runtime.sockets import Listens
+from service.runtime.startup import Lifecycle, Open
 from service.settings import Settings
 
 DESCRIPTION = (

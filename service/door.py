@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service import departure
-from service.edge import Alike, Record, request_id_of
 from service.errors import ServiceError
 from service.head import HeldHead
+from service.http import disconnect
+from service.http.middleware import Alike, Record, request_id_of
 from service.keeper import Asked, Headers, Host, Keeper, Refusal
 from service.pace import Pace
 
@@ -117,7 +117,7 @@ class Door(HttpToolsProtocol):
         self.headers += headers  # the list is the scope's
         if came is not None:
             self.scope["hasse.waited"] = self.loop.time() - came  # type: ignore[typeddict-unknown-key]
-        self.scope[departure.SCOPE] = departure.Departure()  # type: ignore[literal-required]
+        self.scope[disconnect.SCOPE] = disconnect.Departure()  # type: ignore[literal-required]
         super().on_headers_complete()
         self.cycle.transport = HeldHead(self.transport)  # type: ignore[assignment]
         if is_next:
@@ -215,7 +215,7 @@ class Door(HttpToolsProtocol):
         if self._answering is not None:
             self._answering.disconnected = True
             self._answering.message_event.set()
-            self._answering.scope[departure.SCOPE].happen()  # type: ignore[literal-required]
+            self._answering.scope[disconnect.SCOPE].happen()  # type: ignore[literal-required]
         super().connection_lost(exc)
         super()._unset_keepalive_if_required()
 

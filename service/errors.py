@@ -28,7 +28,7 @@ from index.errors import (
     IndexLockedError,
     ReadOnlyIndexError,
 )
-from service.logs import event
+from service.runtime.logs import event
 
 MEDIA_TYPE = "application/problem+json"
 # A browser asks its user for a password, which is the key; programs send it as a token.

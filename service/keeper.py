@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from service.edge import SECURITY_HEADERS, Alike, Record, request_id_of
 from service.errors import MEDIA_TYPE, ServiceError, problem_body
+from service.http.middleware import SECURITY_HEADERS, Alike, Record, request_id_of
 from service.pace import Pace, Turns
 
 Headers = list[tuple[bytes, bytes]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from service.admission import Admission
+from service.core.admission import Admission
 from service.errors import ServiceError
 from service.keeper import Refusal
-from service.readiness import Phase, Readiness
 from service.routes.searches import searched
+from service.runtime.readiness import Phase, Readiness
 
 _LINE_BYTES = 1_024  # in which the method and the target of a request are looked for
 

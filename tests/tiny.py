@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
-from models import checkpoint
-from models.calibration import Calibration, Calibrations
+from models.checkpoints import checkpoint
+from models.checkpoints.model_folder import SUMS
+from models.evaluation.calibration import Calibration, Calibrations
+from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig, OrderEmbedding
-from models.model_folder import SUMS
-from models.pictures import Preprocessing
 from models.score import Score
 from models.vocabulary import Vocabulary
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.build import build
-from index.schema import FORMAT
-from index.terms import CaptionRow, ImageRow, ModelIdentity
-from models import checkpoint
-from models.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
+from index.catalog.schema import FORMAT
+from index.types import CaptionRow, ImageRow, ModelIdentity
+from models.checkpoints import checkpoint
+from models.datasets.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
 
 Points = NDArray[np.float32]
 

@@ -28,13 +28,13 @@ from pydantic import ValidationError
 from benchmarks.reliability.report import Line, finish, machine
 from index.errors import HasseIndexError
 from index.store import Index
-from index.terms import KINDS, CaptionRow, ImageRow, ModelIdentity
+from index.types import KINDS, CaptionRow, ImageRow, ModelIdentity
 from index.verify import verify
-from models.pictures import PictureError, open_picture
+from models.images.preprocessing import PictureError, open_picture
 from service.errors import ServiceError
-from service.forms import Form, FormError
+from service.http.multipart import Form, FormError
+from service.http.strict_json import parse_json
 from service.schemas import ImageQuery
-from service.strict_json import parse_json
 
 PIXELS = 1_000_000
 ROWS = 40

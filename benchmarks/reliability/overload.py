@@ -35,7 +35,7 @@ from benchmarks.reliability.connection import search
 from benchmarks.reliability.load import Tally, closed_loop, open_loop, run, together, until_normal
 from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, served
-from service.engine import GIVE_BACK_SECONDS
+from service.core.engine import GIVE_BACK_SECONDS
 from service.settings import Settings
 
 TIMES = 4

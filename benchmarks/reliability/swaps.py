@@ -23,7 +23,7 @@ from benchmarks.reliability.load import closed_loop, run
 from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, served
 from index.store import Index
-from index.terms import CaptionRow, ImageRow
+from index.types import CaptionRow, ImageRow
 
 ROWS = 60
 CLIENTS = 8

@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.search.clock import Clock
 from benchmarks.search.kernels import violations
-from index.hits import Best
-from index.terms import Ids, Kind, Points
+from index.search.top_k import Best
+from index.types import Ids, Kind, Points
 
 faiss: Any = _faiss
 numba: Any = _numba

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from index.store import Index
-from index.terms import Ids, Kind, Mode, Points
+from index.types import Ids, Kind, Mode, Points
 from models.order import pairwise_violation
 
 faiss: Any = _faiss

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.search.kernels import violations
-from index.terms import Kind, Points
+from index.types import Kind, Points
 
 BLOCK = 8192
 JITTER = 0.02

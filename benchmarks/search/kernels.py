@@ -9,7 +9,7 @@ import numba as _numba
 import numpy as np
 from numpy.typing import NDArray
 
-from index.terms import Ids, Kind, Points
+from index.types import Ids, Kind, Points
 
 numba: Any = _numba
 # A division of the array among four places keeps more of the memory's lines on their way.

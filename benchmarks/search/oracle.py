@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from index.query import Answer
-from index.terms import Kind, Points
+from index.search.query import Answer
+from index.types import Kind, Points
 
 # Two rows may change places in float32 where their violations differ by less than its rounding.
 TOLERANCE = 1e-5

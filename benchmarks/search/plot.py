@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.search.report import DIRECTIONS
 from benchmarks.search.trial import Trial
-from index.terms import Kind
+from index.types import Kind
 
 _OURS, _OTHERS = ("o", "-", 2.2), ("s", "--", 1.2)
 

@@ -13,10 +13,10 @@ from typing import ParamSpec, TypeVar
 
 from benchmarks.search.clock import CLOCKS, ClockName
 from benchmarks.search.growth import Growth
-from index.bounds import CODES, COLUMNS
+from index.bounds.lower_bounds import CODES, COLUMNS
 from index.build import build as build_index
 from index.store import Index
-from index.terms import CaptionRow, ImageRow, Kind, ModelIdentity, Points
+from index.types import CaptionRow, ImageRow, Kind, ModelIdentity, Points
 
 P = ParamSpec("P")
 R = TypeVar("R")

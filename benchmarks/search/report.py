@@ -17,7 +17,7 @@ from benchmarks.search.contenders import Flat
 from benchmarks.search.growth import Profile
 from benchmarks.search.promises import Promise, promises
 from benchmarks.search.trial import Row, Settings, Trial
-from index.terms import Kind
+from index.types import Kind
 
 DIRECTIONS: dict[Kind, str] = {"image": "images by caption", "caption": "captions by image"}
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "usearch", "torch")

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.search.clock import Clock
 from benchmarks.search.contenders import Contender
 from benchmarks.search.kernels import Reader
-from index.terms import Ids, Points
+from index.types import Ids, Points
 
 BURST = 4  # calls in a row: one after another's turn finds the caches cold
 FEWEST_TURNS, MOST_TURNS = 3, 40

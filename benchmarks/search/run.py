@@ -18,7 +18,7 @@ from benchmarks.search.oracle import WrongAnswerError
 from benchmarks.search.plot import draw
 from benchmarks.search.report import DIRECTIONS, Report
 from benchmarks.search.trial import Settings
-from index.terms import Kind
+from index.types import Kind
 
 faiss: Any = _faiss
 

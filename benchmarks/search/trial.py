@@ -22,9 +22,9 @@ from benchmarks.search.kernels import Reader
 from benchmarks.search.processes import Building, Serving
 from benchmarks.search.rounds import Timing, take_turns
 from benchmarks.search.tuning import recall, tune_graph, tune_lists
-from index.query import Answer
+from index.search.query import Answer
 from index.store import Index
-from index.terms import Ids, Kind, Mode, Points
+from index.types import Ids, Kind, Mode, Points
 
 faiss: Any = _faiss
 

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.search.approximate import Graph, Lists, USearch
 from benchmarks.search.clock import Clock
 from benchmarks.search.contenders import Contender
-from index.terms import Ids, Points
+from index.types import Ids, Points
 
 MOST_EFFORT = 4096
 COUNTS = (5, 10, 20, 40, 80, 160)  # candidates for each hit

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from models.datasets import source
+from models.datasets.builder import SPLITS, Gathering, Tally
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.gathering import SPLITS, Gathering, Tally
 from models.datasets.problems import Problems
 
 _EXPECTED = "give MS-COCO caption annotations, such as captions_train2017.json"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from models.datasets import source
+from models.datasets.builder import Gathering, Tally
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.gathering import Gathering, Tally
 from models.datasets.problems import Problems
 
 _LINE = re.compile(r"(?P<name>[^\t#]+)#\d+\t(?P<caption>.*)")

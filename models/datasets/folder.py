@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from models.datasets import source
+from models.datasets.builder import SPLITS, Gathering, Tally
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.gathering import SPLITS, Gathering, Tally
 from models.datasets.problems import Problems
 
 READ = {".jpg", ".jpeg", ".png", ".webp", ".gif"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.datasets import source
+from models.datasets.builder import Gathering, Tally, stays_inside
 from models.datasets.dataset import Dataset
-from models.datasets.gathering import Gathering, Tally, stays_inside
 from models.datasets.problems import Problems
 
 

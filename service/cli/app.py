@@ -6,21 +6,21 @@ from typing import Annotated
 
 import typer
 
-from service.cli.advice import Commands, advice
-from service.cli.data import data
-from service.cli.demo import demo
-from service.cli.distill import distill
-from service.cli.entailment import entailment
-from service.cli.entails import entails
-from service.cli.evaluate import evaluate
-from service.cli.features import features
-from service.cli.hypernyms import hypernyms
-from service.cli.index import index
-from service.cli.key import key
-from service.cli.search import search
-from service.cli.serve import serve
-from service.cli.shell import Shell
-from service.cli.train import train
+from service.cli.collection.entails import entails
+from service.cli.collection.index import index
+from service.cli.collection.search import search
+from service.cli.model.data import data
+from service.cli.model.distill import distill
+from service.cli.model.entailment import entailment
+from service.cli.model.evaluate import evaluate
+from service.cli.model.features import features
+from service.cli.model.hypernyms import hypernyms
+from service.cli.model.train import train
+from service.cli.serving.demo import demo
+from service.cli.serving.key import key
+from service.cli.serving.serve import serve
+from service.cli.terminal.errors import Shell
+from service.cli.terminal.help_text import Commands, advice
 
 app = Commands(
     cls=Shell,

@@ -13,7 +13,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from service.client.errors import NotFoundError, UnreadableError, UnsendableError, error_of, told
-from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
+from service.lattice_schemas import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
 from service.schemas import (
     AddedImage,
     Alive,

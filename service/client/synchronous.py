@@ -24,7 +24,7 @@ from service.client.calls import (
     may_have_done,
 )
 from service.client.retries import Retries
-from service.questions import AllOfAnswer, CommonAnswer, Diagram, Entailment
+from service.lattice_schemas import AllOfAnswer, CommonAnswer, Diagram, Entailment
 from service.schemas import (
     AddedImage,
     CaptionAnswer,

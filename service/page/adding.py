@@ -7,13 +7,13 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.access import Access
-from service.bodies import upload_of
-from service.departure import until_client_leaves
 from service.errors import ServiceError
+from service.http.access import Access
+from service.http.bodies import upload_of
+from service.http.disconnect import until_client_leaves
 from service.page.problems import Trouble, Visit, problem, trouble
-from service.page.screen import Screen, respond
-from service.page.view import Query
+from service.page.responses import Screen, respond
+from service.page.views import Query
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.schemas import AddedImage
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-from service.page.view import Query
-from service.questions import Diagram, DiagramNode
+from service.lattice_schemas import Diagram, DiagramNode
+from service.page.views import Query
 from service.schemas import thumbnail_url
 
 _WIDE, _GAP = 184, 20  # of a node, and between two

@@ -8,19 +8,19 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service import diagram, lattice
-from service.count import count
-from service.departure import until_client_leaves
-from service.engine import Engine
+from service.core import diagram, lattice
+from service.core.engine import Engine
+from service.core.stages import Stages
 from service.errors import ServiceError, invalid
+from service.http.disconnect import until_client_leaves
+from service.lattice_schemas import Entailment
 from service.page.drawing import drawn
 from service.page.picture import Picture, brought, stored
 from service.page.problems import Visit, problem, require_known
-from service.page.screen import Screen, respond
-from service.page.view import Query
-from service.questions import Entailment
+from service.page.responses import Screen, respond
+from service.page.views import Query
+from service.plural import count
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
-from service.timing import Stages
 
 router = APIRouter(route_class=Visit)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-from service.page.view import Link, Query
-from service.pictures import THUMBNAIL_MEDIA_TYPE
+from service.core.pictures import THUMBNAIL_MEDIA_TYPE
+from service.page.views import Link, Query
 from service.schemas import ImageRecord
 
 

@@ -11,11 +11,11 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from models.vocabulary import words
-from service.engine import Engine
+from service.core.engine import Engine
 from service.errors import CHALLENGE, ServiceError, invalid
-from service.page.screen import STAY, Screen, respond
-from service.page.view import Query
-from service.readiness import Phase, Readiness
+from service.page.responses import STAY, Screen, respond
+from service.page.views import Query
+from service.runtime.readiness import Phase, Readiness
 from service.settings import Settings
 
 

@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 
 from index.store import Index
-from models.calibration import Calibration
+from models.evaluation.calibration import Calibration
 from models.score import penalties_between
 
 # Among a picture's own captions are general and very particular ones; the best twentieth of

@@ -7,22 +7,22 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service import lattice
-from service.count import count
-from service.departure import until_client_leaves
-from service.engine import Engine
+from service.core import lattice
+from service.core.engine import Engine
+from service.core.stages import Stages
 from service.errors import ServiceError, invalid
-from service.page import view, welcome
+from service.http.disconnect import until_client_leaves
+from service.lattice_schemas import PARTS_MAXIMUM
+from service.page import sample, views
 from service.page.picture import Picture, brought
 from service.page.problems import Visit, problem, require_known
+from service.page.responses import STAY, Screen, respond
+from service.page.sample import sampled
 from service.page.scale import Scale
-from service.page.screen import STAY, Screen, respond
-from service.page.view import Query, folding
-from service.page.welcome import sampled
-from service.questions import PARTS_MAXIMUM
+from service.page.views import Query, folding
+from service.plural import count
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
-from service.timing import Stages
 
 router = APIRouter(route_class=Visit)
 
@@ -45,7 +45,7 @@ async def page(
             elif query.image_id is not None:
                 screen = await _captions_of_stored(engine, query, query.image_id, drawn.scale)
             else:
-                context = {"welcome": welcome.linked(drawn, query)}
+                context = {"welcome": sample.linked(drawn, query)}
                 screen = Screen("welcome.html", context=context)
     except ServiceError as error:
         return problem(request, query, error)
@@ -95,12 +95,12 @@ async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
     else:
         answer = await engine.images_by_caption(query.text, options, stages=stages)
     require_known(engine, parts)
-    cards = view.cards(answer, query, scale)
-    verdict = view.verdict(answer, len(cards), "picture", stages)
+    cards = views.cards(answer, query, scale)
+    verdict = views.verdict(answer, len(cards), "picture", stages)
     known = [engine.checkpoint.calibration.image] * len(parts)
     knows = engine.checkpoint.model.vocabulary.knows
-    doubt = view.doubt(answer, known, "This is not likely to be true of any picture here", knows)
-    first = [hit.image_id for hit in answer.hits[: view.COMPARED]]
+    doubt = views.doubt(answer, known, "This is not likely to be true of any picture here", knows)
+    first = [hit.image_id for hit in answer.hits[: views.COMPARED]]
     return Screen(
         "images.html",
         title=f"{query.text} · Hasse",
@@ -131,7 +131,7 @@ async def _captions_of_stored(engine: Engine, query: Query, image_id: int, scale
         url=record.image_url if whole else record.thumbnail_url,
         name=record.file_name,
         alt=own[0] if own else record.file_name,
-        captions=view.links(own, query),
+        captions=views.links(own, query),
         file_url=record.image_url,
         image_id=image_id,
     )
@@ -147,10 +147,10 @@ def _captions(
     stages: Stages,
 ) -> Screen:
     knows = engine.checkpoint.model.vocabulary.knows
-    lines = view.lines(answer, query, scale, knows)
-    verdict = view.verdict(answer, len(lines), "caption", stages)
+    lines = views.lines(answer, query, scale, knows)
+    verdict = views.verdict(answer, len(lines), "caption", stages)
     known = engine.checkpoint.calibration.image
-    doubt = view.doubt(answer, [known], "No caption here is likely to be true of it", knows)
+    doubt = views.doubt(answer, [known], "No caption here is likely to be true of it", knows)
     return Screen(
         "captions.html",
         title=f"True of {shown.name} · Hasse",

@@ -9,9 +9,9 @@ import fastapi
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from service.core.stages import Stages
 from service.routes.context import problems
 from service.schemas import Answer, Request, schema_of
-from service.timing import Stages
 
 _TIMING = {
     "Server-Timing": {

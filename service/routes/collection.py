@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header
 from starlette.responses import Response
 
-from service.pictures import MEDIA_TYPES, THUMBNAIL_MEDIA_TYPE, read_picture, version_of
+from service.core.pictures import MEDIA_TYPES, THUMBNAIL_MEDIA_TYPE, read_picture, version_of
 from service.routes.context import EngineHere, Id, SettingsHere, problems
 from service.schemas import CaptionRecord, ImageRecord
 

@@ -10,12 +10,12 @@ from fastapi import Depends, Path, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from service.access import Access, Purpose
-from service.bodies import Bodies
-from service.engine import Engine
+from service.core.engine import Engine
 from service.errors import MEDIA_TYPE, REASONS
-from service.metrics import Metrics
-from service.readiness import Readiness
+from service.http.access import Access, Purpose
+from service.http.bodies import Bodies
+from service.runtime.metrics import Metrics
+from service.runtime.readiness import Readiness
 from service.schemas import ID_MAXIMUM, Problem
 from service.settings import Settings
 

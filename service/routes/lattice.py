@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from service import diagram, lattice
-from service.departure import until_client_leaves
-from service.questions import (
+from service.core import diagram, lattice
+from service.http.disconnect import until_client_leaves
+from service.lattice_schemas import (
     AllOfAnswer,
     AllOfForm,
     AllOfQuery,

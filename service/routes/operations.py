@@ -7,10 +7,10 @@ from contextlib import suppress
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from service import introduction
 from service.errors import ServiceError
-from service.metrics import MEDIA_TYPE
 from service.routes.context import MetricsHere, ReadinessHere, problems
+from service.runtime import about
+from service.runtime.metrics import MEDIA_TYPE
 from service.schemas import Alive, Ready, Version
 
 router = APIRouter(tags=["operations"])
@@ -67,7 +67,7 @@ async def metrics(metrics: MetricsHere, readiness: ReadinessHere) -> Response:
 )
 async def version(readiness: ReadinessHere) -> Response:
     """Name the release, the model and the collection."""
-    return _json(introduction.version(readiness.engine))
+    return _json(about.version(readiness.engine))
 
 
 def _json(answer: Alive | Ready | Version) -> Response:

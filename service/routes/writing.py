@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.departure import until_client_leaves
+from service.http.disconnect import until_client_leaves
 from service.routes.answering import takes
 from service.routes.context import BodiesHere, EngineHere, Id, problems
 from service.schemas import AddedImage, UploadForm

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks.search import oracle
-from index.query import Answer
+from index.search.query import Answer
 from index.store import Index
-from index.terms import KINDS, Kind, Points
+from index.types import KINDS, Kind, Points
 from tests.benchmarks.samples import source
 from tests.index.samples import images, model
 

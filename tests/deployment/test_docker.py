@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from service.server import KEEP_ALIVE_SECONDS
+from service.runtime.server import KEEP_ALIVE_SECONDS
 from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def test_compose_keeps_the_index_checks_health_and_gives_no_more_rights_than_nee
     name, place = volume.split(":")
     assert name in document["volumes"]
     assert described["environment"]["HASSE_INDEX"].startswith(place + "/")
-    assert described["healthcheck"]["test"] == ["CMD", "python", "-m", "service.health"]
+    assert described["healthcheck"]["test"] == ["CMD", "python", "-m", "service.runtime.health"]
     assert described["read_only"] is True
     assert described["cap_drop"] == ["ALL"]
     # The first process of a container is deaf to signals that it has no handler for.
@@ -85,7 +85,7 @@ def test_the_image_sets_only_settings_that_exist() -> None:
 def test_the_image_does_not_run_as_root_and_knows_its_health() -> None:
     assert instructions("USER")[-1] == "hasse"
     (health,) = instructions("HEALTHCHECK")
-    assert health.endswith('CMD ["python", "-m", "service.health"]')
+    assert health.endswith('CMD ["python", "-m", "service.runtime.health"]')
 
 
 def test_everything_copied_into_the_image_exists_and_is_sent_to_the_builder() -> None:

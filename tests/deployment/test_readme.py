@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.questions import Entailment
+from service.lattice_schemas import Entailment
 from service.schemas import AddedImage, CaptionAnswer, ImageAnswer
 from service.settings import Settings
 

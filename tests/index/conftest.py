@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import faiss
 import pytest
 
-from index.plan import Costs
-from index.workers import Workers
+from index.kernels.threads import Workers
+from index.search.cost_model import Costs
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -25,6 +25,8 @@ def workers() -> Iterator[Workers]:
 @pytest.fixture
 def everywhere_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give every segment bounds, and a prefilter from 60 rows on, as large ones have."""
-    monkeypatch.setattr("index.segment.BOUNDS_FROM_BYTES", 1)
-    monkeypatch.setattr("index.segment.PREFILTER_FROM_ROWS", 60)
-    monkeypatch.setattr("index.plan.COSTS", Costs((1, 1, 1), (1, 1, 1), (0, 0, 0), 0, 0))
+    monkeypatch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 1)
+    monkeypatch.setattr("index.segments.segment.PREFILTER_FROM_ROWS", 60)
+    monkeypatch.setattr(
+        "index.search.cost_model.COSTS", Costs((1, 1, 1), (1, 1, 1), (0, 0, 0), 0, 0)
+    )

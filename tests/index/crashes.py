@@ -30,13 +30,14 @@ import numpy as np
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-from index import durable, segment
+from index import durable
 from index.build import build
-from index.catalog import Catalog
-from index.compaction import everything
+from index.catalog.catalog import Catalog
 from index.errors import DiskFullError, MissingIndexError
+from index.segments import segment
+from index.segments.compaction import everything
 from index.store import Index
-from index.terms import KINDS, MODES, CaptionRow, ImageRow, Points
+from index.types import KINDS, MODES, CaptionRow, ImageRow, Points
 from index.verify import verify
 from tests.index.samples import captions, embeddings, images, model, small_index
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from index.arrays import read_only
-from index.chosen import Chosen
-from index.scan import score_rows
-from index.segment import Segment, write_segment
-from index.snapshot import LiveSegment, Snapshot
+from index.kernels.threads import Workers
+from index.search.candidates import Chosen
+from index.search.scan import score_rows
+from index.segments.arrays import read_only
+from index.segments.segment import Segment, write_segment
+from index.segments.snapshot import LiveSegment, Snapshot
 from index.store import Index
-from index.terms import CaptionRow, Form, ImageRow, Kind, ModelIdentity, Points, Score
-from index.workers import Workers
+from index.types import CaptionRow, Form, ImageRow, Kind, ModelIdentity, Points, Score
 from tests import oracle
 
 

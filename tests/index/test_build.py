@@ -20,7 +20,7 @@ from index.errors import (
     UnfinishedIndexError,
 )
 from index.store import Index
-from index.terms import CaptionRow, ImageRow, Points
+from index.types import CaptionRow, ImageRow, Points
 from index.verify import verify
 from tests.index.samples import captions, embeddings, images, model, small_index
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection
 
-from index import changes, durable
+from index import durable
 from index.build import build
-from index.compaction import everything
-from index.records import SegmentRecord
+from index.catalog import mutations
+from index.catalog.records import SegmentRecord
+from index.segments.compaction import everything
 from index.store import Index
-from index.terms import KINDS
+from index.types import KINDS
 from tests.index.samples import captions, embeddings, images, model, small_index
 
 POINTS = embeddings(np.random.default_rng(0), 40, 16)
@@ -46,7 +47,7 @@ def test_what_a_change_shows_was_on_the_disk_with_all_names_that_lead_to_it(
     tmp_path: Path, held: dict[Path, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
-    insert = changes.insert_segments
+    insert = mutations.insert_segments
 
     def inserted(connection: Connection, records: Sequence[SegmentRecord], at: int) -> None:
         for record in records:
@@ -56,7 +57,7 @@ def test_what_a_change_shows_was_on_the_disk_with_all_names_that_lead_to_it(
             shown.append(record.kind)
         insert(connection, records, at)
 
-    monkeypatch.setattr(changes, "insert_segments", inserted)
+    monkeypatch.setattr(mutations, "insert_segments", inserted)
     with small_index(tmp_path / "i") as index:
         index.add(images([50]), POINTS[:1], captions([500], [50]), POINTS[1:2])
         index.compact(everything)

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.plan import Costs
-from index.segment import MANIFEST, POINTS
+from index.search.cost_model import Costs
+from index.segments.segment import MANIFEST, POINTS
 from index.store import Index
-from index.terms import Kind
+from index.types import Kind
 from tests.index.samples import captions, embeddings, images, model
 
 
@@ -21,13 +21,13 @@ def test_each_segment_is_described_as_it_is_searched(
 ) -> None:
     # One query alone is bounded from 63 rows of 16 coordinates on, and of a batch none.
     costs = Costs((1, 1, 1), (0, 0, 0), (0, 0, 0), search=1, row=0)
-    monkeypatch.setattr("index.plan.COSTS", costs)
-    monkeypatch.setattr("index.segment.PREFILTER_FROM_ROWS", 100)
+    monkeypatch.setattr("index.search.cost_model.COSTS", costs)
+    monkeypatch.setattr("index.segments.segment.PREFILTER_FROM_ROWS", 100)
     points = embeddings(np.random.default_rng(0), 120, 16)
     ids = range(1, 61)
     with Index.create(tmp_path / "i", model(), threads=1) as index:
         index.add(images(ids), points[:60])
-        monkeypatch.setattr("index.segment.BOUNDS_FROM_BYTES", 1)
+        monkeypatch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 1)
         index.add([], np.empty((0, 16)), captions(range(1, 121), ids), points)
         index.remove([5])
         info = index.info()

@@ -15,9 +15,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from index import changes
 from index.build import build
-from index.catalog import Catalog
+from index.catalog import mutations
+from index.catalog.catalog import Catalog
+from index.catalog.records import SegmentRecord
+from index.catalog.schema import FORMAT
 from index.errors import (
     BadPointsError,
     BadRowsError,
@@ -31,15 +33,13 @@ from index.errors import (
     NotLoadedError,
     ReadOnlyIndexError,
 )
-from index.loading import Loader
-from index.records import SegmentRecord
-from index.schema import FORMAT
-from index.segment import Segment, Verify, write_segment
-from index.snapshot import Snapshot
+from index.segments.loading import Loader
+from index.segments.segment import Segment, Verify, write_segment
+from index.segments.snapshot import Snapshot
+from index.segments.writer import Writer
 from index.store import Index
-from index.terms import KINDS, MODES, CaptionRow, Mode, ModelIdentity
+from index.types import KINDS, MODES, CaptionRow, Mode, ModelIdentity
 from index.verify import verify
-from index.writer import Writer
 from tests.index.samples import captions, embeddings, images, model, small_index, violations
 from tests.oracle import best
 
@@ -240,8 +240,8 @@ def test_another_models_index_is_refused_with_its_checkpoint_named(tmp_path: Pat
 def test_an_index_of_an_earlier_or_later_format_is_refused(
     other: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.changes.FORMAT", other)
-    monkeypatch.setattr("index.catalog.FORMAT", other)
+    monkeypatch.setattr("index.catalog.mutations.FORMAT", other)
+    monkeypatch.setattr("index.catalog.catalog.FORMAT", other)
     small_index(tmp_path / "i").close()
     monkeypatch.undo()
     said = f"has the format {other}, and this version reads {FORMAT}: build the index again"
@@ -297,7 +297,7 @@ def test_an_index_that_is_refused_is_left_with_no_file_open(
         with pytest.raises(IndexExistsError):
             build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="sample", total=0)
         with monkeypatch.context() as patched:
-            patched.setattr("index.catalog.FORMAT", FORMAT + 1)
+            patched.setattr("index.catalog.catalog.FORMAT", FORMAT + 1)
             with pytest.raises(FormatVersionError):
                 build(tmp_path / "i", model(), lambda _: [], lambda _: [], source="s", total=0)
         with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as other, other:
@@ -449,9 +449,9 @@ def test_a_commit_that_outlives_its_writer_keeps_its_segment(
         writer.publish((folder, record))
         # The lock is free, as when a writer is killed whose database still commits.
         with index.catalog.writing() as connection:
-            generation = changes.raise_generation(connection)
-            changes.insert_images(connection, images([900]))
-            changes.insert_segments(connection, [record], generation)
+            generation = mutations.raise_generation(connection)
+            mutations.insert_images(connection, images([900]))
+            mutations.insert_segments(connection, [record], generation)
             following = pool.submit(write, index)
             while not (settling.is_set() or following.done()):
                 threading.Event().wait(0.001)
@@ -521,8 +521,8 @@ def test_an_index_in_a_folder_that_cannot_be_written_is_searched_and_not_changed
         (tmp_path / "i ?#" / name).unlink()
     # Tests may run as root, whom permissions do not stop.
     monkeypatch.setattr("os.access", lambda *_args: False)
-    monkeypatch.setattr("index.leases._opened", lambda _folder: None)
-    monkeypatch.setattr("index.news._opened", lambda _folder: None)
+    monkeypatch.setattr("index.segments.leases._opened", lambda _folder: None)
+    monkeypatch.setattr("index.catalog.notifications._opened", lambda _folder: None)
     with Index.open(tmp_path / "i ?#") as index:
         assert index.search("image", np.ones(16), 5).ids.tolist() == before
         assert {path.name for path in index.folder.iterdir()} == {"catalog.db", "segments"}

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
+from index.catalog.records import State
+from index.catalog.schema import CAPTIONS, IMAGES
 from index.errors import DamagedIndexError, HasseIndexError
-from index.records import State
-from index.schema import CAPTIONS, IMAGES
-from index.segment import write_segment
+from index.segments.segment import write_segment
 from index.store import Index
 from index.verify import verify
 from tests.index.samples import captions, embeddings, images, model, small_index

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from models import trainer
-from models.distributed import world
 from models.files import FolderTakenError, alone_in
-from models.trainer import TrainingError, TrainingStopped, train
-from models.training_state import FILE_NAME, save_state
-from tests.models.test_trainer import CONFIG, collection, features, pixels, stop_after
+from models.training import trainer
+from models.training.distributed import world
+from models.training.state import FILE_NAME, save_state
+from models.training.trainer import TrainingError, TrainingStopped, train
+from tests.models.training.test_trainer import CONFIG, collection, features, pixels, stop_after
 
 
 @contextlib.contextmanager

@@ -9,16 +9,10 @@ import torch
 from PIL import Image
 from torch.nn.functional import normalize
 
-from models.caption_encoder import (
-    MOST_COORDINATES,
-    WIDEST,
-    CaptionEncoder,
-    Members,
-    Reading,
-)
+from models.encoders.regions import parts_of
+from models.encoders.text_encoder import MOST_COORDINATES, WIDEST, CaptionEncoder, Members, Reading
+from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig, OrderEmbedding
-from models.parts import parts_of
-from models.pictures import Preprocessing
 from models.score import SCORES, Score, penalties
 from models.vocabulary import Vocabulary
 from tests.tiny import DIMENSION, tiny_model

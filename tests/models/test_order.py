@@ -146,12 +146,12 @@ def test_where_numba_is_missing_blocks_take_the_place_of_tiles(
     x, y = torch.rand(5, 20), torch.rand(7, 20)
     tiled = pairwise_violation(x, y)
     order._tiled.cache_clear()
-    monkeypatch.delitem(sys.modules, "models.tiled_order")
-    for needed in ("models.llvm", "numba"):
+    monkeypatch.delitem(sys.modules, "models.kernels.cpu_violations")
+    for needed in ("models.kernels.llvm", "numba"):
         monkeypatch.setitem(sys.modules, needed, None)
     try:
         blocked = pairwise_violation(x, y)
-        assert "models.tiled_order" not in sys.modules
+        assert "models.kernels.cpu_violations" not in sys.modules
     finally:
         order._tiled.cache_clear()
     torch.testing.assert_close(blocked, tiled)

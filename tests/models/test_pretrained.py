@@ -10,10 +10,17 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from models.checkpoint import PRETRAINED, Checkpoint, load, pretrained
-from models.model_folder import WEIGHTS
-from models.ranking import average_precisions, best_ranks
-from models.scenes import Scene, SceneTable, Statement, draw, sample_statements, scene_and_captions
+from models.checkpoints.checkpoint import PRETRAINED, Checkpoint, load, pretrained
+from models.checkpoints.model_folder import WEIGHTS
+from models.datasets.scenes import (
+    Scene,
+    SceneTable,
+    Statement,
+    draw,
+    sample_statements,
+    scene_and_captions,
+)
+from models.evaluation.ranking import average_precisions, best_ranks
 from models.score import penalties
 
 COUNT = 200  # pictures of the test split

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 
 from index.store import Index
-from index.terms import CaptionRow, ImageRow, ModelIdentity
-from models import checkpoint
+from index.types import CaptionRow, ImageRow, ModelIdentity
+from models.checkpoints import checkpoint
 from tests.tiny import tiny_checkpoint
 
 IMAGES = 12

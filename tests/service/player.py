@@ -1,4 +1,4 @@
-"""Stands for a process of `service.sibling`: it takes the next part in a folder, and plays it.
+"""Stands for a process of `service.runtime.sibling`: it takes a part in a folder and plays it.
 
 "serves", until its input ends; "dies" after having served; or "fails" to begin.
 """

@@ -20,7 +20,6 @@ from typing import Any
 import httpx
 import pytest
 
-from service.access import fingerprint, new_key
 from service.app import create_app
 from service.client import (
     AccessError,
@@ -40,11 +39,12 @@ from service.client import (
 )
 from service.client.errors import error_of
 from service.errors import REASONS, Kind
+from service.http.access import fingerprint, new_key
 from service.schemas import milliseconds
 from service.settings import Settings
 from tests.service.client import Client as InProcess
 from tests.service.collection import make_collection, png
-from tests.service.test_server import ROOT, serving
+from tests.service.runtime.test_server import ROOT, serving
 
 KEY = new_key()
 

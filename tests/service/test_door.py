@@ -14,14 +14,14 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from service import logs
-from service.departure import SCOPE, Departure
 from service.door import Door, door
-from service.edge import Alike, Record
 from service.errors import ServiceError
+from service.http.disconnect import SCOPE, Departure
+from service.http.middleware import Alike, Record
 from service.keeper import Refusal
-from service.metrics import Metrics
 from service.pace import Pace
+from service.runtime import logs
+from service.runtime.metrics import Metrics
 from service.schemas import Problem
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.compaction import everything
-from index.query import Answer
+from index.search.query import Answer
+from index.segments.compaction import everything
 from index.store import Index
-from index.terms import ImageRow
+from index.types import ImageRow
 from service.app import create_app
 from service.settings import Settings
 from tests.service.client import Client

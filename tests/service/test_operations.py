@@ -15,14 +15,15 @@ from typing import Any, ClassVar, Literal
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service import edge, logs
 from service.app import create_app
-from service.edge import Alike, Record
-from service.engine import Engine
-from service.metrics import METRICS, Metrics
+from service.core.engine import Engine
+from service.core.stages import STAGES
+from service.http import middleware
+from service.http.middleware import Alike, Record
+from service.runtime import logs
+from service.runtime.metrics import METRICS, Metrics
 from service.schemas import Version
 from service.settings import Settings
-from service.timing import STAGES
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.problems import problem
@@ -264,7 +265,7 @@ def test_the_line_of_an_answer_comes_soon_and_says_when_it_was(
     logs.configure("json", stream=out)
     metrics = Metrics()
     record = Record(metrics)
-    monkeypatch.setattr(edge, "time", lambda: 1e9 + 0.0625)
+    monkeypatch.setattr(middleware, "time", lambda: 1e9 + 0.0625)
 
     def refuse(count: int) -> None:
         for at in range(count):

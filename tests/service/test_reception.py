@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from service.admission import Admission
-from service.readiness import Phase, Readiness
+from service.core.admission import Admission
+from service.core.stages import Stages
 from service.reception import Reception
+from service.runtime.readiness import Phase, Readiness
 from service.settings import Settings
-from service.timing import Stages
 
 ASK = b"POST /search/images?a=b HTTP/1.1\r\n"
 DRAW = b"GET /images/7/diagram HTTP/1.1\r\n"

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.query import Answer
+from index.search.query import Answer
 from index.store import Index
-from models import checkpoint
-from models.pictures import open_picture
+from models.checkpoints import checkpoint
+from models.images.preprocessing import open_picture
+from service.core.searching import most
+from service.core.stages import STAGES
 from service.schemas import CaptionAnswer, ImageAnswer
-from service.searching import most
-from service.timing import STAGES
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png

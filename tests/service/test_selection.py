@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from index.store import Index
-from index.terms import CaptionRow, ImageRow
-from service.answers import instant
+from index.types import CaptionRow, ImageRow
 from service.app import create_app
-from service.encoding import Encoder, Point
+from service.core.encoding import Encoder, Point
+from service.core.serialization import instant
+from service.core.stages import Stages
 from service.schemas import CaptionAnswer, ImageAnswer, ImageAnswers, ImageRecord, milliseconds
 from service.settings import Settings
-from service.timing import Stages
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png
 from tests.service.problems import problem

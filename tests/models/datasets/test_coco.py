@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from models.datasets import DatasetError, coco, gathering, load, save
+from models.datasets import DatasetError, builder, coco, load, save
 from tests.models.datasets.conftest import Draw
-from tests.models.test_pictures import png_header
+from tests.models.images.test_preprocessing import png_header
 
 
 def annotation_file(path: Path, images: list[Any], captions: list[Any]) -> Path:
@@ -178,7 +178,7 @@ def test_a_split_asked_for_all_that_nobody_knows_is_refused(draw: Draw) -> None:
 
 
 def test_progress_reaches_the_end(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "_AT_A_TIME", 2)
+    monkeypatch.setattr(builder, "_AT_A_TIME", 2)
     root = draw(*(f"{number:012d}.jpg" for number in range(3)))
     path = annotation_file(root / "x.json", [image(n) for n in range(3)], [caption(1, 1)])
     seen: list[tuple[int, int]] = []

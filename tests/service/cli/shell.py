@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typer.testing import CliRunner
 
 from service.cli import app
-from service.logs import LOGGER
+from service.runtime.logs import LOGGER
 
 # A training that takes a second, from pictures of 36 pixels.
 TINY_TRAINING = (

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from models import checkpoint
+from models.checkpoints import checkpoint
 from models.datasets import Image, load
-from models.features import extract
 from models.files import alone_in
-from service import indexing
-from service.cli import features as features_command
-from service.cli import index as index_command
-from service.cli import train as train_command
-from service.dataset_encoding import ImageSource
+from models.images.features import extract
+from service.cli.collection import index as index_command
+from service.cli.model import features as features_command
+from service.cli.model import train as train_command
+from service.pipelines import indexing
+from service.pipelines.dataset_encoding import ImageSource
 from tests.service.cli.shell import TINY_TRAINING, hasse
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
@@ -272,7 +272,7 @@ def test_features_go_on_where_ctrl_c_stopped_them(
 ) -> None:
     from safetensors.torch import save_file
 
-    from models.backbone import build_backbone
+    from models.encoders.backbone import build_backbone
 
     weights = tmp_path / "weights.safetensors"
     save_file(dict(build_backbone("shufflenet_v2_x0_5").network.state_dict()), weights)
@@ -321,7 +321,7 @@ def test_a_training_that_is_stopped_at_once_names_a_best_epoch_only_where_there_
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("models.trainer.train", interrupted)
+    monkeypatch.setattr("models.training.trainer.train", interrupted)
     assert f"goes on from there; {tmp_path} holds the best epoch so far" in hasse(*command).err
 
 

@@ -15,12 +15,12 @@ import pytest
 from PIL import Image, ImageDraw
 from safetensors.torch import save_file
 
-from models import checkpoint
-from models.backbone import build_backbone
+from models.checkpoints import checkpoint
 from models.datasets import load, save
-from models.presets import PRESETS, Preset
-from models.training_config import TrainingConfig
-from service.cli import evaluate
+from models.encoders.backbone import build_backbone
+from models.training.config import TrainingConfig
+from models.training.presets import PRESETS, Preset
+from service.cli.model import evaluate
 from tests.service.cli.shell import TINY_TRAINING, Outcome, hasse
 from tests.torchrun import torchrun
 
@@ -142,7 +142,7 @@ def test_a_table_says_of_each_direction_what_was_measured(home: Path) -> None:
 def test_what_cannot_be_measured_is_told_before_anything_is_encoded(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.dataset_encoding.encode_dataset", None)
+    monkeypatch.setattr("service.pipelines.dataset_encoding.encode_dataset", None)
     measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
     refused = hasse(*measure, "--folds", 100, "--against", home / "none")
     assert "none holds no model" in refused.error
@@ -150,7 +150,7 @@ def test_what_cannot_be_measured_is_told_before_anything_is_encoded(
     assert "100 blocks cannot be made of" in by_name.error
     alone = hasse(*measure, "--against-features", home / "features")
     assert "there is no --against: name" in alone.error
-    monkeypatch.setattr("service.figures.find_spec", lambda _: None)
+    monkeypatch.setattr("service.pipelines.figures.find_spec", lambda _: None)
     assert "pip install matplotlib" in hasse(*measure, "--plots", home / "undrawn").error
 
 
@@ -191,7 +191,7 @@ def test_ctrl_c_between_two_figures_says_what_is_there(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("service.figures._points", interrupted)
+    monkeypatch.setattr("service.pipelines.figures._points", interrupted)
     measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
     stopped = hasse(*measure, "--plots", tmp_path)
     assert stopped.status == 130
@@ -360,7 +360,7 @@ def test_a_preset_learns_in_bfloat16_where_the_device_multiplies_in_it_and_any_w
         (False, (), "float32"),
         (False, ("--set", "precision=bfloat16"), "bfloat16"),
     ):
-        monkeypatch.setattr("models.presets.multiplies_bfloat16", lambda _, has=has: has)
+        monkeypatch.setattr("models.training.presets.multiplies_bfloat16", lambda _, has=has: has)
         out = tmp_path / f"{has}-{len(asked)}"
         done(hasse(*learn, *asked, "--out", out))
         assert json.loads((out / "metrics.json").read_bytes())["training"]["precision"] == used
@@ -498,11 +498,11 @@ def test_a_model_of_parts_sees_in_pictures_what_it_saw_in_features(
     import torch
     from safetensors.torch import save_file
 
-    from models.backbone import build_backbone
-    from models.checkpoint import load
+    from models.checkpoints.checkpoint import load
     from models.datasets import load as load_dataset
-    from models.features import FeatureStore
-    from models.pictures import open_picture
+    from models.encoders.backbone import build_backbone
+    from models.images.features import FeatureStore
+    from models.images.preprocessing import open_picture
 
     torch.manual_seed(0)
     weights = tmp_path / "weights.safetensors"
@@ -541,7 +541,7 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
 ) -> None:
     from safetensors.torch import save_file
 
-    from models.backbone import build_backbone
+    from models.encoders.backbone import build_backbone
 
     network = build_backbone("shufflenet_v2_x0_5")
     weights = tmp_path / "weights.safetensors"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from service import logs
-from service.access import fingerprint, new_key
 from service.app import create_app
+from service.http.access import fingerprint, new_key
+from service.runtime import logs
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png

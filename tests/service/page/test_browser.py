@@ -28,10 +28,10 @@ from playwright.sync_api import (
 )
 
 from index.store import Index
-from index.terms import CaptionRow
-from service.access import fingerprint, new_key
+from index.types import CaptionRow
 from service.app import create_app
-from service.engine import Engine
+from service.core.engine import Engine
+from service.http.access import fingerprint, new_key
 from service.settings import Settings
 from tests.service.collection import make_collection, png
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from service.lattice_schemas import Diagram, DiagramEdge, DiagramNode
 from service.page.drawing import Box, drawn
-from service.page.view import Query
-from service.questions import Diagram, DiagramEdge, DiagramNode
+from service.page.views import Query
 
 CROSSED = "An animal;A thing;A dog;A red thing that is long enough for two lines;Red dogs"
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from models.calibration import Calibration, Calibrations
-from service.engine import Engine
+from models.evaluation.calibration import Calibration, Calibrations
+from service.core.engine import Engine
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.page.markup import HTMX, Tags, said

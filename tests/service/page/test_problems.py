@@ -6,7 +6,7 @@ import pytest
 
 from service.errors import REASONS, ServiceError
 from service.page.problems import trouble
-from service.page.view import Query
+from service.page.views import Query
 from service.settings import Settings
 
 

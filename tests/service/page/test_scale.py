@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.store import Index
-from index.terms import CaptionRow, ImageRow, ModelIdentity, Points, Score
-from models.calibration import Calibration
+from index.types import CaptionRow, ImageRow, ModelIdentity, Points, Score
+from models.evaluation.calibration import Calibration
 from service.page.scale import Scale, measure
 
 KNOWN = Calibration((0.1, 0.2, 0.4), (0.5, 0.1, 0.001), 0.2, pairs=1000, true=10)

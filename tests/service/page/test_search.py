@@ -13,16 +13,16 @@ import pytest
 from PIL import Image
 
 from index.store import Index
-from index.terms import CaptionRow, ImageRow
-from models import checkpoint
-from models.calibration import Calibration, Calibrations
+from index.types import CaptionRow, ImageRow
+from models.checkpoints import checkpoint
+from models.evaluation.calibration import Calibration, Calibrations
 from models.vocabulary import Vocabulary
-from service.access import fingerprint, new_key
 from service.app import create_app
-from service.engine import Engine
+from service.core.engine import Engine
 from service.errors import ServiceError
+from service.http.access import fingerprint, new_key
 from service.page import search
-from service.page.screen import HERE
+from service.page.responses import HERE
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png

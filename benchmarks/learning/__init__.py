@@ -1,0 +1,1 @@
+"""Benchmarks of models: training, recall, and the tables of the paper."""

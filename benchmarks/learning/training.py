@@ -1,0 +1,403 @@
+"""How fast is an epoch, beside the plain PyTorch way of doing the same?
+
+    python -m benchmarks.learning.training [--steps 8] [--threads 1] [--device cpu]
+
+The plain way is that of the VSE family: `torch.nn.GRU` over padded batches, the last state
+gathered, the cube of differences broadcast, clamped, squared and summed, the hinge as a matrix,
+autograd for all of it. Ours is `hasse train` itself, by the preset `order`, in float32 and, on a
+device that has them, with products in bfloat16. All start from the same weights and see the same
+batches, and the run fails unless the losses of a round's first steps agree. They take turns, so
+that all meet the same load, and the median step is what counts.
+
+Captions are made up: lengths as in Flickr8k (11 words on average), words by Zipf's law, features
+that depend on the words. Seconds are of the clock and of the processor; with one thread, the
+second says what an idle machine would take. The share of the peak is that of the matrix products'
+arithmetic in the fastest square product of their type, measured in the same run.
+
+The second table is of the score, the loss and their gradient: the memory that they need at their
+peak, and their time (of the processor, on one), also for each gap of a coordinate of a pair. A gap
+is a difference and a maximum, in a product and a sum forward, and in a product and two sums
+backward: eight operations, of which a processor does 16 or 32 at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from benchmarks.search.device import wait
+from models.datasets import Caption, Dataset, Image
+from models.encoders.gru import GRU
+from models.encoders.mixed_precision import multiplies_bfloat16
+from models.encoders.text_encoder import CaptionEncoder, padded
+from models.model import OrderEmbedding
+from models.order import pairwise_violation
+from models.training.config import TrainingConfig
+from models.training.distributed import World
+from models.training.inputs import FeatureInput
+from models.training.loss import ranking_loss
+from models.training.presets import PRESETS
+from models.training.trainer import Progress, TrainingStopped, train
+from models.vocabulary import PADDING, Vocabulary
+
+WORDS, FEATURES, BACKBONE = 8000, 1280, "mobilenet_v2"
+EPOCH = 30_000  # captions; Flickr8k has as many to train on
+Precision = Literal["float32", "bfloat16"]
+# Losses are compared in the first steps of a round only: what was rounded in one step is multiplied
+# in all that follow.
+AGREED = 8
+# There they may differ by this share: float32 by the order of sums, bfloat16 by rounding.
+TOLERANCE: dict[Precision, float] = {"float32": 1e-3, "bfloat16": 2e-2}
+MEGABYTE = 1 << 20
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A dataset of one caption to an image, and features of the images."""
+
+    dataset: Dataset
+    features: NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class Steps:
+    """What was seen of a contender: per step the loss, and seconds by two clocks."""
+
+    losses: list[float] = field(default_factory=list)
+    clock: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+
+
+class Watched(FeatureInput):
+    """Features that remember which rows were asked for in training."""
+
+    seen: list[Rows]
+
+    def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
+        """Note the rows and take their features."""
+        if augment is not None:
+            self.seen.append(rows)
+        return FeatureInput.read(self, rows, augment)
+
+
+def torch_gru(ours: GRU) -> nn.GRU:
+    """Return torch's own network with the weights of ours."""
+    states, inputs = ours.recurrent_weight.shape[1], ours.input_weight.shape[1]
+    theirs = nn.GRU(inputs, states, batch_first=True)
+    theirs.load_state_dict(
+        {
+            "weight_ih_l0": ours.input_weight,
+            "weight_hh_l0": ours.recurrent_weight,
+            "bias_ih_l0": ours.input_bias,
+            "bias_hh_l0": ours.recurrent_bias,
+        }
+    )
+    return theirs
+
+
+class Plain(nn.Module):
+    """The two encoders as the VSE family writes them, with the weights of one of ours."""
+
+    def __init__(self, model: OrderEmbedding) -> None:
+        super().__init__()
+        ours = model.captions
+        assert isinstance(ours, CaptionEncoder)
+        words, width = ours.embedding.weight.shape
+        self.embedding = nn.Embedding(words, width, padding_idx=PADDING)
+        self.embedding.load_state_dict(ours.embedding.state_dict())
+        self.gru = torch_gru(ours.gru)
+        self.projection = nn.Linear(model.images.projection.in_features, model.config.dimension)
+        self.projection.load_state_dict(model.images.projection.state_dict())
+
+    def forward(self, features: Tensor, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Return image and caption points: (B, F), (B, T), (B,) -> (B, N), (B, N)."""
+        states, _ = self.gru(self.embedding(tokens))  # (B, T, N)
+        last = states[torch.arange(len(tokens)), lengths - 1]
+        image = self.projection(normalize(features, dim=-1))
+        return normalize(image, dim=-1).abs(), normalize(last, dim=-1).abs()
+
+
+def plain_violation(images: Tensor, captions: Tensor) -> Tensor:
+    """Return all violations by broadcasting: (B, N), (C, N) -> (B, C)."""
+    return (captions[None] - images[:, None]).clamp(min=0).pow(2).sum(2)
+
+
+def plain_loss(penalty: Tensor, margin: float) -> Tensor:
+    """Sum the hinge over all contrastive pairs: (B, B) -> scalar."""
+    true = penalty.diag()
+    others = 1 - torch.eye(len(penalty), device=penalty.device)
+    by_image = (margin + true[:, None] - penalty).clamp(min=0) * others
+    by_caption = (margin + true[None] - penalty).clamp(min=0) * others
+    return by_image.sum() + by_caption.sum()
+
+
+def make(captions: int) -> Material:
+    """Make up captions and the features of their images."""
+    draw = np.random.default_rng(0)
+    share = 1 / np.arange(1, WORDS + 1)
+    lengths = np.clip(draw.normal(11, 3.5, captions).round(), 3, 30).astype(int)
+    meaning = draw.standard_normal((WORDS, FEATURES), dtype=np.float32)
+    features = draw.standard_normal((captions, FEATURES), dtype=np.float32)
+    images = []
+    for row, length in enumerate(lengths):
+        chosen = draw.choice(WORDS, length, p=share / share.sum())
+        features[row] += meaning[chosen].mean(0) * 3
+        text = " ".join(f"w{word}" for word in chosen)
+        name = f"{row}.jpg"
+        images.append(Image(row, name, Path(name), captions=(Caption(row, row, text),)))
+    return Material(Dataset("made up", tuple(images)), np.maximum(features, 0))
+
+
+def config_of(precision: Precision) -> TrainingConfig:
+    """Return the preset `order` on the features of this benchmark."""
+    paper = PRESETS["order"].config
+    return replace(paper, model=replace(paper.model, backbone=BACKBONE), precision=precision)
+
+
+def ours(
+    material: Material, precision: Precision, steps: int, device: str
+) -> tuple[Steps, list[Rows]]:
+    """Train for some steps; return what was seen and the rows of each batch."""
+    images = Watched(np.arange(len(material.dataset)), material.features)
+    object.__setattr__(images, "seen", [])
+    found = Steps()
+    began: list[tuple[float, float]] = []
+
+    def stop() -> bool:
+        wait(device)
+        began.append((time.perf_counter(), time.process_time()))
+        return len(began) > steps
+
+    def report(progress: Progress) -> None:
+        found.losses.append(progress.loss * progress.step - sum(found.losses))
+
+    data = (material.dataset, images)
+    with tempfile.TemporaryDirectory() as folder, suppress(TrainingStopped):
+        train(
+            config_of(precision),
+            "benchmark",
+            Path(folder),
+            data,
+            data,
+            world=World(device),
+            report=report,
+            stop=stop,
+        )
+    found.clock, found.processor = np.diff(began, axis=0).T.tolist()
+    # One batch more was read than learned from: the next is prepared while a step is under way.
+    return found, images.seen[: len(found.losses)]
+
+
+def plain(material: Material, batches: list[Rows], device: str) -> Steps:
+    """Train on the same batches from the same weights, the plain way."""
+    config = config_of("float32")
+    texts = [caption.text for caption in material.dataset.captions]
+    vocabulary = Vocabulary.build(texts, config.min_word_count)
+    # Once for all epochs, as ours does: a step has but to pad.
+    numbered = [torch.tensor(vocabulary.encode(text, config.model.max_words)) for text in texts]
+    torch.manual_seed(config.seed)
+    model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
+    network = Plain(model).to(device)
+    weights = list(network.parameters())
+    optimizer = torch.optim.Adam(weights, config.learning_rate)
+    found = Steps()
+    for rows in batches:
+        wait(device)
+        clock, processor = time.perf_counter(), time.process_time()
+        words = [numbered[row] for row in rows]
+        tokens, lengths = padded(words)
+        features = torch.from_numpy(material.features[rows]).to(device)
+        points = network(features, tokens.to(device), lengths.to(device))
+        loss = plain_loss(plain_violation(*points), config.margin)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for weight in weights:
+            torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
+        optimizer.step()
+        found.losses.append(float(loss.detach()) / len(rows))
+        wait(device)
+        found.clock.append(time.perf_counter() - clock)
+        found.processor.append(time.process_time() - processor)
+    return found
+
+
+def products(material: Material, batches: list[Rows]) -> float:
+    """Count the operations in the matrix products of an average step, padding left out."""
+    model = config_of("float32").model
+    captions = [caption.text for caption in material.dataset.captions]
+    words = np.mean([sum(len(captions[row].split()) + 1 for row in rows) for rows in batches])
+    gates = words * 3 * model.dimension * (model.word_dimension + model.dimension)
+    image = len(batches[0]) * FEATURES * model.dimension
+    # Forward, then the gradients of input and weight; features need no gradient.
+    return float(2 * (3 * gates + 2 * image))
+
+
+def peak(dtype: torch.dtype, device: str) -> float:
+    """Return the operations a second of the best of some square products.
+
+    On a GPU large ones, which fill it, and of float32 in TF32, as in both contenders' recurrence.
+    """
+    size = 2048 if device == "cpu" else 8192
+    torch.set_float32_matmul_precision("highest" if device == "cpu" else "high")
+    a = torch.randn(size, size, device=device).to(dtype)
+    best = float("inf")
+    for _ in range(6):
+        wait(device)
+        start = time.process_time() if device == "cpu" else time.perf_counter()
+        a @ a
+        wait(device)
+        now = time.process_time() if device == "cpu" else time.perf_counter()
+        best = min(best, now - start)
+    return 2 * size**3 / best * (1 if device != "cpu" else torch.get_num_threads())
+
+
+def memory_of(work: Callable[[], None], device: str) -> float | None:
+    """Return the megabytes that some work takes at its peak; None where that cannot be told."""
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        work()
+        return (torch.cuda.max_memory_allocated() - before) / MEGABYTE
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # what was freed before must not be had for nothing
+        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again
+        before = _resident("VmRSS")
+        work()
+        return (_resident("VmHWM") - before) / 1024
+    except (OSError, AttributeError):
+        return None
+
+
+def _resident(key: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
+
+
+def score_and_loss(b: int, c: int, way: str, device: str) -> Callable[[], None]:
+    """Return the work of scoring B images with C captions, and its gradient."""
+    draw = torch.Generator().manual_seed(0)
+    x, y = (
+        normalize(torch.rand(rows, 1024, generator=draw), dim=-1).to(device).requires_grad_()
+        for rows in (b, c)
+    )
+    owners = torch.arange(c, device=device) % b
+    true = owners[None] == torch.arange(b, device=device)[:, None]
+
+    def work() -> None:
+        penalty = plain_violation(x, y) if way == "plain" else pairwise_violation(x, y)
+        torch.autograd.grad(ranking_loss(penalty, owners, true, 0.05), (x, y))
+
+    return work
+
+
+def seconds_of(work: Callable[[], None], device: str) -> float:
+    """Return what some work takes, the median of some times: of the processor, on one."""
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    taken = []
+    for _ in range(9):
+        start = clock()
+        work()
+        wait(device)
+        taken.append(clock() - start)
+    return statistics.median(taken[2:])  # the first ones set things up
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--steps", type=int, default=8, help="of a round, each contender")
+    parser.add_argument("--rounds", type=int, default=2, help="how often they take turns")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    device: str = options.device
+
+    material = make(EPOCH)
+    found: dict[str, Steps] = {}
+    every: list[Precision] = ["float32"]
+    if multiplies_bfloat16(device):
+        every.append("bfloat16")
+    for _ in range(options.rounds):
+        for precision in every:
+            seen, batches = ours(material, precision, options.steps, device)
+            _add(found, precision, seen)
+        _add(found, "plain", plain(material, batches, device))
+    work = products(material, batches)
+    steps = EPOCH / len(batches[0])
+    print(
+        f"{'':<16}{'epoch, s':>10}{'processor, s':>14}{'faster':>8}{'(processor)':>13}"
+        f"{'of peak':>9}{'last loss':>11}"
+    )
+    slowest = [statistics.median(v) for v in (found["plain"].clock, found["plain"].processor)]
+    for name in ("plain", *every):
+        seen = found[name]
+        clock, processor = statistics.median(seen.clock), statistics.median(seen.processor)
+        dtype = torch.bfloat16 if name == "bfloat16" else torch.float32
+        spent = processor if device == "cpu" else clock
+        share = work / spent * (options.threads if device == "cpu" else 1) / peak(dtype, device)
+        label = "plain PyTorch" if name == "plain" else f"ours, {name}"
+        print(
+            f"{label:<16}{steps * clock:>10.1f}{steps * processor:>14.1f}"
+            f"{slowest[0] / clock:>7.1f}x{slowest[1] / processor:>12.1f}x{share:>9.0%}"
+            f"{seen.losses[-1]:>11.3f}"
+        )
+    print(
+        f"\n{'images x captions':<20}{'plain, MB':>12}{'ours, MB':>12}"
+        f"{'plain, ms':>12}{'ours, ms':>12}{'faster':>9}{'ns a gap':>11}"
+    )
+    for b, c in ((64, 64), (128, 128), (128, 512), (256, 256)):
+        works = [score_and_loss(b, c, way, device) for way in ("plain", "ours")]
+        used = [memory_of(work, device) for work in works]
+        cells = [f"{megabytes:.0f}" if megabytes is not None else "?" for megabytes in used]
+        slow, fast = (seconds_of(work, device) for work in works)
+        print(
+            f"{f'{b} x {c}':<20}{cells[0]:>12}{cells[1]:>12}{1e3 * slow:>12.1f}{1e3 * fast:>12.1f}"
+            f"{slow / fast:>8.1f}x{1e9 * fast / (b * c * 1024):>11.3f}"
+        )
+    apart = {
+        name: _apart(found[name].losses, found["plain"].losses, options.steps) for name in every
+    }
+    differ = " and ".join(f"{apart[name]:.2%}" for name in every)
+    print(
+        f"\nan epoch of {EPOCH:,} captions from the median of {len(found['plain'].clock)} steps of "
+        f"128; N = 1024; losses of the first {AGREED} steps of a round differ by "
+        f"{differ} at most; torch {torch.__version__}, "
+        f"{options.threads} threads, {device if device != 'cpu' else platform.machine()}"
+    )
+    for name in every:
+        assert apart[name] <= TOLERANCE[name], f"{name} does not learn what plain PyTorch learns"
+
+
+def _apart(ours: list[float], theirs: list[float], steps: int) -> float:
+    """Return by what share two contenders' losses differ at most where they are to agree."""
+    each = np.reshape(ours, (-1, steps)) / np.reshape(theirs, (-1, steps)) - 1
+    return float(np.abs(each[:, :AGREED]).max())
+
+
+def _add(found: dict[str, Steps], name: str, seen: Steps) -> None:
+    kept = found.setdefault(name, Steps())
+    kept.losses += seen.losses
+    kept.clock += seen.clock[1:]  # the first step sets things up
+    kept.processor += seen.processor[1:]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Bounds: compressed points whose violations are never larger than the true ones."""

@@ -1,0 +1,237 @@
+"""The codes of one segment on disk, and the rows they cannot rule out.
+
+    columns.npy    uint8 (R / 2H, N, H), half a byte per coordinate, see `index.bounds.quantizer`
+    levels.npy     float32 (2, N, LEVELS): the levels, and the share of the rows at each
+    codes.npy      uint8 (R, N), a byte per coordinate, see `index.bounds.byte_codes`
+
+Three steps, each on the few rows that the one before leaves: a scan of the columns, the bytes of a
+row, its point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.bounds import byte_codes as coding
+from index.bounds import nibble_scan
+from index.bounds.quantizer import LEVELS, choose_levels, encode_block, half_block
+from index.bounds.query_tables import GROUP, Tables, tables_of
+from index.kernels.threads import Workers
+from index.kernels.violations import relative_error
+from index.search.candidates import Chosen, starts_of
+from index.segments.arrays import GrowingArray, mapped, read_here_and_there, read_only
+from index.types import Form, Ids, Points
+
+COLUMNS = "columns.npy"
+LEVELS_FILE = "levels.npy"
+CODES = "codes.npy"
+
+_TALL = 4096  # rows at a time, for bounded memory
+
+
+@dataclass(slots=True, eq=False)
+class Bounded:
+    """A batch of queries (B, N) and how far each has been compared with a segment's columns.
+
+    sums (B, R / 2H, 2H) uint16 are those of the first `done` (B,) groups of coordinates, or nothing
+    yet where none is done; `read` (B,) are the bytes that were read.
+    """
+
+    tables: Tables
+    codes: NDArray[np.uint8]
+    sums: NDArray[np.uint16]
+    done: NDArray[np.int64]
+    read: NDArray[np.int64]
+    dimension: int
+
+    def largest(self, limits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the largest true violations of rows whose float32 ones may be <= `limits` (B,).
+
+        The float32 one may be below the true one by its rounding error, and by what vanishes in
+        the squares of gaps below 2^-63.
+        """
+        slack = 1 - relative_error(self.dimension) - 1e-12
+        return (limits + self.dimension * 2.0**-126) / slack
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounds:
+    """Lower bounds on the violations of one segment's rows."""
+
+    columns: NDArray[np.uint8]
+    levels: NDArray[np.float32]
+    codes: NDArray[np.uint8]
+    step: float
+    form: Form
+    rows: int
+
+    @classmethod
+    def open(cls, folder: Path, step: float, form: Form, shape: tuple[int, int]) -> Bounds:
+        """Map the codes of a segment of (R, N) points.
+
+        Raises:
+            DamagedIndexError: a file is not what the segment says.
+        """
+        rows, dimension = shape
+        half = half_block(rows)
+        blocks = -(-rows // (2 * half))
+        codes = mapped(folder / CODES, np.uint8, shape)
+        read_here_and_there(codes)
+        return cls(
+            mapped(folder / COLUMNS, np.uint8, (blocks, dimension, half)),
+            mapped(folder / LEVELS_FILE, np.float32, (2, dimension, LEVELS)),
+            codes,
+            step,
+            form,
+            rows,
+        )
+
+    def begin(self, queries: Points) -> Bounded:
+        """Prepare queries (B, N); nothing of the segment's rows is read yet."""
+        queries = read_only(queries)
+        blocks, dimension, half = self.columns.shape
+        count = len(queries)
+        return Bounded(
+            tables_of(queries, self.levels[0], self.levels[1], self.form),
+            coding.encode_queries(queries, self.step, self.form),
+            np.empty((count, blocks, 2 * half), np.uint16),
+            np.zeros(count, np.int64),
+            np.zeros(count, np.int64),
+            dimension,
+        )
+
+    def propose(
+        self,
+        bounded: Bounded,
+        count: int,
+        share: float,
+        dead: NDArray[np.bool_],
+        workers: Workers,
+    ) -> tuple[Chosen, NDArray[np.float64]]:
+        """Return up to `count` live rows that look best to each query.
+
+        They are chosen by the coordinates that are expected to add `share` of the violation. Also
+        returns, for each query (B,), a violation that no other live row is below.
+        """
+        tables, sums = bounded.tables, bounded.sums
+        blocks, _, half = self.columns.shape
+        bounded.done[:] = tables.groups(share)
+        read = blocks * GROUP * half * bounded.done
+        bounded.read += read
+
+        def add(edges: tuple[int, int]) -> None:
+            parts = (tables.order, tables.entries, tables.shifts, bounded.done)
+            nibble_scan.add_groups(self.columns, *parts, *edges, sums)
+
+        workers.map(add, workers.ranges(blocks, int(read.sum()) // blocks))
+        queries = len(sums)
+        found = np.empty((queries, min(count, self.rows)), np.int64)
+        counts, rests = np.empty(queries, np.int64), np.empty(queries)
+
+        def choose(edges: tuple[int, int]) -> None:
+            nibble_scan.smallest(sums, self.rows, dead, *edges, found, counts, rests)
+
+        workers.map(choose, workers.ranges(queries, sums[0].nbytes))
+        pairs = zip(found, counts.tolist(), strict=True)
+        return Chosen.of([rows[:n] for rows, n in pairs]), rests * tables.units
+
+    def survivors(
+        self,
+        bounded: Bounded,
+        dead: NDArray[np.bool_],
+        limits: NDArray[np.float64],
+        workers: Workers,
+    ) -> tuple[Chosen, NDArray[np.int64]]:
+        """Return, for each query, every live row whose violation may be <= its limit.
+
+        No other live row has a violation that small. Also returns how many rows of each query
+        (B,) the columns left, whose bytes were read.
+        """
+        largest = bounded.largest(limits).tolist()
+        left, starts = self._left(bounded, dead, bounded.tables.thresholds(largest), workers)
+        thresholds = np.array([coding.threshold(most, self.step) for most in largest], np.int64)
+        possible = np.empty(len(left), np.bool_)
+
+        def part(edges: tuple[int, int]) -> None:
+            asked = (bounded.codes, int(self.form), thresholds)
+            coding.rule_out(self.codes, left, starts, *asked, *edges, possible)
+
+        dimension = self.codes.shape[1]
+        workers.map(part, workers.ranges(len(left), dimension))
+        checked = starts[1:] - starts[:-1]
+        bounded.read += dimension * checked
+        return Chosen(*coding.kept(left, starts, possible)), checked
+
+    def _left(
+        self,
+        bounded: Bounded,
+        dead: NDArray[np.bool_],
+        thresholds: NDArray[np.int64],
+        workers: Workers,
+    ) -> tuple[NDArray[np.int32], Ids]:
+        """Return the rows that the columns leave, one query's after the other's, and their starts.
+
+        Those of a query come in any order.
+        """
+        tables, count = bounded.tables, len(thresholds)
+        blocks, dimension, half = self.columns.shape
+
+        def part(edges: tuple[int, int]) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
+            found = np.empty((count, (edges[1] - edges[0]) * 2 * half), np.int32)
+            counts, added = np.zeros(count, np.int64), np.zeros(count, np.int64)
+            nibble_scan.rule_out(
+                self.columns,
+                self.rows,
+                dead,
+                tables.order,
+                tables.entries,
+                tables.shifts,
+                thresholds,
+                bounded.done,
+                *edges,
+                bounded.sums,
+                found,
+                counts,
+                added,
+            )
+            return [rows[:n] for rows, n in zip(found, counts.tolist(), strict=True)], added
+
+        # What is left to read of the columns is about as much as was read to propose, if that was.
+        ahead = int(bounded.read.sum()) // blocks or half * dimension * count // 4
+        parts = workers.map(part, workers.ranges(blocks, ahead))
+        for _, added in parts:
+            bounded.read += GROUP * half * added
+        by_query = list(zip(*(rows for rows, _ in parts), strict=True))
+        starts = starts_of(sum(map(len, rows)) for rows in by_query)
+        return np.concatenate([rows for every in by_query for rows in every]), starts
+
+
+def write_bounds(folder: Path, points: Points, form: Form) -> float:
+    """Write the codes of a segment's points (R, N), in bounded memory; return their step."""
+    rows, dimension = points.shape
+    largest = np.zeros(dimension, np.float32)
+    for at in range(0, rows, _TALL):
+        np.maximum(largest, points[at : at + _TALL].max(0), out=largest)
+    step = coding.step_for(float(largest.max(initial=0)))
+    levels, shares = choose_levels(points, largest, form)
+    facts = GrowingArray(folder / LEVELS_FILE, "<f4", (dimension, LEVELS))
+    facts.append(np.stack([levels, shares]))
+    facts.close()
+    half = half_block(rows)
+    transposed = np.ascontiguousarray(levels.T)
+    block = np.empty((dimension, half), np.uint8)
+    columns = GrowingArray(folder / COLUMNS, "|u1", (dimension, half))
+    codes = GrowingArray(folder / CODES, "|u1", (dimension,))
+    for at in range(0, rows, 2 * half):
+        encode_block(points, at, transposed, int(form), block)
+        columns.append(block[None])
+        coded = np.empty((min(2 * half, rows - at), dimension), np.uint8)
+        coding.encode_rows(points[at : at + 2 * half], step, form, coded)
+        codes.append(coded)
+    columns.close()
+    codes.close()
+    return step

@@ -1,0 +1,364 @@
+"""A scan of half a byte per coordinate: what it rules out is not looked at again.
+
+One instruction looks up as many rows as a vector has bytes in a table of a query
+(`index.bounds.query_tables`), and sums of what is found bound the rows' violations from below. After every few groups of
+coordinates a block of rows is left as soon as few of its rows are possible hits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import config as _config
+from numba import types as _types
+from numba.core import cgutils as _cgutils
+from numba.core import codegen as _codegen
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from index.bounds.quantizer import LEVELS, STRIP
+from index.bounds.query_tables import GROUP, MOST
+from index.kernels import llvm
+from index.kernels.violations import kernel
+from index.types import Ids
+
+cgutils: Any = _cgutils
+types: Any = _types
+codegen: Any = _codegen
+config: Any = _config
+
+_LOOK = 4  # groups between two looks at how many rows are left
+# A block is left when so small a share of its rows is possible: looking at their bytes, here and
+# there, then takes less than ruling out some more of them.
+_PATIENCE = 24
+
+_SAMPLED = 16  # of so many strips of sums one tells where the smallest begin
+_STEP = 64  # to within so much
+
+_ONE = np.uint64(1)  # a signed difference may not overflow
+
+
+def _lookup_of_this_machine() -> tuple[int, str]:
+    """Return how many bytes one instruction looks up in a table of 16, and its name in LLVM."""
+    given = config.CPU_FEATURES
+    if given is None:
+        given = "" if config.CPU_NAME else codegen.get_host_cpu_features()
+    features = {name[1:] for name in given.split(",") if name.startswith("+")}
+    for feature, width, name in (
+        ("avx512bw", 64, "llvm.x86.avx512.pshuf.b.512"),
+        ("avx2", 32, "llvm.x86.avx2.pshuf.b"),
+        ("ssse3", 16, "llvm.x86.ssse3.pshuf.b.128"),
+        ("neon", 16, "llvm.aarch64.neon.tbl1.v16i8"),
+    ):
+        if feature in features:
+            return width, name
+    return 16, ""
+
+
+_WIDTH, _LOOKUP = _lookup_of_this_machine()
+_PARTS = 4  # sums of one vector of bytes: of even and odd bytes, of low and high halves
+_SUMS = _WIDTH // 2
+_LOG_SUMS = _SUMS.bit_length() - 1
+_BYTES = ir.VectorType(ir.IntType(8), _WIDTH)
+_SHORTS = ir.VectorType(ir.IntType(16), _SUMS)
+_TABLE = ir.VectorType(ir.IntType(8), LEVELS)
+
+
+def _repeated(builder: Any, kind: Any, value: Any) -> Any:
+    """Emit a vector that holds one value everywhere."""
+    empty = llvm.anything(kind)
+    first = builder.insert_element(empty, value, llvm.lane(0))
+    return builder.shuffle_vector(first, empty, llvm.lanes([0] * kind.count))
+
+
+def _look_up(builder: Any, table: Any, places: Any) -> Any:
+    """Emit table[place] for every byte of `places`, which are below 16."""
+    if _LOOKUP:
+        return llvm.call(builder, _LOOKUP, _BYTES, table, places)
+    found = llvm.anything(_BYTES)
+    for at in map(llvm.lane, range(_WIDTH)):
+        one = builder.extract_element(table, builder.extract_element(places, at))
+        found = builder.insert_element(found, one, at)
+    return found
+
+
+def _adder(
+    _context: Any,
+    columns: Any,
+    block: Any,
+    order: Any,
+    entries: Any,
+    group: Any,
+    shift: Any,
+    sums: Any,
+) -> Any:
+    """Type the operation that adds one group of coordinates to the sums of a block's rows.
+
+    add(columns (blocks, N, H), block, order, entries, group, shift, sums (2H,)); see `row_of`.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        stored, places, tables, out = llvm.arrays(context, builder, signature, args, (0, 2, 3, 6))
+        dimension, half = (builder.extract_value(stored.shape, at) for at in (1, 2))
+        start = builder.gep(stored.data, [builder.mul(builder.mul(args[1], dimension), half)])
+        first = builder.mul(args[4], llvm.const(GROUP))
+        now, later, looked_up = [], [], []
+        for g in range(GROUP):
+            at = builder.add(first, llvm.const(g))
+            now.append(_column(builder, start, half, places.data, at))
+            later.append(
+                _column(builder, start, half, places.data, builder.add(at, llvm.const(GROUP)))
+            )
+            entry = builder.mul(at, llvm.const(LEVELS))
+            table = llvm.load(builder, _TABLE, tables.data, entry)
+            again = llvm.lanes([lane % LEVELS for lane in range(_WIDTH)])
+            looked_up.append(builder.shuffle_vector(table, llvm.anything(_TABLE), again))
+        shifted = _repeated(builder, _SHORTS, builder.trunc(args[5], ir.IntType(16)))
+        group_of = (now, later, looked_up)
+        edges = (llvm.const(0), half, llvm.const(_WIDTH))
+        with cgutils.for_range_slice(builder, *edges, llvm.INT) as (at, _):
+            _add_vector(builder, group_of, at, shifted, out.data)
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(columns, whole, order, entries, whole, whole, sums), generate
+
+
+def _column(builder: Any, start: Any, half: Any, order: Any, at: Any) -> Any:
+    coordinate = builder.sext(builder.load(builder.gep(order, [at])), llvm.INT)
+    return builder.gep(start, [builder.mul(coordinate, half)])
+
+
+def _add_vector(builder: Any, columns: Any, at: Any, shift: Any, sums: Any) -> None:
+    low, four, eight = llvm.filled(_BYTES, 15), llvm.filled(_SHORTS, 4), llvm.filled(_SHORTS, 8)
+    totals = [llvm.filled(_SHORTS, 0)] * _PARTS
+    for now, later, table in zip(*columns, strict=True):
+        pairs = llvm.load(builder, _BYTES, now, at)
+        # No hardware foresees the order of a query's coordinates: ask for the next group's now.
+        llvm.prefetch(builder, builder.gep(later, [at]))
+        upper = builder.bitcast(builder.lshr(builder.bitcast(pairs, _SHORTS), four), _BYTES)
+        for half, levels in enumerate((pairs, upper)):
+            found = _look_up(builder, table, builder.and_(levels, low))
+            found = builder.bitcast(found, _SHORTS)
+            even = builder.and_(found, llvm.filled(_SHORTS, 255))
+            odd = builder.lshr(found, eight)
+            for part, value in ((2 * half, even), (2 * half + 1, odd)):
+                totals[part] = builder.add(totals[part], value)
+    first = builder.gep(sums, [builder.mul(at, llvm.const(2))])
+    for part, total in enumerate(totals):
+        # 8 entries of at most 255, times 2^5 at most: below 2^16.
+        place = llvm.const(part * _SUMS)
+        ends = (llvm.load(builder, _SHORTS, first, place), builder.shl(total, shift))
+        grown = llvm.call(builder, f"llvm.uadd.sat.v{_SUMS}i16", _SHORTS, *ends)
+        llvm.store(builder, grown, first, place)
+
+
+_add: Any = intrinsic(_adder)
+
+
+def _finder(_context: Any, sums: Any, first: Any, limit: Any) -> Any:
+    """Type the operation (sums, first, limit) -> a bit for each of STRIP sums within the limit."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (stored,) = llvm.arrays(context, builder, signature, args, (0,))
+        kind = ir.VectorType(ir.IntType(16), STRIP)
+        found = llvm.load(builder, kind, stored.data, args[1])
+        within = builder.icmp_unsigned("<=", found, _repeated(builder, kind, args[2]))
+        return builder.bitcast(within, llvm.INT)
+
+    return types.uint64(sums, types.int64, types.uint16), generate
+
+
+def _counter(_context: Any, bits: Any) -> Any:
+    """Type the operation that counts the zeros below the lowest of some bits, which are not 0."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(bits), generate
+
+
+_within: Any = intrinsic(_finder)
+_lowest: Any = intrinsic(_counter)
+
+
+@kernel
+def row_of(place: int, half: int) -> int:
+    """Return the row of a block whose sum is at `place` of its sums (2H,)."""
+    # The bits of a place: its vector, half, parity, pair.
+    pair, parity = place & _SUMS - 1, place >> _LOG_SUMS & 1
+    upper, vector = place >> _LOG_SUMS + 1 & 1, place >> _LOG_SUMS + 2
+    return vector * _WIDTH + 2 * pair + parity + upper * half
+
+
+@kernel
+def add_groups(
+    columns: NDArray[np.uint8],
+    order: NDArray[np.int32],
+    entries: NDArray[np.uint8],
+    shifts: NDArray[np.int64],
+    last: NDArray[np.int64],
+    start: int,
+    stop: int,
+    sums: NDArray[np.uint16],
+) -> None:
+    """Write the sums (B, R / 2H, 2H) of each query's first `last` groups for blocks [start, stop).
+
+    A block meets all queries before the next one does: what one has brought to the caches is there
+    for the others.
+    """
+    for block in range(start, stop):
+        for b in range(order.shape[0]):
+            sums[b, block] = 0
+            for group in range(last[b]):
+                _add(columns, block, order[b], entries[b], group, shifts[b, group], sums[b, block])
+
+
+@kernel
+def _possible(sums: NDArray[np.uint16], limit: np.uint16) -> int:
+    left = 0
+    for place in range(sums.shape[0]):
+        left += sums[place] <= limit
+    return left
+
+
+@kernel
+def smallest(
+    sums: NDArray[np.uint16],
+    rows: int,
+    dead: NDArray[np.bool_],
+    start: int,
+    stop: int,
+    found: Ids,
+    counts: NDArray[np.int64],
+    rests: NDArray[np.float64],
+) -> None:
+    """Choose the live rows with the smallest of all sums (B, R / 2H, 2H) of queries [start, stop).
+
+    found[b, :counts[b]] are those of query b, in ascending order: as many as there is room for, or
+    all. No other live row has a sum below rests[b].
+    """
+    for b in range(start, stop):
+        chosen, rests[b] = _smallest(sums[b], rows, dead, found.shape[1])
+        counts[b] = chosen.shape[0]
+        found[b, : counts[b]] = chosen
+
+
+@kernel
+def _smallest(
+    sums: NDArray[np.uint16], rows: int, dead: NDArray[np.bool_], count: int
+) -> tuple[Ids, float]:
+    """Return the `count` live rows with the smallest of all sums (R / 2H, 2H), in ascending order.
+
+    Also returns the smallest sum of the other live rows; infinity where there are none.
+    """
+    sampled = np.zeros((MOST + 1) // _STEP, np.int64)  # sums in each step
+    for block in range(sums.shape[0]):
+        for first in range(0, sums.shape[1], _SAMPLED * STRIP):
+            for place in range(first, first + STRIP):
+                sampled[sums[block, place] // _STEP] += 1
+    wanted = 2 * count // _SAMPLED + 8
+    while True:
+        limit, left = 0, wanted
+        while limit <= MOST and left > 0:
+            left -= sampled[limit // _STEP]
+            limit += _STEP
+        found, theirs = _below(sums, limit, rows, dead)
+        if found.shape[0] > count or limit > MOST:
+            break
+        wanted *= 4
+    if found.shape[0] <= count:
+        return np.sort(found), np.inf
+    order = np.argsort(theirs)
+    return np.sort(found[order[:count]]), np.float64(theirs[order[count]])
+
+
+@kernel
+def _is_live(row: int, rows: int, dead: NDArray[np.bool_]) -> bool:
+    return row < rows and not (dead.shape[0] > 0 and dead[row])
+
+
+@kernel
+def _below(
+    sums: NDArray[np.uint16], limit: int, rows: int, dead: NDArray[np.bool_]
+) -> tuple[Ids, NDArray[np.uint16]]:
+    # The live rows whose sums are below the limit, which are few, and these sums.
+    half = sums.shape[1] // 2
+    last = np.uint16(limit - 1)
+    found, theirs = np.empty(rows, np.int64), np.empty(rows, np.uint16)
+    count = 0
+    for block in range(sums.shape[0]):
+        for first in range(0, 2 * half, STRIP):
+            bits = _within(sums[block], first, last)
+            while bits != 0:
+                place = first + _lowest(bits)
+                bits &= bits - _ONE
+                row = block * 2 * half + row_of(place, half)
+                if _is_live(row, rows, dead):
+                    found[count], theirs[count] = row, sums[block, place]
+                    count += 1
+    return found[:count], theirs[:count]
+
+
+@kernel
+def rule_out(
+    columns: NDArray[np.uint8],
+    rows: int,
+    dead: NDArray[np.bool_],
+    order: NDArray[np.int32],
+    entries: NDArray[np.uint8],
+    shifts: NDArray[np.int64],
+    thresholds: NDArray[np.int64],
+    done: NDArray[np.int64],
+    start: int,
+    stop: int,
+    sums: NDArray[np.uint16],
+    found: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    added: NDArray[np.int64],
+) -> None:
+    """List the live rows of blocks [start, stop) whose sums do not exceed the thresholds (B,).
+
+    `sums` (B, R / 2H, 2H) are those of the first `done` (B,) groups, and are added to; they may be
+    anything where none is done. A block is left as soon as few of its rows are possible. For each
+    query b, found[b, :counts[b]] are rows in any order, and added[b] counts the groups that were
+    added, over all blocks.
+    """
+    half, groups = columns.shape[2], shifts.shape[1]
+    patience = 2 * half // _PATIENCE
+    for block in range(start, stop):
+        for b in range(order.shape[0]):
+            own, limit, group = sums[b, block], np.uint16(thresholds[b]), done[b]
+            if group == 0:
+                own[:] = 0
+            while group < groups and limit < MOST and _possible(own, limit) > patience:
+                last = min(group + _LOOK, groups)
+                added[b] += last - group
+                for one in range(group, last):
+                    _add(columns, block, order[b], entries[b], one, shifts[b, one], own)
+                group = last
+            counts[b] = _list(own, limit, block, rows, half, dead, found[b], counts[b])
+
+
+@kernel
+def _list(
+    sums: NDArray[np.uint16],
+    limit: np.uint16,
+    block: int,
+    rows: int,
+    half: int,
+    dead: NDArray[np.bool_],
+    found: NDArray[np.int32],
+    count: int,
+) -> int:
+    for first in range(0, 2 * half, STRIP):
+        bits = _within(sums, first, limit)
+        while bits != 0:
+            row = block * 2 * half + row_of(first + _lowest(bits), half)
+            bits &= bits - _ONE
+            if _is_live(row, rows, dead):
+                found[count] = row
+                count += 1
+    return count

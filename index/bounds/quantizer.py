@@ -1,0 +1,162 @@
+"""Sixteen levels for each coordinate of a segment, so that half a byte bounds a violation well.
+
+E falls when the more specific point grows and rises when the more general one does. So a row whose
+gap is `query - row` stands at the smallest level that is not below it, and one whose gap is
+`row - query` at the largest that is not above it: the gap to the level never exceeds the gap to
+the row. Levels are where rounding costs least, which an exact dynamic program over a histogram
+finds: moving a row from s to t takes about 2 (q - s) (t - s) off the bound of a query q, so small
+coordinates weigh most where the query is the larger end, and large ones where the row is.
+
+    levels (N, LEVELS) float32, ascending        shares (N, LEVELS) float32: of the rows at each
+    columns (R / 2H, N, H) uint8: byte x of coordinate j in block b holds two rows' levels,
+                                  2H b + x in its low half and 2H b + H + x in its high half
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.kernels.violations import kernel
+from index.types import Form, Points
+
+LEVELS = 16
+BINS = 128  # of the histogram that levels are chosen by
+STRIP = 64  # bytes that are written, and read, together: H is a multiple of it
+_SAMPLE = 8192  # rows that tell where the levels should be
+_HALF = 4096  # bytes of a coordinate in one block: a page of memory
+
+
+def half_block(rows: int) -> int:
+    """Return H: blocks of 2H rows, of equal size, at most a page for each coordinate."""
+    blocks = max(1, -(-rows // (2 * _HALF)))
+    return -(-rows // (2 * blocks * STRIP)) * STRIP
+
+
+def choose_levels(
+    points: Points, largest: Points, form: Form
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return levels and shares, (N, LEVELS) each, for points (R, N) with the maxima (N,)."""
+    sample = np.ascontiguousarray(points[:: max(1, len(points) // _SAMPLE)])
+    levels = np.zeros((points.shape[1], LEVELS), np.float32)
+    shares = np.zeros((points.shape[1], LEVELS), np.float32)
+    _choose(sample, largest, int(form), levels, shares)
+    return levels, shares
+
+
+@kernel
+def _choose(
+    sample: Points,
+    largest: Points,
+    form: int,
+    levels: NDArray[np.float32],
+    shares: NDArray[np.float32],
+) -> None:
+    up = form == 0
+    values = BINS + 1
+    mass, moment = np.empty(values + 1), np.empty(values + 1)
+    cost = np.empty((LEVELS + 1, values + 1))
+    first = np.zeros((LEVELS + 1, values + 1), np.int64)
+    for j in range(sample.shape[1]):
+        top = np.float64(largest[j])
+        if top > 0:
+            width = top / BINS
+            mass[:] = 0
+            for row in range(sample.shape[0]):
+                scaled = np.float64(sample[row, j]) / width
+                at = np.ceil(scaled) if up else np.floor(scaled)
+                mass[1 + min(int(at), BINS)] += 1
+            moment[0] = 0
+            for at in range(values):
+                value = at * width
+                # A little everywhere, so that empty bins are divided as well.
+                weight = (mass[at + 1] + 1e-3) * ((top - value if up else value) + 1e-3 * top)
+                mass[at + 1] = mass[at] + weight
+                moment[at + 1] = moment[at] + weight * value
+            _divide(mass, moment, width, up, cost, first)
+            last = values
+            for level in range(LEVELS, 0, -1):
+                begin = first[level, last]
+                levels[j, level - 1] = (last - 1 if up else begin) * width
+                last = begin
+            if up:
+                levels[j, LEVELS - 1] = largest[j]
+            else:
+                levels[j, 0] = 0
+        for row in range(sample.shape[0]):
+            shares[j, _level(levels[j], sample[row, j], up)] += 1.0 / sample.shape[0]
+
+
+@kernel
+def _divide(
+    mass: NDArray[np.float64],
+    moment: NDArray[np.float64],
+    width: float,
+    up: bool,
+    cost: NDArray[np.float64],
+    first: NDArray[np.int64],
+) -> None:
+    # cost[l, n]: of the first n values with l levels; first[l, n]: where the last level begins.
+    values = mass.shape[0] - 1
+    cost[0, :] = np.inf
+    cost[0, 0] = 0
+    for level in range(1, LEVELS + 1):
+        cost[level, :level] = np.inf
+        for stop in range(level, values + 1):
+            least, begin = np.inf, level - 1
+            for start in range(level - 1, stop):
+                inside, weighed = mass[stop] - mass[start], moment[stop] - moment[start]
+                if up:
+                    moved = (stop - 1) * width * inside - weighed
+                else:
+                    moved = weighed - start * width * inside
+                total = cost[level - 1, start] + moved
+                if total < least:
+                    least, begin = total, start
+            cost[level, stop], first[level, stop] = least, begin
+
+
+@kernel
+def _level(levels: NDArray[np.float32], value: float, up: bool) -> int:
+    at = 0
+    for level in range(LEVELS - 1):
+        at += value > levels[level] if up else value >= levels[level + 1]
+    return at
+
+
+@kernel
+def encode_block(
+    points: Points,
+    start: int,
+    levels: NDArray[np.float32],
+    form: int,
+    columns: NDArray[np.uint8],
+) -> None:
+    """Write the levels of the rows from `start` on into one block of columns (N, H).
+
+    `levels` (LEVELS, N) are transposed. Rows beyond the last one stand at level 0.
+    """
+    dimension, half = columns.shape
+    above = np.empty((2, dimension), np.uint8)
+    strip = np.empty((dimension, STRIP), np.uint8)
+    for first in range(0, half, STRIP):
+        for at in range(STRIP):
+            above[:] = 0
+            for side in range(2):
+                row = start + side * half + first + at
+                if row < points.shape[0]:
+                    point, count = points[row], above[side]
+                    if form == 0:
+                        for level in range(LEVELS - 1):
+                            edge = levels[level]
+                            for j in range(dimension):
+                                count[j] += point[j] > edge[j]
+                    else:
+                        for level in range(1, LEVELS):
+                            edge = levels[level]
+                            for j in range(dimension):
+                                count[j] += point[j] >= edge[j]
+            for j in range(dimension):
+                strip[j, at] = above[0, j] | (above[1, j] << 4)
+        # Columns lie a page apart, where caches hold few of them: whole lines at a time.
+        columns[:, first : first + STRIP] = strip

@@ -1,0 +1,1 @@
+"""The catalog: the SQL database of images, captions, segments and the visible generation."""

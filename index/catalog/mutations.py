@@ -1,0 +1,184 @@
+"""What a write transaction does to the catalog; see `Catalog.writing`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sql
+from sqlalchemy import Connection, Table
+
+from index.catalog.catalog import LOOKUP, Catalog, foreign_tables, model_of
+from index.catalog.records import SegmentRecord
+from index.catalog.schema import (
+    CAPTIONS,
+    DELETED,
+    FORMAT,
+    IMAGES,
+    META,
+    SCHEMA,
+    SEGMENTS,
+    row_checksum,
+)
+from index.errors import NotAnIndexError
+from index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity
+
+_BULK = 20_000  # rows per INSERT: bounds the memory of adding a million
+
+
+def create(catalog: Catalog, model: ModelIdentity) -> None:
+    """Make the tables, empty, at generation 0; what a catalog held in them is dropped.
+
+    Raises:
+        NotAnIndexError: tables of these names are somebody else's.
+    """
+    catalog.prepare()
+    with catalog.creating() as connection:
+        if taken := foreign_tables(connection):
+            raise NotAnIndexError(
+                f"{catalog.url.database} has a table '{taken[0]}' that is not ours: give the "
+                "catalog a database of its own"
+            )
+        SCHEMA.drop_all(connection)
+        SCHEMA.create_all(connection)
+        connection.execute(META.insert(), [_meta_row(model, 0)])
+
+
+def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]:
+    """Return those of `ids` that the catalog already holds."""
+    column = (IMAGES if kind == "image" else CAPTIONS).c.id
+    found: set[int] = set()
+    for at in range(0, len(ids), LOOKUP):
+        part = [int(id_) for id_ in ids[at : at + LOOKUP]]
+        found.update(connection.execute(sql.select(column).where(column.in_(part))).scalars())
+    return found
+
+
+def insert_images(connection: Connection, rows: Iterable[ImageRow]) -> None:
+    """Add images, in blocks, as of now."""
+    now = time.time_ns() // 1_000_000
+    _insert(connection, IMAGES, (_image_values(row, now) for row in rows))
+
+
+def insert_captions(connection: Connection, rows: Iterable[CaptionRow]) -> None:
+    """Add captions, in blocks; their images must be there already."""
+    _insert(connection, CAPTIONS, (_caption_values(row) for row in rows))
+
+
+def insert_segments(
+    connection: Connection, records: Iterable[SegmentRecord], generation: int
+) -> None:
+    """Make finished segment folders part of `generation`."""
+    _insert(connection, SEGMENTS, (_segment_values(record, generation) for record in records))
+
+
+def drop_segments(connection: Connection, names: Sequence[str]) -> None:
+    """Make segments invisible from now on; their folders stay."""
+    for at in range(0, len(names), LOOKUP):
+        part = names[at : at + LOOKUP]
+        connection.execute(SEGMENTS.delete().where(SEGMENTS.c.name.in_(part)))
+
+
+def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation: int) -> None:
+    """Forget deletions up to a generation, except those that `needed` (R,) rows are dead by."""
+    # An id that was deleted again since then is needed for a younger segment.
+    old = sql.select(DELETED.c.id).where(DELETED.c.kind == kind, DELETED.c.generation <= generation)
+    ids = np.fromiter(connection.execute(old).scalars(), np.int64)
+    gone: list[int] = np.setdiff1d(ids, needed).tolist()
+    for at in range(0, len(gone), LOOKUP):
+        part = DELETED.c.id.in_(gone[at : at + LOOKUP])
+        connection.execute(DELETED.delete().where(DELETED.c.kind == kind, part))
+
+
+def delete_images(connection: Connection, ids: Sequence[int], generation: int) -> list[int]:
+    """Remove images and their captions from `generation` on; return the captions' ids."""
+    gone: list[int] = []
+    for at in range(0, len(ids), LOOKUP):
+        part = [int(id_) for id_ in ids[at : at + LOOKUP]]
+        theirs = CAPTIONS.c.image_id.in_(part)
+        gone += connection.execute(sql.select(CAPTIONS.c.id).where(theirs)).scalars()
+        connection.execute(CAPTIONS.delete().where(theirs))
+        connection.execute(IMAGES.delete().where(IMAGES.c.id.in_(part)))
+    removed: list[tuple[Kind, Sequence[int]]] = [("image", ids), ("caption", gone)]
+    for kind, dead in removed:
+        for at in range(0, len(dead), LOOKUP):
+            part = [int(id_) for id_ in dead[at : at + LOOKUP]]
+            connection.execute(
+                DELETED.delete().where(DELETED.c.kind == kind, DELETED.c.id.in_(part))
+            )
+        _insert(
+            connection,
+            DELETED,
+            (
+                _with_checksum({"kind": kind, "id": int(id_), "generation": generation})
+                for id_ in dead
+            ),
+        )
+    return gone
+
+
+def raise_generation(connection: Connection) -> int:
+    """Raise the generation by one and return it; readers see it when the block commits."""
+    meta = connection.execute(sql.select(META)).one()
+    connection.execute(META.update(), _meta_row(model_of(meta), meta.generation + 1))
+    return int(meta.generation) + 1
+
+
+def _image_values(row: ImageRow, added: int) -> dict[str, Any]:
+    # Plain int and str: the checksum is of what the database gives back, not of a numpy scalar.
+    return _with_checksum(
+        {
+            "id": int(row.id),
+            "file_name": str(row.file_name),
+            "path": str(row.path),
+            "width": None if row.width is None else int(row.width),
+            "height": None if row.height is None else int(row.height),
+            "split": str(row.split),
+            "sha256": str(row.sha256),
+            "added": added,
+        }
+    )
+
+
+def _caption_values(row: CaptionRow) -> dict[str, Any]:
+    return _with_checksum({"id": int(row.id), "image_id": int(row.image_id), "text": str(row.text)})
+
+
+def _with_checksum(values: dict[str, Any]) -> dict[str, Any]:
+    return {**values, "checksum": row_checksum(*values.values())}
+
+
+def _meta_row(model: ModelIdentity, generation: int) -> dict[str, Any]:
+    facts = {"format": FORMAT, "generation": generation, **asdict(model)}
+    return {"id": 1, **facts, "checksum": row_checksum(*facts.values())}
+
+
+def _segment_values(record: SegmentRecord, generation: int) -> dict[str, Any]:
+    files = {name: asdict(file) for name, file in sorted(record.files.items())}
+    return _with_checksum(
+        {
+            "name": record.name,
+            "kind": record.kind,
+            "rows": record.rows,
+            "dimension": record.dimension,
+            "dtype": record.dtype,
+            "score": record.score,
+            "files": json.dumps(files),
+            "generation": generation,
+        }
+    )
+
+
+def _insert(connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    block: list[Mapping[str, Any]] = []
+    for row in rows:
+        block.append(row)
+        if len(block) == _BULK:
+            connection.execute(table.insert(), block)
+            block = []
+    if block:
+        connection.execute(table.insert(), block)

@@ -1,0 +1,60 @@
+"""What the catalog says of segments, deletions and generations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from index.types import Kind, ModelIdentity, Score
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """The size and the SHA-256 that a file of a segment must have."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """One row of the segments table."""
+
+    name: str
+    kind: Kind
+    rows: int
+    dimension: int
+    dtype: str
+    score: Score
+    files: Mapping[str, FileRecord]
+    generation: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files together."""
+        return sum(file.bytes for file in self.files.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """An id that was removed, and the generation that removed it."""
+
+    kind: Kind
+    id: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What one generation consists of, read in one transaction."""
+
+    model: ModelIdentity
+    generation: int
+    segments: tuple[SegmentRecord, ...]
+    deleted: tuple[Deletion, ...]
+
+
+def file_records(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, FileRecord]:
+    """Return the records of files, by name, that were written as JSON."""
+    return {name: FileRecord(**record) for name, record in plain.items()}

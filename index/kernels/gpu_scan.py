@@ -1,0 +1,164 @@
+"""Scans on a GPU: points stay in its memory, and answers keep the bits that the CPU gives.
+
+The device holds float16, half the bytes to read, and adds in an order of its own, so its
+violations differ from the kernels'. They are therefore only used to leave out rows that cannot be
+among the k best, by more than all roundings; the few that remain are scored by the kernels, from
+the float32 points on disk.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from index.kernels.triton_scan import (
+    TILE,
+    columns_for,
+    shape_of,
+    smallest_of_tiles,
+    violations_of_tiles,
+)
+from index.kernels.violations import relative_error
+from index.search.candidates import Chosen
+from index.segments.segment import Segment
+from index.types import Form, Ids, Points
+
+_UPLOAD_ROWS = 16_384
+_WORTH_BYTES = 8 << 20  # a smaller segment is scanned while the device is still being asked
+_LARGEST = 60_000.0  # coordinate, of either sign: beyond it float16 ends
+_OUTWARD = 1 + 1e-3  # for the rounding of the norms themselves
+_SHARE_OF_MEMORY = 0.8  # of what is free; the rest is left to the encoders
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resident:
+    """The points of one segment in a device's memory.
+
+    Attributes:
+        columns: their coordinates, (N, R) rounded up; see `index.kernels.triton_scan`.
+        rows: how many they are.
+        dimension: N.
+        form: what the segment's kind and score ask of the two points of a pair.
+        largest_norm: of a point here.
+        error: the farthest that a point here is from the one on disk.
+    """
+
+    columns: Tensor
+    rows: int
+    dimension: int
+    form: Form
+    largest_norm: float
+    error: float
+
+    def shortlist(
+        self,
+        dead: NDArray[np.bool_],
+        queries: Points,
+        k: int,
+        limits: NDArray[np.float64],
+    ) -> Chosen:
+        """Return, for each query (B, N), rows among which its k best within the limit are.
+
+        They are few more than k, unless there are many ties.
+        """
+        device = self.columns.device
+        gone = torch.from_numpy(np.array(dead)).to(device) if len(dead) else None
+        asked = torch.from_numpy(np.array(queries)).to(device)
+        smallest = smallest_of_tiles(self.columns, asked, gone, self.rows, self.form)  # (B, tiles)
+        norm = float(np.linalg.norm(queries, axis=1).max())
+        bounds = np.full(len(queries), np.inf)
+        if k <= smallest.shape[1]:
+            bounds = smallest.kthvalue(k, dim=1).values.cpu().numpy().astype(np.float64)
+        bounds = self._near(np.minimum(self._near(bounds, norm), limits), norm)
+        within = smallest.double() <= torch.from_numpy(bounds).to(device)[:, None]
+        owners, tiles = within.nonzero().T.contiguous()  # (P,), by query and then by tile
+        values = violations_of_tiles(self.columns, asked, gone, self.rows, self.form, owners, tiles)
+        rows = tiles.cpu().numpy()[:, None] * TILE + np.arange(TILE)  # (P, TILE)
+        flat = values.cpu().numpy().astype(np.float64)
+        edges = np.searchsorted(owners.cpu().numpy(), np.arange(len(queries) + 1))
+        pairs = zip(pairwise(edges), limits.tolist(), strict=True)
+        return Chosen.of(
+            [
+                self._chosen(rows[start:stop].ravel(), flat[start:stop].ravel(), k, limit, norm)
+                for (start, stop), limit in pairs
+            ]
+        )
+
+    def _chosen(
+        self, rows: Ids, values: NDArray[np.float64], k: int, limit: float, norm: float
+    ) -> Ids:
+        bound = limit
+        if len(values) > k:
+            bound = min(limit, float(self._near(np.partition(values, k - 1)[k - 1], norm)))
+        kept = (values <= self._near(np.float64(bound), norm)) & (values < np.inf)
+        return np.asarray(rows[kept])
+
+    def _near(self, values: Any, norm: float) -> Any:
+        """Bound the violations of rows on the device from above, given those on disk; or back.
+
+        Of two points one e away from the other, an order violation's square root differs by e at
+        most, and the inner product with a query by e times its norm. Any order of adding N terms
+        rounds each of them at most N times.
+        """
+        dimension = self.dimension
+        rounding = 2 * (dimension + 2) * 2.0**-24 + relative_error(dimension)
+        if self.form is Form.COSINE:
+            return values + self.error * norm + rounding * (1 + self.largest_norm * norm)
+        times, more = 1 + 2 * rounding, dimension * 2.0**-125
+        return (np.sqrt(values * times + more) + self.error) ** 2 * times + more
+
+
+class Accelerator:
+    """The points of segments on one torch device. Threads may share it."""
+
+    def __init__(self, device: str, memory: int | None = None) -> None:
+        """Use `device` ("cuda", "cuda:1", ...) and at most `memory` bytes of it."""
+        self._device = torch.device(device)
+        if memory is None:
+            free, _ = torch.cuda.mem_get_info(self._device)
+            memory = int(free * _SHARE_OF_MEMORY)
+        self._memory = memory
+        self._residents: dict[str, Resident] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, segments: Sequence[Segment]) -> None:
+        """Hold the large ones of these segments, as many as fit, and let go of all others."""
+        with self._lock:
+            names = {segment.record.name for segment in segments}
+            kept = {name: one for name, one in self._residents.items() if name in names}
+            room = self._memory - sum(one.columns.nbytes for one in kept.values())
+            for segment in sorted(segments, key=lambda segment: -segment.rows):
+                name, size = segment.record.name, 2 * math.prod(shape_of(*segment.points.shape))
+                if name in kept or not _WORTH_BYTES <= size <= room:
+                    continue
+                with segment.in_order():
+                    if segment.points.min() >= -_LARGEST and segment.points.max() <= _LARGEST:
+                        kept[name] = self._uploaded(segment)
+                        room -= size
+            self._residents = kept
+
+    def resident(self, segment: Segment) -> Resident | None:
+        """Return a segment's points on the device, if they are there."""
+        return self._residents.get(segment.record.name)
+
+    def _uploaded(self, segment: Segment) -> Resident:
+        rows, dimension = segment.points.shape
+        columns = columns_for(rows, dimension, self._device)
+        error = norm = 0.0
+        for at in range(0, rows, _UPLOAD_ROWS):
+            block = torch.from_numpy(np.array(segment.points[at : at + _UPLOAD_ROWS]))
+            block = block.to(self._device)
+            low = block.half()
+            columns[:dimension, at : at + len(block)] = low.T
+            norm = max(norm, float(low.float().norm(dim=1).max()))
+            error = max(error, float((block - low.float()).norm(dim=1).max()))
+        return Resident(columns, rows, dimension, segment.form, norm, error * _OUTWARD)

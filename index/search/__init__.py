@@ -1,0 +1,1 @@
+"""Search: queries, candidates, exact violations and the proof that the top k are the top k."""

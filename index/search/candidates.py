@@ -1,0 +1,75 @@
+"""Rows that were chosen for the queries of a batch, each query's own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.kernels.violations import brief
+from index.types import Ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """Rows of a segment for each of B queries, one query's after the other's.
+
+    Attributes:
+        rows: (n,) those of query b are rows[starts[b] : starts[b + 1]], in ascending order.
+        starts: (B + 1,) where the rows of each query begin, and n.
+    """
+
+    rows: Ids
+    starts: Ids
+
+    @classmethod
+    def of(cls, each: Sequence[Ids]) -> Chosen:
+        """Put the rows of each query together."""
+        return cls(np.concatenate(each).astype(np.int64, copy=False), starts_of(map(len, each)))
+
+    @classmethod
+    def alike(cls, rows: Ids, queries: int) -> Chosen:
+        """Choose the same rows for every query."""
+        return cls(np.tile(rows, queries), np.arange(queries + 1) * len(rows))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __iter__(self) -> Iterator[Ids]:
+        return (self[b] for b in range(len(self)))
+
+    def __getitem__(self, b: int) -> Ids:
+        return self.rows[self.starts[b] : self.starts[b + 1]]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many rows each query (B,) has."""
+        return self.starts[1:] - self.starts[:-1]
+
+    def without(self, known: Chosen) -> Chosen:
+        """Return the rows that are not among those known, query by query."""
+        return Chosen(*_without(self.rows, self.starts, known.rows, known.starts))
+
+
+def starts_of(counts: Iterable[int]) -> Ids:
+    """Return where the parts of an array begin that have these lengths, and its length."""
+    return np.fromiter(itertools.accumulate(counts, initial=0), np.int64)
+
+
+@brief
+def _without(rows: Ids, starts: Ids, known: Ids, known_starts: Ids) -> tuple[Ids, Ids]:
+    kept, kept_starts = np.empty(rows.shape[0], np.int64), np.zeros(starts.shape[0], np.int64)
+    count = 0
+    for b in range(starts.shape[0] - 1):
+        at, end = known_starts[b], known_starts[b + 1]
+        for place in range(starts[b], starts[b + 1]):
+            row = rows[place]
+            while at < end and known[at] < row:
+                at += 1
+            kept[count] = row
+            count += at == end or known[at] != row
+        kept_starts[b + 1] = count
+    return kept[:count], kept_starts

@@ -1,0 +1,132 @@
+"""A query and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from index.catalog.validation import LONGEST, too_long
+from index.errors import BadQueryError
+from index.segments.arrays import read_only
+from index.types import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
+
+MAX_K = 1001  # a thousand, and one that an answer may leave out
+
+
+class Seconds(NamedTuple):
+    """Seconds spent proposing candidates and scoring exactly (bounds included)."""
+
+    prefilter: float
+    rerank: float
+
+
+class Touched(NamedTuple):
+    """How many rows each stage of a search touched, and how many bytes.
+
+    Attributes:
+        scanned: scored in a pass over a whole segment.
+        proposed: chosen by the prefilter or by their heaviest coordinates, and scored.
+        bounded: bounded from below by half a byte of some coordinates.
+        checked: those that this left, bounded by a byte of every coordinate.
+        left: those that this could not rule out either.
+        bytes: read of points and codes; of the prefilter's lists what they hold on average.
+    """
+
+    scanned: int
+    proposed: int
+    bounded: int
+    checked: int
+    left: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """The rows with the smallest violations, sorted by (violation, id).
+
+    `certified`: these are provably the exact top k. `searched`: live rows the answer speaks for.
+    `rescored`: rows whose exact violation was computed. `plan`: which way was taken, and
+    `touched` how far.
+    """
+
+    ids: Ids
+    violations: Points
+    mode: Mode
+    certified: bool
+    searched: int
+    rescored: int
+    generation: int
+    plan: str
+    touched: Touched
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The parameters of one search; they travel with the call and are set on nothing shared."""
+
+    kind: Kind
+    k: int
+    mode: Mode = "certified"
+    candidates: int | None = None
+    max_violation: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise BadQueryError(f"cannot search for '{self.kind}': choose one of {KINDS}")
+        if self.mode not in MODES:
+            raise BadQueryError(f"there is no mode '{self.mode}': choose one of {MODES}")
+        if not 1 <= self.k <= MAX_K:
+            raise BadQueryError(f"k is {self.k}: choose a number from 1 to {MAX_K}")
+        if self.candidates is not None and self.candidates < 1:
+            raise BadQueryError(f"candidates is {self.candidates}: choose at least 1, or none")
+        if self.max_violation is not None and not self.max_violation >= 0:
+            raise BadQueryError(
+                f"max_violation is {self.max_violation}: choose a number that is not negative"
+            )
+
+    @property
+    def limit(self) -> float:
+        """The largest violation that is a hit."""
+        return np.inf if self.max_violation is None else self.max_violation
+
+
+def plan_of(ways: Sequence[str]) -> str:
+    """Say how many segments were searched which way, for `Answer.plan`."""
+    return ", ".join(f"{ways.count(way)} {way}" for way in sorted(set(ways)))
+
+
+def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
+    """Return query points as float32 (B, N), for reading only.
+
+    Raises:
+        BadQueryError: wrong dimension, a coordinate that is not finite or negative, or too long.
+    """
+    given = np.asarray(points)
+    if given.ndim != 2 or given.shape[1] != model.dimension:
+        raise BadQueryError(
+            f"the query has the shape {given.shape[1:]} and the index holds points of "
+            f"{model.dimension} coordinates: encode it with the model '{model.name}'"
+        )
+    queries = given if given.dtype == np.float32 else _rounded(given)
+    least, most = queries.min(initial=0), queries.max(initial=0)
+    # Of what is not a number every comparison is false.
+    if not (most < np.inf and (least >= 0 or (model.score == "cosine" and least > -np.inf))):
+        raise BadQueryError(
+            "the query has a coordinate that is not finite or negative: encode it again"
+        )
+    if (found := too_long(queries)) is not None:
+        raise BadQueryError(
+            f"the query has the length {found[1]:.3g}, and points are no longer than "
+            f"{LONGEST:.0e}: encode it again"
+        )
+    return read_only(queries)
+
+
+def _rounded(given: NDArray[Any]) -> Points:
+    with np.errstate(over="ignore"):
+        return given.astype(np.float32)

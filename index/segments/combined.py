@@ -1,0 +1,112 @@
+"""Small segments side by side in memory: a thousand additions are searched as one segment.
+
+Additions come one by one, and a segment of a few rows costs a search more to visit than to read.
+So the rows of small segments are copied, once, to the end of one array that grows ahead of them;
+a search sees the part that was there when its generation was loaded.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.catalog.records import SegmentRecord
+from index.segments.arrays import read_only
+from index.segments.segment import Segment
+from index.segments.snapshot import LiveSegment
+from index.types import Ids, Points
+
+# A larger segment is mapped from its file and visited on its own, for a few per cent of its scan.
+_SMALL_BYTES = 1 << 20
+
+
+def is_small(live: LiveSegment) -> bool:
+    """Tell whether a segment is searched together with others."""
+    segment = live.segment
+    return (
+        segment.points.nbytes < _SMALL_BYTES
+        and segment.bounds is None
+        and segment.prefilter is None
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """The rows of small segments of one kind, in one array with room for more."""
+
+    names: tuple[str, ...]
+    rows: int
+    points: Points  # (room, N)
+    ids: Ids
+    token: str  # of the array, for the segment's name
+
+    def with_all(self, segments: Sequence[LiveSegment]) -> Joined:
+        """Return what also holds the segments that are new; only the latest may be asked.
+
+        The rows of this one stay as they are, so that its searches go on.
+        """
+        fresh = segments[len(self.names) :]
+        names = tuple(live.segment.record.name for live in segments)
+        rows = self.rows + sum(live.segment.rows for live in fresh)
+        if names[: len(self.names)] != self.names or rows > len(self.ids):
+            return joined(segments)
+        at = self.rows
+        for live in fresh:
+            end = at + live.segment.rows
+            self.points[at:end], self.ids[at:end] = live.segment.points, live.segment.ids
+            at = end
+        return Joined(names, rows, self.points, self.ids, self.token)
+
+    def live(self, segments: Sequence[LiveSegment]) -> LiveSegment:
+        """Return the rows of these segments, the ones it holds, as one segment."""
+        record = segments[0].segment.record
+        whole = Segment(
+            segments[0].segment.folder.parent,
+            SegmentRecord(
+                f"{record.kind}-joined-{self.token}-{self.rows}",
+                record.kind,
+                self.rows,
+                record.dimension,
+                record.dtype,
+                record.score,
+                {},
+                record.generation,
+            ),
+            points=read_only(self.points[: self.rows]),
+            ids=read_only(self.ids[: self.rows]),
+            bounds=None,
+            prefilter=None,
+        )
+        return LiveSegment(whole, _dead(segments), sum(live.live for live in segments))
+
+
+def joined(segments: Sequence[LiveSegment]) -> Joined:
+    """Copy small segments of one kind into a new array that has room for as many rows again."""
+    rows = sum(live.segment.rows for live in segments)
+    dimension = segments[0].segment.record.dimension
+    empty = Joined(
+        (),
+        0,
+        np.empty((2 * rows, dimension), np.float32),
+        np.empty(2 * rows, np.int64),
+        secrets.token_hex(6),
+    )
+    return empty.with_all(segments)
+
+
+def _dead(segments: Sequence[LiveSegment]) -> NDArray[np.bool_]:
+    """Return which rows are dead, (R,), or (0,) when every row lives."""
+    if not any(len(live.dead) for live in segments):
+        return segments[0].dead
+    return read_only(
+        np.concatenate(
+            [
+                live.dead if len(live.dead) else np.zeros(live.segment.rows, np.bool_)
+                for live in segments
+            ]
+        )
+    )

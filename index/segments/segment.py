@@ -1,0 +1,251 @@
+"""A segment: an immutable folder of points and ids, with everything needed to search it.
+
+    manifest.json    what is here, with the size and the SHA-256 of every other file
+    points.npy       float32 (R, N), memory-mapped
+    ids.npy          int64 (R,)
+    columns.npy, levels.npy, codes.npy    lower bounds, see `index.bounds.lower_bounds`
+    prefilter.faiss                       candidates, see `index.search.prefilter`
+
+Bounds and prefilter are only made for segments that take longer to read than they do, and the
+latter only where the bounds' heaviest coordinates propose less well.
+A segment is written under a name that nobody reads, every file and folder is synced, and it is
+renamed; then one transaction of the catalog makes it visible.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from index import durable
+from index.bounds.byte_codes import MAX_DIMENSION
+from index.bounds.lower_bounds import CODES, COLUMNS, LEVELS_FILE, Bounds, write_bounds
+from index.catalog.records import FileRecord, SegmentRecord, file_records
+from index.catalog.validation import checked, checked_ids, first_duplicate
+from index.errors import (
+    REMEDY,
+    BadRowsError,
+    ChecksumError,
+    DamagedIndexError,
+    TruncatedFileError,
+)
+from index.search.prefilter import PREFILTER, Prefilter, write_prefilter
+from index.segments.arrays import GrowingArray, mapped, read_here_and_there, read_in_order
+from index.types import Form, Ids, Kind, Points, Score, form_of
+
+SEGMENTS_FOLDER = "segments"  # below that of the index; each segment has one in it
+MANIFEST = "manifest.json"
+POINTS = "points.npy"
+IDS = "ids.npy"
+
+# Below 16 MB of points a scan takes half a millisecond, which no bound can better.
+BOUNDS_FROM_BYTES = 16 << 20
+PREFILTER_FROM_ROWS = 20_000
+
+Verify: TypeAlias = Literal["checksums", "sizes"]
+
+
+class SegmentWriter:
+    """Writes the points and ids of one segment block by block, in bounded memory."""
+
+    def __init__(
+        self, folder: Path, kind: Kind, dimension: int, score: Score, rows: int = 0
+    ) -> None:
+        """Start a segment in a new folder, or go on with one after its first `rows` rows."""
+        self.folder = folder
+        self.kind: Kind = kind
+        self.dimension = dimension
+        self.score: Score = score
+        folder.mkdir(parents=True, exist_ok=True)
+        self._points = GrowingArray(folder / POINTS, "<f4", (dimension,), rows)
+        try:
+            self._ids = GrowingArray(folder / IDS, "<i8", (), rows)
+        except BaseException:
+            self._points.abandon()
+            raise
+
+    @property
+    def rows(self) -> int:
+        """The number of rows so far."""
+        return self._ids.rows
+
+    @property
+    def crc(self) -> list[int]:
+        """The CRC-32 of the points and of the ids so far."""
+        return [self._points.crc, self._ids.crc]
+
+    def append(self, ids: ArrayLike, points: ArrayLike) -> None:
+        """Add a block of rows.
+
+        Raises:
+            BadPointsError, BadRowsError: a row cannot be stored; nothing of the block was.
+        """
+        whole = checked_ids(self.kind, ids)
+        single = checked(self.kind, whole, points, self.dimension, self.score)
+        self._points.append(single)
+        self._ids.append(whole)
+
+    def sync(self) -> None:
+        """Return when all rows so far are on the disk."""
+        self._points.sync()
+        self._ids.sync()
+
+    def abandon(self) -> None:
+        """Close the files as they are."""
+        self._points.abandon()
+        self._ids.abandon()
+
+    def seal(self) -> SegmentRecord:
+        """Finish the folder and return its record, which gives it a new name.
+
+        It is on the disk when `durable.settle` has returned.
+
+        Raises:
+            BadRowsError: an id occurs twice.
+        """
+        self._points.close()
+        self._ids.close()
+        ids = np.load(self.folder / IDS, mmap_mode="r", allow_pickle=False)
+        if (twice := first_duplicate(ids)) is not None:
+            raise BadRowsError(
+                f"{self.kind} {twice} occurs twice: give every {self.kind} an id of its own"
+            )
+        names, step = [POINTS, IDS], None
+        points = mapped(self.folder / POINTS, np.float32, (self.rows, self.dimension))
+        form = form_of(self.kind, self.score)
+        bounded = form is not Form.COSINE and self.dimension <= MAX_DIMENSION
+        if bounded and points.nbytes >= BOUNDS_FROM_BYTES:
+            step = write_bounds(self.folder, points, form)
+            names += [COLUMNS, LEVELS_FILE, CODES]
+        if self.rows >= PREFILTER_FROM_ROWS and form is not Form.QUERY_ABOVE:
+            write_prefilter(self.folder / PREFILTER, points, form)
+            names.append(PREFILTER)
+        files = {name: file_record(self.folder / name) for name in names}
+        facts: dict[str, Any] = {
+            "kind": self.kind,
+            "rows": self.rows,
+            "dimension": self.dimension,
+            "dtype": "float32",
+            "score": self.score,
+        }
+        manifest = {
+            **facts,
+            "step": step,
+            "files": {name: asdict(file) for name, file in files.items()},
+        }
+        with (self.folder / MANIFEST).open("wb") as file:
+            durable.write(file, json.dumps(manifest, indent=1).encode("utf-8"))
+        files[MANIFEST] = file_record(self.folder / MANIFEST)
+        return SegmentRecord(name=f"{self.kind}-{secrets.token_hex(6)}", files=files, **facts)
+
+
+def write_segment(
+    folder: Path, kind: Kind, score: Score, ids: ArrayLike, points: ArrayLike
+) -> SegmentRecord:
+    """Write one segment folder from arrays: ids (R,), points (R, N); see `SegmentWriter`."""
+    writer = SegmentWriter(folder, kind, np.shape(points)[-1], score)
+    try:
+        writer.append(ids, points)
+        return writer.seal()
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def file_record(path: Path) -> FileRecord:
+    """Measure a finished file."""
+    return FileRecord(path.stat().st_size, durable.sha256(path))
+
+
+def check_file(path: Path, record: FileRecord, verify: Verify) -> None:
+    """Compare a file with what the catalog says of it.
+
+    Raises:
+        TruncatedFileError: it is missing or has another size.
+        ChecksumError: it has other contents.
+    """
+    if not path.is_file():
+        raise TruncatedFileError(f"{path} is missing: {REMEDY}")
+    size = path.stat().st_size
+    if size != record.bytes:
+        raise TruncatedFileError(
+            f"{path} has {size:,} bytes and should have {record.bytes:,}: {REMEDY}"
+        )
+    if verify == "checksums" and durable.sha256(path) != record.sha256:
+        raise ChecksumError(f"{path} was changed since it was written: {REMEDY}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """An open segment. Its arrays are memory-mapped and cannot be written."""
+
+    folder: Path
+    record: SegmentRecord
+    points: Points
+    ids: Ids
+    bounds: Bounds | None
+    prefilter: Prefilter | None
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, dead ones included."""
+        return self.record.rows
+
+    @property
+    def form(self) -> Form:
+        """How its rows are ranked."""
+        return form_of(self.record.kind, self.record.score)
+
+    def in_order(self) -> AbstractContextManager[None]:
+        """Read all points from the first to the last while the block runs."""
+        return nullcontext() if self.bounds is None else read_in_order(self.points)
+
+    @classmethod
+    def open(cls, folder: Path, record: SegmentRecord, verify: Verify = "checksums") -> Segment:
+        """Check every file against the record, then map them.
+
+        Raises:
+            DamagedIndexError: a file is missing, truncated or changed, or the manifest and the
+                catalog disagree.
+        """
+        for name, file in record.files.items():
+            # FAISS trusts what it reads, so its file is compared to the last byte in any case.
+            check_file(folder / name, file, "checksums" if name == PREFILTER else verify)
+        step = _checked_step(folder / MANIFEST, record)
+        shape = (record.rows, record.dimension)
+        points, bounds = mapped(folder / POINTS, np.float32, shape), None
+        if step is not None:
+            bounds = Bounds.open(folder, step, form_of(record.kind, record.score), shape)
+            read_here_and_there(points)
+        return cls(
+            folder,
+            record,
+            points=points,
+            ids=mapped(folder / IDS, np.int64, (record.rows,)),
+            bounds=bounds,
+            prefilter=Prefilter.open(folder / PREFILTER) if PREFILTER in record.files else None,
+        )
+
+
+def _checked_step(path: Path, record: SegmentRecord) -> float | None:
+    try:
+        manifest = json.loads(path.read_bytes())
+        said = file_records(manifest["files"])
+        agrees = said == {n: f for n, f in record.files.items() if n != MANIFEST} and all(
+            manifest[fact] == getattr(record, fact)
+            for fact in ("kind", "rows", "dimension", "dtype", "score")
+        )
+        step: float | None = manifest["step"]
+        agrees = agrees and (step is not None) == (CODES in record.files)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        agrees = False
+    if not agrees:
+        raise DamagedIndexError(f"{path} disagrees with the catalog: {REMEDY}")
+    return step

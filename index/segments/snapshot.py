@@ -1,0 +1,74 @@
+"""One generation as searches see it: immutable, so that a search needs no lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from index.segments.leases import Lease
+from index.segments.segment import Segment
+from index.types import Ids, Kind, ModelIdentity
+
+_ALL_LIVE = np.zeros(0, np.bool_)
+_ALL_LIVE.flags.writeable = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveSegment:
+    """A segment as one generation sees it. `dead` is (R,), or (0,) when every row lives."""
+
+    segment: Segment
+    dead: NDArray[np.bool_]
+    live: int
+
+    @classmethod
+    def whole(cls, segment: Segment) -> LiveSegment:
+        """Return a segment of which every row lives."""
+        return cls(segment, _ALL_LIVE, segment.rows)
+
+    def rows(self) -> Ids:
+        """Return the rows that live, in ascending order."""
+        return np.flatnonzero(~self.dead) if len(self.dead) else np.arange(self.segment.rows)
+
+    def without(self, ids: Ids) -> LiveSegment:
+        """Return the segment with the rows of these ids dead as well."""
+        rows = np.flatnonzero(np.isin(self.segment.ids, ids)) if len(ids) else _ALL_LIVE
+        if not len(rows):
+            return self
+        dead = self.dead.copy() if len(self.dead) else np.zeros(self.segment.rows, np.bool_)
+        dead[rows] = True
+        return self._with(dead)
+
+    def hiding(self, hidden: NDArray[np.bool_]) -> LiveSegment:
+        """Return the segment with the rows that are True in `hidden` (R,) dead as well."""
+        return self._with(self.dead | hidden if len(self.dead) else hidden)
+
+    def _with(self, dead: NDArray[np.bool_]) -> LiveSegment:
+        dead.flags.writeable = False
+        return LiveSegment(self.segment, dead, self.segment.rows - int(np.count_nonzero(dead)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """Everything one generation consists of.
+
+    `segments` are those on the disk, `together` the same rows as they are searched, where that
+    is not segment by segment. The `lease` keeps the folders where they are.
+    """
+
+    generation: int
+    model: ModelIdentity
+    segments: tuple[LiveSegment, ...]
+    together: tuple[LiveSegment, ...] | None = None
+    lease: Lease | None = None
+
+    def of(self, kind: Kind) -> list[LiveSegment]:
+        """Return the segments of one kind as they are searched."""
+        searched = self.segments if self.together is None else self.together
+        return [live for live in searched if live.segment.record.kind == kind]
+
+    def live(self, kind: Kind) -> int:
+        """Return the number of rows that a search over `kind` sees."""
+        return sum(live.live for live in self.of(kind))

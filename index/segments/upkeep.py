@@ -1,0 +1,82 @@
+"""A thread that merges segments and returns memory in the background, behind searches."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from index.errors import IndexLockedError
+from index.segments.compaction import Compacted
+from index.store import Index
+
+_NICENESS = 10  # the kernels of a search come first
+_PATIENCE = 5.0  # seconds that `close` waits; a merge that is cut off leaves nothing behind
+
+
+class Upkeep:
+    """Looks now and then whether there is something to merge."""
+
+    def __init__(
+        self,
+        index: Index,
+        seconds: float,
+        *,
+        on_compaction: Callable[[Compacted], None] = lambda done: None,
+        on_error: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        """Look every `seconds`, once started; never when they are 0."""
+        self._index = index
+        self._seconds = seconds
+        self._on_compaction = on_compaction
+        self._on_error = on_error
+        self._closing = threading.Event()
+        # At exit nothing waits for the minutes that a large merge may still take.
+        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        if self._seconds > 0:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop between two blocks of rows."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(_PATIENCE)
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        said = ""
+        while not self._closing.wait(self._seconds):
+            try:
+                while self._merged():
+                    pass
+                self._index.let_go()
+                said = ""
+            except _Closing:
+                return
+            except IndexLockedError:
+                pass  # another process is at it
+            except Exception as error:
+                if str(error) != said:  # once until it has gone well, not every few seconds
+                    self._on_error(error)
+                said = str(error)
+
+    def _merged(self) -> bool:
+        """Merge what there is; True when there may be more by now."""
+        done = self._index.compact(progress=self._check)
+        if done.after == done.before and not done.dropped:
+            return False
+        self._on_compaction(done)
+        return True
+
+    def _check(self, _done: int, _total: int) -> None:
+        if self._closing.is_set():
+            raise _Closing
+
+
+class _Closing(Exception):
+    """The merge under way is not wanted any more."""

@@ -1,0 +1,1 @@
+"""Checkpoints: the folder of a trained model, read and written without pickle."""

@@ -1,0 +1,168 @@
+"""A trained model on disk: a folder of six files, none of which can run code.
+
+    model.safetensors   weights of both encoders, the backbone included
+    config.json         `ModelConfig`, the preprocessing of pictures, and the fingerprint of the
+                        network whose features it learned from, which may be rounded here
+    vocabulary.json     the words
+    calibration.json    what violations mean, measured on the validation split
+    metrics.json        how it was trained and what it measured
+    SHA256SUMS          the checksums of all
+
+The fingerprint of a checkpoint covers the first three: two folders with one fingerprint encode
+alike, so an index remembers it and refuses any other model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models.checkpoints.model_folder import (
+    CONFIG,
+    UNNAMED,
+    WEIGHTS,
+    CheckpointError,
+    ModelKind,
+    weights,
+)
+from models.checkpoints.weight_quantization import StoredDtype, to_stored
+from models.datasets import Dataset
+from models.evaluation.calibration import Calibrations
+from models.images.preprocessing import Preprocessing
+from models.model import ModelConfig, OrderEmbedding
+from models.vocabulary import Vocabulary
+
+VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
+KIND = ModelKind(UNNAMED, "hasse train", 1, (VOCABULARY, CALIBRATION, METRICS))
+_OF_PICTURES = "images."  # what weights of the encoder of pictures are called
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A loaded model and what is known of it."""
+
+    model: OrderEmbedding
+    name: str
+    fingerprint: str
+    calibration: Calibrations
+    metrics: Mapping[str, Any]
+    folder: Path
+
+
+def pretrained(name: str = "scenes") -> Path:
+    """Return the folder of a checkpoint that comes with Hasse.
+
+    Raises:
+        CheckpointError: there is none of that name.
+    """
+    folder = PRETRAINED / name
+    if not (folder / CONFIG).is_file():
+        known = sorted(path.parent.name for path in PRETRAINED.glob(f"*/{CONFIG}"))
+        raise CheckpointError(
+            f"no built-in model is called '{name}'; there are: {', '.join(known) or 'none'}"
+        )
+    return folder
+
+
+def find(named: Path) -> Path:
+    """Return the folder of a checkpoint: a folder's own, or of the name of a built-in one."""
+    built_in = PRETRAINED / named.name
+    by_name = len(named.parts) == 1 and not named.exists() and built_in.is_dir()
+    return built_in if by_name else named
+
+
+def chosen(named: Path | None, dataset: Dataset) -> Path:
+    """Return what `find` does, or, without a name, the built-in checkpoint that suits the pictures.
+
+    It is `scenes` for drawn scenes, whose meaning is known, and `photographs` for all others.
+    """
+    if named is not None:
+        return find(named)
+    drawn = any(image.meaning is not None for image in dataset.images)
+    return pretrained("scenes" if drawn else "photographs")
+
+
+def save(
+    folder: Path,
+    model: OrderEmbedding,
+    name: str,
+    metrics: Mapping[str, Any],
+    calibration: Calibrations | None = None,
+    dtype: StoredDtype = "float32",
+) -> None:
+    """Write a checkpoint, each file whole or not at all.
+
+    `dtype` is how matrices are stored; see `models.checkpoints.weight_quantization`.
+    """
+    config = {
+        "format": KIND.format,
+        "name": name,
+        "model": asdict(model.config),
+        "preprocessing": asdict(model.preprocessing),
+        "network": model.images.backbone.origin,
+    }
+    calibration = calibration or Calibrations()
+    others = {
+        VOCABULARY: model.vocabulary.to_bytes(),
+        CALIBRATION: json.dumps(calibration.to_json()).encode(),
+        METRICS: json.dumps(metrics, indent=2).encode(),
+    }
+    KIND.save(folder, config, to_stored(model.state_dict(), dtype), others)
+
+
+def load(
+    folder: Path,
+    device: str | torch.device = "cpu",
+    *,
+    to_learn: bool = False,
+    with_pictures: bool = True,
+) -> Checkpoint:
+    """Read a checkpoint, ready to encode (evaluation mode).
+
+    It is made so by `OrderEmbedding.for_inference`, unless the weights are `to_learn` on from, be
+    saved again or teach. To encode captions alone, what looks at pictures can be left out: that is
+    most of what there is to load.
+
+    Raises:
+        CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
+            training wrote the model anew meanwhile.
+    """
+    with KIND.opened(folder) as (config, sums):
+        model = OrderEmbedding(
+            ModelConfig(**config["model"]),
+            Vocabulary.load(folder / VOCABULARY),
+            Preprocessing(**config["preprocessing"]),
+            with_pictures=with_pictures,
+        )
+        if with_pictures:
+            model.images.backbone.origin = config.get("network")
+        name = str(config["name"])
+        calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
+        metrics = json.loads((folder / METRICS).read_bytes())
+        with weights(folder) as found:
+            model.load_state_dict(
+                {
+                    key: value
+                    for key, value in found.items()
+                    if with_pictures or not key.startswith(_OF_PICTURES)
+                }
+            )
+    model = model.to(device).eval()
+    if not to_learn:
+        model.for_inference()
+    return Checkpoint(model, name, _fingerprint(sums), calibration, metrics, folder)
+
+
+def _fingerprint(sums: Mapping[str, str]) -> str:
+    """Return the SHA-256, in hexadecimal, over those of the files that decide how it encodes."""
+    digest = hashlib.sha256()
+    for name in (WEIGHTS, CONFIG, VOCABULARY):
+        digest.update(bytes.fromhex(sums[name]))
+    return digest.hexdigest()

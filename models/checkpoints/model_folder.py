@@ -1,0 +1,229 @@
+"""The folder of a trained model, of any kind: how it is read, and what is said of a wrong one.
+
+config.json says what kind of model it is, model.safetensors holds its weights, and each kind has
+files of its own beside them. SHA256SUMS has the checksums of all, as `sha256sum --check` reads
+them: files are written one by one, and some of an earlier epoch's would go unseen. None of the
+files can run code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from models.checkpoints.weight_quantization import from_stored
+from models.files import alone_in, write_weights, write_whole
+
+WEIGHTS, CONFIG, SUMS = "model.safetensors", "config.json", "SHA256SUMS"
+UNNAMED = "retrieval"  # the kind of a model whose config.json names none
+
+
+class CheckpointError(Exception):
+    """A checkpoint that cannot be used; the message says why and what to do."""
+
+
+class Opened(NamedTuple):
+    """What config.json of a folder says, and the checksums of its files, by their names."""
+
+    config: dict[str, Any]
+    sums: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKind:
+    """A kind of model that a command trains.
+
+    Attributes:
+        name: what config.json calls it.
+        command: what trains one.
+        format: of its files.
+        others: the files that it has beside config.json and the weights.
+    """
+
+    name: str
+    command: str
+    format: int
+    others: tuple[str, ...]
+
+    def save(
+        self,
+        folder: Path,
+        config: Mapping[str, Any],
+        tensors: Mapping[str, Tensor],
+        others: Mapping[str, bytes],
+    ) -> None:
+        """Write a model, each file whole or not at all.
+
+        What needs most room is first, and last config.json: before a first one there is no model.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        described = json.dumps(config, indent=2).encode()
+        write_weights(folder / WEIGHTS, tensors)
+        for name, content in others.items():
+            write_whole(folder / name, content)
+        sums = {WEIGHTS: _sum_of(folder / WEIGHTS)}
+        for name, content in (*others.items(), (CONFIG, described)):
+            sums[name] = hashlib.sha256(content).hexdigest()
+        lines = (f"{found}  {name}\n" for name, found in sums.items())
+        write_whole(folder / SUMS, "".join(lines).encode())
+        write_whole(folder / CONFIG, described)
+
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Opened]:
+        """Read a model, whose files are compared with their checksums once that is done.
+
+        A file is replaced by another, and never by one that was there before. So files that have
+        in the end the checksums that were read first had them all the time.
+
+        Raises:
+            CheckpointError: a file is missing or not what was written, and named; or the model is
+                of another kind or format; or a ValueError, KeyError, TypeError or AttributeError
+                says that what is read makes no sense.
+        """
+        self._require(folder, CONFIG)
+        sums = _sums(folder)
+        config = self._config(folder)
+        if sums is None:
+            raise CheckpointError(
+                f"{folder} has no {SUMS}, so nothing tells whether its files are whole: restore "
+                f"it, or, where you know that they are, make it there by 'sha256sum *.json "
+                f"*.safetensors > {SUMS}'"
+            )
+        for name in (*self.others, WEIGHTS):
+            self._require(folder, name)
+        failed = None
+        try:
+            yield Opened(config, sums)
+        except CheckpointError as error:
+            failed = error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            failed = _unreadable(folder, (CONFIG, *self.others), error)
+            failed.__cause__ = error
+        if (torn := self._torn(folder, sums)) is not None:
+            raise CheckpointError(
+                f"{torn} is not what {SUMS} says: a training writes the model just now (do the "
+                f"same again), or was stopped while it did (let it go on, by the same command), or "
+                f"the file is damaged (restore it)"
+            ) from failed
+        if failed is not None:
+            raise failed
+
+    def is_torn(self, folder: Path) -> bool:
+        """Tell whether a folder holds a model of which some files were not written together."""
+        is_there = (folder / CONFIG).is_file()
+        return is_there and self._torn(folder, _sums(folder) or {}) is not None
+
+    def _torn(self, folder: Path, sums: Mapping[str, str]) -> Path | None:
+        """Return the first file that has not the checksum of its name, if there is one."""
+        files = (folder / name for name in (CONFIG, *self.others, WEIGHTS))
+        return next((path for path in files if not _is_whole(path, sums)), None)
+
+    def _config(self, folder: Path) -> dict[str, Any]:
+        """Read what config.json of a folder says, if it is of this kind and format."""
+        try:
+            config: dict[str, Any] = json.loads((folder / CONFIG).read_bytes())
+            kind, version = config.get("kind", UNNAMED), config["format"]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _unreadable(folder, (CONFIG,), error) from error
+        if kind != self.name:
+            raise CheckpointError(
+                f"{folder} holds a model of {kind}, not of {self.name}: name a folder that "
+                f"'{self.command}' wrote"
+            )
+        if version != self.format:
+            raise CheckpointError(
+                f"{folder / CONFIG} has format {version}; this version reads {self.format}: "
+                f"train the model again or use the version that made it"
+            )
+        return config
+
+    def _require(self, folder: Path, name: str) -> None:
+        if not (folder / name).is_file():
+            raise CheckpointError(
+                f"{folder} holds no model of {self.name}: it has no {name}; train one with "
+                f"'{self.command}', or name another folder"
+            )
+
+
+@contextmanager
+def new_model(folder: Path) -> Iterator[None]:
+    """Keep other processes out of the folder that a new model goes to, as `alone_in` does.
+
+    Raises:
+        CheckpointError: it holds a model, which would be lost.
+        FolderTakenError: another process is in it.
+    """
+    with alone_in(folder):
+        require_no_model(folder)
+        yield
+
+
+def require_no_model(folder: Path) -> None:
+    """Refuse a folder that holds a model, of any kind, which would be lost (CheckpointError)."""
+    if (folder / CONFIG).is_file():
+        raise CheckpointError(
+            f"{folder} holds a model already: choose another --out, or delete it to train again"
+        )
+
+
+def _sums(folder: Path) -> dict[str, str] | None:
+    """Read the checksums of the files of a folder, by their names; None where there are none."""
+    path = folder / SUMS
+    if not path.is_file():
+        return None
+    lines = (line.split() for line in path.read_text(errors="replace").splitlines())
+    # sha256sum marks by a star what it has read byte by byte.
+    return {line[1].removeprefix("*"): line[0] for line in lines if len(line) == 2}
+
+
+def _is_whole(path: Path, sums: Mapping[str, str]) -> bool:
+    return path.is_file() and sums.get(path.name) == _sum_of(path)
+
+
+def _sum_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _unreadable(folder: Path, names: Iterable[str], error: Exception) -> CheckpointError:
+    read = ", ".join(names)
+    return CheckpointError(
+        f"{folder} is damaged: of {read} something cannot be read ({error}); restore it or "
+        f"train the model again"
+    )
+
+
+@contextmanager
+def weights(folder: Path) -> Iterator[dict[str, Tensor]]:
+    """Yield the weights of a folder, as float32, to make a model of.
+
+    Raises:
+        CheckpointError: they are damaged or not finite; or a RuntimeError, ValueError or KeyError
+            says that they are of another model.
+    """
+    path = folder / WEIGHTS
+    try:
+        found = from_stored(load_file(path))
+        # What is not a number is no worse than anything, and would be measured as perfect.
+        spoiled = next((key for key, value in found.items() if not value.isfinite().all()), None)
+        if spoiled is not None:
+            raise CheckpointError(
+                f"{path} has weights that are not finite numbers ({spoiled}): restore it or train "
+                f"the model again, at a lower learning rate"
+            )
+        yield found
+    except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(
+            f"{path} does not hold the weights of {CONFIG} ({reason}); restore it or train the "
+            f"model again"
+        ) from error

@@ -1,0 +1,203 @@
+"""Gather the rows of a collection, whatever its format, into a `Dataset`.
+
+An importer knows a format; what makes a row usable is the same for all of them and is here. A bad
+row costs itself only: it is noted in `Problems` and the rest goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TypeGuard
+
+from models.datasets.dataset import Caption, Dataset, DatasetError, Image
+from models.datasets.problems import Problems
+from models.datasets.source import is_file, is_text
+from models.images.preprocessing import PictureError, picture_size
+
+Tally = Callable[[int, int], None]  # told how many are done, of how many
+
+SPLITS = {
+    "": "",
+    "train": "train",
+    "training": "train",
+    "restval": "train",  # MS-COCO's validation pictures that Karpathy's split trains on
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "test": "test",
+}
+_LARGEST_ID = 2**63 - 1
+_AT_A_TIME = 256
+_THREADS = 8
+
+# The width and height of a picture, or why it cannot be used.
+_Found = tuple[int, int] | PictureError
+
+
+@dataclass(slots=True)
+class _Row:
+    """An image that may yet turn out to have no picture."""
+
+    id: int
+    file_name: str
+    path: Path
+    split: str
+    captions: list[Caption] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"image {self.id} ({self.file_name})"
+
+
+class Gathering:
+    """The rows of a collection on their way to a `Dataset`: images first, then captions."""
+
+    def __init__(self, name: str) -> None:
+        """Begin a collection of that name, of which broken characters become '?'."""
+        self.name = name.encode(errors="replace").decode()
+        self.problems = Problems()
+        self._rows: dict[int, _Row] = {}
+        self._refused: set[object] = set()
+        self._caption_ids: set[int] = set()
+
+    def image(
+        self,
+        image_id: object,
+        file_name: object,
+        folders: Sequence[Path],
+        *,
+        split: object = "",
+    ) -> bool:
+        """Add an image, and tell whether it was taken.
+
+        Its picture is looked for in `folders`, which are absolute, in turn.
+        """
+        subject = f"image {image_id} ({file_name})"
+        if not _is_id(image_id):
+            self._refuse(image_id, subject, "no whole number as id")
+        elif image_id in self._rows:
+            self.problems.add(subject, "id of an earlier image")
+        elif not isinstance(file_name, str) or not file_name.strip():
+            self._refuse(image_id, f"image {image_id}", "no file name")
+        elif not all(is_text(str(folder / file_name)) for folder in folders):
+            self._refuse(image_id, subject, "file name with broken characters")
+        elif not stays_inside(file_name):
+            self._refuse(image_id, subject, "file name that leaves its folder")
+        else:
+            path = next(
+                (found for folder in folders if is_file(found := folder / file_name)),
+                folders[-1] / file_name,
+            )
+            known = SPLITS.get(split.lower()) if isinstance(split, str) else None
+            if known is None:
+                self.problems.add(subject, "unknown split", "in no split", str(split))
+            self._rows[image_id] = _Row(image_id, file_name, path, known or "")
+            return True
+        return False
+
+    def caption(
+        self, caption_id: object, image_id: object, text: object, subject: str = ""
+    ) -> None:
+        """Add a caption of an image added before; whitespace within it becomes single spaces."""
+        subject = subject or f"caption {caption_id} of image {image_id}"
+        if not _is_id(caption_id):
+            self.problems.add(subject, "no whole number as id")
+        elif caption_id in self._caption_ids:
+            self.problems.add(subject, "id of an earlier caption")
+        elif not isinstance(text, str):
+            self.problems.add(subject, "caption that is not text")
+        elif not text.strip():
+            self.problems.add(subject, "empty caption")
+        elif not is_text(text):
+            self.problems.add(subject, "caption with broken characters")
+        elif not _is_id(image_id) or image_id not in self._rows:
+            if not isinstance(image_id, int | str) or image_id not in self._refused:
+                self.problems.add(subject, "caption of an unknown image")
+        else:
+            self._caption_ids.add(caption_id)
+            self._rows[image_id].captions.append(
+                Caption(caption_id, image_id, " ".join(text.split()))
+            )
+
+    def finish(
+        self, *, known: AbstractSet[str] = frozenset(), progress: Tally | None = None
+    ) -> Dataset:
+        """Return the images whose pictures can be used, in the order they were added.
+
+        Each picture's header is read, which finds empty files and other formats, and gives widths
+        and heights. Where others have captions, an image without any is noted as a problem,
+        unless its path is `known`.
+
+        Raises:
+            DatasetError: nothing is usable; the message says what was wrong most often.
+        """
+        images = tuple(self._usable(known, progress))
+        if not images:
+            lines = self.problems.lines[:1]
+            why = f" ({self.problems.summary()}; the first: {lines[0]})" if lines else ""
+            raise DatasetError(
+                f"no image of '{self.name}' is usable{why}: "
+                f"check the folder of pictures and the file of captions"
+            )
+        return Dataset(self.name, images)
+
+    def _usable(self, known: AbstractSet[str], progress: Tally | None) -> Iterator[Image]:
+        rows = list(self._rows.values())
+        parts = [rows[at : at + _AT_A_TIME] for at in range(0, len(rows), _AT_A_TIME)]
+        done = 0
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for part in pool.map(_headers, parts):
+                for row, found in part:
+                    if isinstance(found, PictureError):
+                        self._note_picture(row, found)
+                        continue
+                    if self._caption_ids and not row.captions and str(row.path) not in known:
+                        self.problems.add(str(row), "no captions", "kept, can be found")
+                    yield Image(
+                        row.id, row.file_name, row.path, row.split, *found, tuple(row.captions)
+                    )
+                done += len(part)
+                if progress is not None:
+                    progress(done, len(rows))
+
+    def _note_picture(self, row: _Row, error: PictureError) -> None:
+        if not is_file(row.path):
+            self.problems.add(str(row), "file not found")
+        else:
+            reason = {
+                "not_a_picture": "not a picture",
+                "too_many_pixels": "too large a picture",
+                "damaged": "damaged picture",
+            }[error.reason]
+            self.problems.add(str(row), reason, detail=str(error))
+
+    def _refuse(self, image_id: object, subject: str, reason: str) -> None:
+        # One line for the image is enough; its captions would say the same again.
+        if isinstance(image_id, int | str):
+            self._refused.add(image_id)
+        self.problems.add(subject, reason)
+
+
+def _headers(rows: Sequence[_Row]) -> list[tuple[_Row, _Found]]:
+    return [(row, _header(row)) for row in rows]
+
+
+def _header(row: _Row) -> _Found:
+    try:
+        return picture_size(row.path)
+    except PictureError as error:
+        return error
+
+
+def _is_id(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_ID
+
+
+def stays_inside(file_name: str) -> bool:
+    """Tell whether a name leads to no place outside the folder that it is looked for in."""
+    name = PurePosixPath(file_name)
+    return not name.is_absolute() and ".." not in name.parts

@@ -1,0 +1,27 @@
+"""The built-in collection: drawn scenes whose meaning, and so every caption's truth, is known."""
+
+from models.datasets.scenes.captions import abstract, captions, describe, sample_statements
+from models.datasets.scenes.composing import compose
+from models.datasets.scenes.drawing.scene import draw
+from models.datasets.scenes.generate import generate, scene_and_captions
+from models.datasets.scenes.scene import Entity, Relation, Scene, Situation, Statement
+from models.datasets.scenes.truth import SceneTable, entails, holds
+
+__all__ = [
+    "Entity",
+    "Relation",
+    "Scene",
+    "SceneTable",
+    "Situation",
+    "Statement",
+    "abstract",
+    "captions",
+    "compose",
+    "describe",
+    "draw",
+    "entails",
+    "generate",
+    "holds",
+    "sample_statements",
+    "scene_and_captions",
+]

@@ -1,0 +1,1 @@
+"""Drawing: the shapes, figures and places that a scene is painted from."""

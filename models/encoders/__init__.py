@@ -1,0 +1,1 @@
+"""Encoders: captions and pictures become points. Pretrained networks, recurrences, heads and pooling."""

@@ -1,0 +1,163 @@
+"""Caption and image retrieval as the field measures them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.datasets import Dataset
+from models.evaluation.ground_truth import has_meanings, known_truth, own_captions
+from models.evaluation.ranking import Ranking, RankingMetrics, average_precisions, best_ranks
+from models.model import Points
+from models.score import Score, penalties_between
+
+# Entries of the penalty matrix that exist at one time.
+BLOCK_ENTRIES = 1 << 23
+
+Rows = NDArray[np.int64]
+Truths = Callable[[Rows, Rows], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Both directions of retrieval over one collection.
+
+    Attributes:
+        caption_retrieval: an image asks for its captions.
+        image_retrieval: a caption asks for its image.
+        truth: what counts as true: "annotation" (the image's own captions) or "meaning" (all
+            that holds, known for scenes).
+    """
+
+    images: int
+    captions: int
+    truth: str
+    caption_retrieval: RankingMetrics
+    image_retrieval: RankingMetrics
+
+    @property
+    def rsum(self) -> float:
+        """Add up the six recalls, in percent: 600 is perfect."""
+        return sum(
+            metrics.r1 + metrics.r5 + metrics.r10
+            for metrics in (self.caption_retrieval, self.image_retrieval)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything measured, as plain values."""
+        return asdict(self) | {"rsum": self.rsum}
+
+    @classmethod
+    def mean(cls, blocks: Sequence[Evaluation]) -> Evaluation:
+        """Average every metric over blocks, medians too, as papers do; counts are added up."""
+        return cls(
+            sum(block.images for block in blocks),
+            sum(block.captions for block in blocks),
+            blocks[0].truth,
+            RankingMetrics.mean_of([block.caption_retrieval for block in blocks]),
+            RankingMetrics.mean_of([block.image_retrieval for block in blocks]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """What every query of one collection found; the names are those of `Evaluation`."""
+
+    images: int
+    captions: int
+    truth: str
+    caption_retrieval: Ranking
+    image_retrieval: Ranking
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Summarise both directions."""
+        return Evaluation(
+            self.images,
+            self.captions,
+            self.truth,
+            self.caption_retrieval.metrics,
+            self.image_retrieval.metrics,
+        )
+
+
+def evaluate(dataset: Dataset, images: Points, captions: Points, score: Score) -> Evaluation:
+    """Measure retrieval both ways over a dataset whose points are given; see `retrieve`."""
+    return retrieve(dataset, images, captions, score).evaluation
+
+
+def retrieve(dataset: Dataset, images: Points, captions: Points, score: Score) -> Retrieval:
+    """Rank everything for every query, both ways, over a dataset whose points are given.
+
+    Args:
+        dataset: says which captions are true of which images.
+        images: (I, N), in the order of `dataset.images`.
+        captions: (C, N), in the order of `dataset.captions`.
+        score: how the model compares them.
+
+    Images without captions stay in the collection but do not ask. Memory does not grow with
+    images x captions.
+    """
+    owners = own_captions(dataset)
+    if len(images) != len(dataset) or len(captions) != len(owners):
+        raise ValueError("the points are not those of this dataset")
+    meaning = has_meanings(dataset)
+
+    def own(image_rows: Rows, caption_rows: Rows) -> NDArray[np.bool_]:
+        return np.equal.outer(image_rows, owners[caption_rows])
+
+    true: Truths = known_truth(dataset).holds if meaning else own
+    asking = np.unique(owners)
+    all_images, all_captions = np.arange(len(images)), np.arange(len(captions))
+
+    # Once for both directions where that is small enough.
+    small = len(images) * len(captions) <= BLOCK_ENTRIES
+    whole = penalties_between(score, images, captions) if small else None
+
+    def penalty(image_rows: Rows, caption_rows: Rows) -> NDArray[np.float32]:
+        if whole is not None:
+            return whole[np.ix_(image_rows, caption_rows)]
+        return penalties_between(score, images[image_rows], captions[caption_rows])
+
+    return Retrieval(
+        images=len(images),
+        captions=len(captions),
+        truth="meaning" if meaning else "annotation",
+        caption_retrieval=_rank(
+            asking,
+            asking,
+            len(captions),
+            lambda rows: penalty(rows, all_captions),
+            lambda rows: true(rows, all_captions),
+        ),
+        image_retrieval=_rank(
+            all_captions,
+            owners,
+            len(images),
+            lambda rows: penalty(all_images, rows).T,
+            lambda rows: true(all_images, rows).T,
+        ),
+    )
+
+
+def _rank(
+    queries: Rows,
+    owners: Rows,
+    collection: int,
+    penalty: Callable[[Rows], NDArray[np.float32]],
+    true: Callable[[Rows], NDArray[np.bool_]],
+) -> Ranking:
+    ranks, precisions, tied = [], [], 0
+    step = max(1, BLOCK_ENTRIES // collection)
+    for start in range(0, len(queries), step):
+        rows = queries[start : start + step]
+        block, good = penalty(rows), true(rows)  # (q, collection)
+        block_ranks, block_tied = best_ranks(block, good)
+        ranks.append(block_ranks)
+        precisions.append(average_precisions(block, good))
+        tied += block_tied
+    return Ranking(owners, np.concatenate(ranks), np.concatenate(precisions), tied)

@@ -1,0 +1,166 @@
+"""How sure a measured retrieval is, and whether one model is better than another.
+
+The bootstrap draws images, each with all its captions: captions of one image are not five
+independent pieces of evidence. Blocks are drawn one by one and averaged, as the metrics are. Two
+models are compared on the same draws (paired), which cancels what is hard for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.evaluation.bootstrap import SAMPLES, draws
+from models.evaluation.ranking import Ranking
+from models.evaluation.retrieval import Evaluation, Retrieval
+
+DIRECTIONS = ("caption_retrieval", "image_retrieval")
+METRICS = ("r1", "r5", "r10", "median", "mean", "mean_average_precision")
+
+Floats = NDArray[np.float64]
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """95 % intervals of what an `Evaluation` holds, or of the differences of two.
+
+    Attributes:
+        metrics: low and high by direction and metric, named as in `Evaluation`.
+    """
+
+    metrics: dict[str, dict[str, Interval]]
+    rsum: Interval
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**self.metrics, "rsum": self.rsum}
+
+
+def intervals(blocks: Sequence[Retrieval]) -> Intervals:
+    """Return the intervals of the mean evaluation of some blocks of a collection."""
+    return _percentiles(_resampled(blocks))
+
+
+def differences(blocks: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
+    """Return the intervals of (metrics of `blocks`) - (metrics of `others`), paired.
+
+    Raises:
+        ValueError: the two are not of the same queries.
+    """
+    if len(blocks) != len(others) or not all(map(_same_queries, blocks, others)):
+        raise ValueError("only rankings of the same images and captions can be compared")
+    return _percentiles(_resampled(blocks) - _resampled(others))
+
+
+def differences_of_trainings(mine: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
+    """Return the intervals of (mean metrics of `mine`) - (mean metrics of `others`), paired.
+
+    Each is what one training of a recipe retrieves, all of the same queries. A draw is one of the
+    images, the same for all, and one of the trainings of each recipe: so the intervals hold what
+    other pictures and what other seeds would change.
+
+    Raises:
+        ValueError: they are not of the same queries.
+    """
+    if not all(_same_queries(mine[0], one) for one in (*mine, *others)):
+        raise ValueError("only rankings of the same images and captions can be compared")
+    draw = np.random.default_rng(0)
+    return _percentiles(_drawn_mean(mine, draw) - _drawn_mean(others, draw))
+
+
+def difference(mine: Evaluation, others: Evaluation) -> dict[str, Any]:
+    """Subtract evaluations: by direction and metric, and `rsum`."""
+    gaps: dict[str, Any] = {
+        direction: {
+            metric: getattr(getattr(mine, direction), metric)
+            - getattr(getattr(others, direction), metric)
+            for metric in METRICS
+        }
+        for direction in DIRECTIONS
+    }
+    return gaps | {"rsum": mine.rsum - others.rsum}
+
+
+def _same_queries(block: Retrieval, other: Retrieval) -> bool:
+    return block.images == other.images and all(
+        np.array_equal(getattr(block, direction).images, getattr(other, direction).images)
+        for direction in DIRECTIONS
+    )
+
+
+def _resampled(blocks: Sequence[Retrieval]) -> Floats:
+    """Return every metric in every draw: (directions, metrics, SAMPLES)."""
+    out = np.zeros((len(DIRECTIONS), len(METRICS), SAMPLES))
+    for seed, block in enumerate(blocks):
+        asking = np.unique(block.image_retrieval.images)
+        tables = [_Table.of(getattr(block, direction), asking) for direction in DIRECTIONS]
+        for at, counts in enumerate(draws(len(asking), seed)):
+            for row, table in enumerate(tables):
+                out[row, :, at] += table.metrics(counts)
+    return out / len(blocks)
+
+
+def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Floats:
+    """Return the mean of trainings that are drawn with replacement: as `_resampled`."""
+    every = np.stack([_resampled([one]) for one in trainings])
+    count = len(trainings)
+    shares = draw.multinomial(count, [1 / count] * count, SAMPLES) / count  # (SAMPLES, trainings)
+    mean: Floats = np.einsum("st,tdms->dms", shares, every)
+    return mean
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The queries of a ranking, so that a draw of images is measured in one pass.
+
+    Attributes:
+        queries: (I,), of each image.
+        sums: (I, 5), over each image's queries, of what is averaged.
+        ranks, images: (Q,), rising ranks and the image of each.
+    """
+
+    queries: NDArray[np.int64]
+    sums: Floats
+    ranks: Floats
+    images: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, ranking: Ranking, asking: NDArray[np.int64]) -> _Table:
+        images, ranks = np.searchsorted(asking, ranking.images), ranking.ranks
+        averaged = [*(100.0 * (ranks <= k) for k in (1, 5, 10)), ranks, 100 * ranking.precisions]
+        order = np.argsort(ranks)
+        return cls(
+            np.bincount(images, minlength=len(asking)),
+            np.stack([np.bincount(images, v, minlength=len(asking)) for v in averaged], axis=1),
+            ranks[order],
+            images[order],
+        )
+
+    def metrics(self, counts: NDArray[np.int64]) -> Floats:
+        """Return `METRICS` of the queries of images that each come `counts` times: (6,)."""
+        means = (counts @ self.sums) / (counts @ self.queries)
+        below = np.cumsum(counts[self.images])
+        middle = np.searchsorted(below, [(below[-1] - 1) // 2, below[-1] // 2], side="right")
+        median = np.floor(self.ranks[middle].mean() - 1) + 1
+        return np.array([*means[:3], median, *means[3:]])
+
+
+def _percentiles(resampled: Floats) -> Intervals:
+    low, high = np.percentile(resampled, [2.5, 97.5], axis=-1)
+    # Recalls are the first three metrics of both directions.
+    rsum = np.percentile(resampled[:, :3].sum((0, 1)), [2.5, 97.5])
+    return Intervals(
+        {
+            direction: {
+                metric: (float(low[row, column]), float(high[row, column]))
+                for column, metric in enumerate(METRICS)
+            }
+            for row, direction in enumerate(DIRECTIONS)
+        },
+        (float(rsum[0]), float(rsum[1])),
+    )

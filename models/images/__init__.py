@@ -1,0 +1,1 @@
+"""Pictures: decoding, preprocessing, augmentation, and the stores of pixels and features."""

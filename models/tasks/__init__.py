@@ -1,0 +1,1 @@
+"""Tasks beyond retrieval that use the same order: hypernyms and textual entailment."""

@@ -1,0 +1,86 @@
+"""How to train a model of images and captions: all that can be chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from models.checkpoints.weight_quantization import StoredDtype
+from models.images.preprocessing import Preprocessing
+from models.model import ModelConfig
+from models.training.schedule import LARGEST, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig:
+    """How to train; the defaults are the paper's (section 4.4).
+
+    Attributes:
+        preprocessing: how pictures become pixels.
+        epochs: passes over the images.
+        batch_size: images in a batch.
+        captions_per_image: random captions of each image in a batch; an image with fewer
+            gives them all. More than one pays where the images are the costly part.
+        learning_rate: Adam's, at its highest.
+        schedule: "constant", or "cosine" from the highest to zero over all epochs.
+        warm_up: steps over which the learning rate rises from zero.
+        weight_decay: decoupled, on every weight.
+        loss: "ranking", the paper's hinge; "hardest", that of the nearest false pair alone, with
+            which little is learned from nothing; or "contrastive"; see `models.training.loss`.
+        margin: of the ranking and the hardest loss.
+        sharpness: of the contrastive loss.
+        entailment: weight of the same loss of captions among themselves, premises in the place of
+            images, where it is known which caption follows from which.
+        clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
+        patience: epochs without a better validation before stopping early.
+        min_word_count: rarer words of the training captions are unknown.
+        views: read the features of random cuts too, where features have them.
+        unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
+        precision: "bfloat16" multiplies the matrices of the GRU and of the projection of images
+            in that type, and runs a backbone that learns in mixed precision; weights, states and
+            points stay float32. With "float32", a GPU multiplies the GRU's matrices in TF32.
+        saved_dtype: of the matrices in the checkpoint (`models.checkpoints.weight_quantization`).
+        seed: of everything random.
+    """
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+    epochs: int = 30
+    batch_size: int = 128
+    captions_per_image: int = 1
+    learning_rate: float = 1e-3
+    schedule: Schedule = "constant"
+    warm_up: int = 0
+    weight_decay: float = 0.0
+    loss: Literal["ranking", "hardest", "contrastive"] = "ranking"
+    margin: float = 0.05
+    sharpness: float = 30.0
+    entailment: float = 0.0
+    clip_norm: float = 2.0
+    patience: int = 5
+    min_word_count: int = 1
+    views: bool = False
+    unknown_rate: float = 0.0
+    precision: Literal["float32", "bfloat16"] = "float32"
+    saved_dtype: StoredDtype = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with (ValueError)."""
+        counts = (self.epochs, self.patience, self.captions_per_image, self.min_word_count)
+        if min(counts) < 1 or self.batch_size < 2:
+            raise ValueError(
+                "epochs, patience, captions_per_image and min_word_count are at least 1, "
+                "batch_size at least 2"
+            )
+        above = (self.learning_rate, self.margin, self.sharpness, self.clip_norm)
+        most = f"and at most {LARGEST:g}"
+        if not all(0 < each <= LARGEST for each in above):
+            raise ValueError(f"learning_rate, margin, sharpness and clip_norm are above 0 {most}")
+        least = (self.entailment, self.weight_decay, self.warm_up)
+        if not all(0 <= each <= LARGEST for each in least):
+            raise ValueError(f"entailment, weight_decay and warm_up are at least 0 {most}")
+        if not 0 <= self.unknown_rate <= 1:
+            raise ValueError("unknown_rate is a share, from 0 to 1")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError("seed is a whole number from 0 to 2^63 - 1")

@@ -1,0 +1,111 @@
+"""Ways to train that are known to work, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from models.encoders.mixed_precision import multiplies_bfloat16
+from models.images.preprocessing import Preprocessing
+from models.model import ModelConfig
+from models.training.config import TrainingConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A training, for any number of images.
+
+    Attributes:
+        config: what to train and how.
+        steps: that an epoch should have at least; see `suited`.
+    """
+
+    config: TrainingConfig
+    steps: int = 0
+
+    def on(self, device: str) -> Preset:
+        """Return the preset for a device: one without products in bfloat16 does without."""
+        if multiplies_bfloat16(device):
+            return self
+        return replace(self, config=replace(self.config, precision="float32"))
+
+    def suited(self, images: int) -> TrainingConfig:
+        """Return the training for so many images: of few, in smaller batches at a lower rate.
+
+        Both are halved until an epoch has enough steps, but batches of 32 stay.
+        """
+        config = self.config
+        while images < self.steps * config.batch_size and config.batch_size >= 64:
+            config = replace(
+                config,
+                batch_size=config.batch_size // 2,
+                learning_rate=config.learning_rate / 2,
+            )
+        return config
+
+
+PRESETS: Mapping[str, Preset] = {
+    # Vendrov et al., section 4.4 and Table 2, on cached features of a frozen network; the
+    # features bring one crop or ten.
+    "order": Preset(TrainingConfig()),
+    "order-reversed": Preset(TrainingConfig(model=ModelConfig(score="order-reversed"))),
+    "cosine": Preset(TrainingConfig(model=ModelConfig(score="cosine"), margin=0.2)),
+    # Better at the same network (README, "Training"): the join of all states of a caption instead
+    # of the last, a loss that asks most of the nearest in large batches, a rate that falls to
+    # zero, features of parts of a picture, and of random cuts to read in training, where there are
+    # some, two models that share the coordinates, of which one reads backwards, and lengths that
+    # even out hubs.
+    "hasse": Preset(
+        TrainingConfig(
+            model=ModelConfig(
+                pooling="parts", reading="join", members=2, directions="both", crowd=2000
+            ),
+            epochs=32,
+            batch_size=512,
+            learning_rate=8e-3,
+            loss="contrastive",
+            sharpness=45.0,
+            schedule="cosine",
+            warm_up=20,
+            weight_decay=0.1,
+            patience=32,
+            views=True,
+            unknown_rate=0.15,
+            precision="bfloat16",
+        ),
+        steps=8,
+    ),
+    # The built-in model: a small network learns from scratch, with the caption encoder. Small
+    # things decide what is true of a scene and of a caption, hence the join of their parts; images
+    # are the costly part of a step, hence four captions to each. Which captions follow from which
+    # is known, so they learn from each other too.
+    "scenes": Preset(
+        TrainingConfig(
+            model=ModelConfig(
+                backbone="regnet_x_400mf",
+                pooling="join",
+                dimension=512,
+                word_dimension=128,
+                max_words=64,
+                word_range=1.0,
+                reading="join",
+                length="learned",
+            ),
+            preprocessing=Preprocessing(
+                resize=140, crop=128, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25)
+            ),
+            epochs=14,
+            batch_size=64,
+            captions_per_image=4,
+            learning_rate=2e-3,
+            entailment=2.0,
+            schedule="cosine",
+            warm_up=200,
+            weight_decay=1e-4,
+            patience=14,
+            unknown_rate=0.005,
+            precision="bfloat16",
+            saved_dtype="float16",
+        ),
+    ),
+}

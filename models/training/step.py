@@ -1,0 +1,124 @@
+"""A step of a training: from what was read to points, a loss, its gradient and new weights."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from models.kernels.cuda_graph import WORDS_MULTIPLE, Graphed
+from models.model import OrderEmbedding
+from models.score import penalties
+from models.training.config import TrainingConfig
+from models.training.distributed import World
+from models.training.inputs import ImageInput
+from models.training.loss import contrastive_loss, hardest_loss, ranking_loss
+
+
+class Learner:
+    """A model and what moves its weights, in one process of a training.
+
+    Attributes:
+        on_gpu: whether it learns on a GPU, which works on a step while the processor goes on.
+        optimizer: holds the moments of the weights that learn.
+        words_multiple: captions are to be padded to a multiple of so many words.
+    """
+
+    def __init__(
+        self, config: TrainingConfig, model: OrderEmbedding, images: ImageInput, world: World
+    ) -> None:
+        """Take a model where the world has it; all weights learn that require a gradient."""
+        self._config, self._model, self._images, self._world = config, model, images, world
+        self._product = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+        self._weights = [w for w in model.parameters() if w.requires_grad]
+        self.on_gpu = torch.device(world.device).type == "cuda"
+        # On a GPU nothing of a step may wait for the processor, nor be a number that it knows.
+        rate = config.learning_rate
+        self.optimizer = torch.optim.AdamW(
+            self._weights,
+            torch.tensor(rate, device=world.device) if self.on_gpu else rate,
+            weight_decay=config.weight_decay,
+            fused=True,
+            capturable=self.on_gpu,
+        )
+        self._graphed = (
+            Graphed(self._learn, world.device)
+            if self.on_gpu and world.size == 1 and not images.learns_backbone
+            else None
+        )
+        self.words_multiple = 1 if self._graphed is None else WORDS_MULTIPLE
+
+    def begin(self) -> None:
+        """Put the model into the mode and the precision that it learns in."""
+        self._model.train()
+        self._model.multiply_in(self._product)
+
+    def step(self, inputs: tuple[Tensor, ...], rate: float) -> Tensor:
+        """Take a step and return the loss before it, (), which a GPU may still be at work on.
+
+        Args:
+            inputs: what `_learn` takes, on the CPU.
+            rate: the learning rate.
+        """
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+        if self._graphed is not None:
+            return self._graphed(*inputs)
+        return self._learn(*(v.to(self._world.device, non_blocking=True) for v in inputs))
+
+    def _learn(
+        self,
+        images: Tensor,
+        tokens: Tensor,
+        lengths: Tensor,
+        owners: Tensor,
+        true: Tensor,
+        *entailed: Tensor,
+    ) -> Tensor:
+        """Take one step and return the loss before it, ().
+
+        Args:
+            images: what was read of them, (B, ...).
+            tokens, lengths: of captions, (C, T) and (C,).
+            owners: (C,), the row of the image that each caption was written for.
+            true: (B, C) of bool, which captions hold of which images.
+            entailed: (C, C) of bool where it is known, which caption follows from which.
+        """
+        image_points = self._world.gather(self._images.points(self._model, images), len(true))
+        caption_points = self._world.gather(
+            self._model.caption_points(tokens, lengths), len(owners)
+        )
+        loss = self._loss(image_points, caption_points, owners, true)
+        for follows in entailed:  # premises are ranked in the place of images
+            each = torch.arange(len(follows), device=follows.device)
+            among = self._loss(caption_points, caption_points, each, follows)
+            loss = loss + self._config.entailment * among
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._world.sum_gradients(self._weights)
+        self._clip()
+        self.optimizer.step()
+        return loss.detach()
+
+    def _clip(self) -> None:
+        """Scale down gradients that are too long, each weight tensor's by itself."""
+        gradients = [weight.grad for weight in self._weights if weight.grad is not None]
+        norms = torch.stack(torch._foreach_norm(gradients))
+        shares = (self._config.clip_norm / (norms + 1e-6)).clamp(max=1)
+        torch._foreach_mul_(gradients, shares.unbind())
+
+    def _loss(self, images: Tensor, captions: Tensor, owners: Tensor, true: Tensor) -> Tensor:
+        """Add up what the members lose, each of which learns to be right alone."""
+        config, total = self._config, images.new_zeros(())
+        parts = zip(self._model.parts(images), self._model.parts(captions), strict=True)
+        for image_points, caption_points in parts:
+            penalty = penalties(config.model.score, image_points, caption_points)
+            if config.loss == "contrastive":
+                total = total + contrastive_loss(penalty, owners, true, config.sharpness)
+            elif config.loss == "hardest":
+                total = total + hardest_loss(penalty, owners, true, config.margin)
+            else:
+                total = total + ranking_loss(penalty, owners, true, config.margin)
+        return total

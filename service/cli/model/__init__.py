@@ -1,0 +1,1 @@
+"""Commands that make models: data, features, train, distill, evaluate and the tasks."""

@@ -1,0 +1,220 @@
+"""`hasse data import`: from the formats people have to the one that Hasse reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.terminal.errors import keeping
+from service.cli.terminal.help_text import Commands, advice
+from service.cli.terminal.problems import counted, tell_each
+from service.cli.terminal.progress import progress
+from service.plural import count
+
+if TYPE_CHECKING:
+    from models.datasets import Dataset
+    from models.datasets.problems import Problems
+
+data = Commands(help="Bring pictures and captions into one format.", no_args_is_help=True)
+imports = Commands(
+    no_args_is_help=True,
+    help=advice("""Import a dataset: one dataset.json, whatever it came as.
+
+    Rows that cannot be used (no such picture, an empty caption) are named, counted and skipped;
+    ids of images and captions stay what they were. Pictures stay where they are.
+
+    \b
+    [bold]Examples[/bold]
+      hasse data import scenes --out data/scenes
+      hasse data import coco captions_val2017.json --images val2017 \\
+          --out data/coco
+      hasse data import karpathy dataset_coco.json --images coco --out data/coco
+      hasse data import folder ~/Pictures --out data/mine
+    """),
+)
+data.add_typer(imports, name="import")
+
+Images = Annotated[
+    Path, typer.Option("--images", "-i", help="The folder that holds the pictures.", metavar="DIR")
+]
+Out = Annotated[
+    Path,
+    typer.Option("--out", "-o", help="Where to write the dataset.", metavar="DIR"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print what was imported as JSON, for scripts.")]
+
+
+@imports.add
+def scenes(
+    *,
+    out: Out = Path("data/scenes"),
+    train: Annotated[int, typer.Option(min=0, help="How many pictures to train on.")] = 16_000,
+    val: Annotated[int, typer.Option(min=0, help="How many to choose the best epoch by.")] = 1000,
+    test: Annotated[int, typer.Option(min=0, help="How many to measure on.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Another seed draws other scenes.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, show_default="one a core", help="Processes that draw.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw the built-in collection: scenes whose every caption is known true or false.
+
+    The same seed draws the same pictures on every machine.
+    """
+    from models.datasets.scenes import generate
+
+    again = "the same command draws them again, and the same ones"
+    with progress("drawing scenes") as report, keeping(lambda: again):
+        dataset = generate(
+            out, train=train, val=val, test=test, seed=seed, workers=workers, progress=report
+        )
+    _summary(dataset, None, out, as_json)
+
+
+@imports.add
+def coco(
+    *,
+    annotations: Annotated[
+        list[Path],
+        typer.Argument(help="Caption annotation files, such as captions_val2017.json."),
+    ],
+    images: Images,
+    out: Out = Path("data/coco"),
+    split: Annotated[
+        str | None,
+        typer.Option(
+            show_default="what the file's name says",
+            help="Put all of it in this split: train, val or test.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Import MS-COCO captions. COCO's image and caption ids survive to the answer.
+
+    \b
+    [bold]Example[/bold]
+      hasse data import coco annotations/captions_train2017.json \\
+          annotations/captions_val2017.json --images coco --out data/coco
+    """
+    from models.datasets import coco as reader
+
+    with progress("reading pictures") as report:
+        dataset, problems = reader.read(annotations, images, split, progress=report)
+    _keep(dataset, problems, out, as_json)
+
+
+@imports.add
+def karpathy(
+    *,
+    document: Annotated[Path, typer.Argument(metavar="JSON", help="Such as dataset_coco.json.")],
+    images: Images,
+    out: Out = Path("data/karpathy"),
+    as_json: Json = False,
+) -> None:
+    """Import Karpathy's split files (dataset_coco.json, dataset_flickr8k.json, ..flickr30k).
+
+    These are the splits that papers report on: restval counts as train, and COCO keeps its ids.
+    """
+    from models.datasets import karpathy as reader
+
+    with progress("reading pictures") as report:
+        dataset, problems = reader.read(document, images, progress=report)
+    _keep(dataset, problems, out, as_json)
+
+
+@imports.add
+def flickr8k(
+    *,
+    tokens: Annotated[
+        Path, typer.Argument(metavar="TOKENS", help="The captions: Flickr8k.token.txt.")
+    ],
+    images: Images,
+    train: Annotated[
+        Path | None, typer.Option(help="Names of training pictures: Flickr_8k.trainImages.txt.")
+    ] = None,
+    val: Annotated[Path | None, typer.Option(help="Flickr_8k.devImages.txt.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Flickr_8k.testImages.txt.")] = None,
+    out: Out = Path("data/flickr8k"),
+    as_json: Json = False,
+) -> None:
+    """Import Flickr8k in its original files.
+
+    \b
+    [bold]Example[/bold]
+      hasse data import flickr8k Flickr8k.token.txt --images Flicker8k_Dataset \\
+          --train Flickr_8k.trainImages.txt --val Flickr_8k.devImages.txt \\
+          --test Flickr_8k.testImages.txt --out data/flickr8k
+    """
+    from models.datasets import flickr8k as reader
+
+    named = {"train": train, "val": val, "test": test}
+    splits = {name: path for name, path in named.items() if path is not None}
+    with progress("reading pictures") as report:
+        dataset, problems = reader.read(tokens, images, splits, progress=report)
+    _keep(dataset, problems, out, as_json)
+
+
+@imports.add
+def folder(
+    *,
+    pictures: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="Searched through all its subfolders, not links."),
+    ],
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .csv, .tsv or .jsonl with file_name, caption and, if you like, split."
+        ),
+    ] = None,
+    out: Out = Path("data/pictures"),
+    as_json: Json = False,
+) -> None:
+    """Import a folder of pictures: yours.
+
+    Captions are optional: without any, pictures can be searched but not trained on. They are
+    read from beach.txt beside beach.jpg, one a line, or from one file for all (--captions).
+
+    \b
+    [bold]Examples[/bold]
+      hasse data import folder ~/Pictures --out data/mine
+      hasse data import folder ~/Pictures --captions captions.csv --out data/mine
+    """
+    from models.datasets import folder as reader
+
+    with progress("reading pictures") as report:
+        dataset, problems = reader.read(pictures, captions, progress=report)
+    _keep(dataset, problems, out, as_json)
+
+
+def _keep(dataset: Dataset, problems: Problems, out: Path, as_json: bool) -> None:
+    from models.datasets import save
+
+    save(dataset, out)
+    _summary(dataset, problems, out, as_json)
+
+
+def _summary(dataset: Dataset, problems: Problems | None, out: Path, as_json: bool) -> None:
+    from models.datasets.problems import Problems
+
+    captions = sum(len(image.captions) for image in dataset.images)
+    found = problems or Problems()
+    if as_json:
+        document = {
+            "dataset": str(out),
+            "name": dataset.name,
+            "images": len(dataset),
+            "captions": captions,
+            "splits": dataset.splits(),
+            "problems": {"total": found.total, "by_reason": found.by_reason, "lines": found.lines},
+        }
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    tell_each(found)
+    counts = dataset.splits().items()
+    splits = ", ".join(f"{name or 'no split'} {number:,}" for name, number in counts)
+    pictures = count(len(dataset), "picture")
+    typer.echo(f"{out}: {pictures} ({splits}), {count(captions, 'caption')}{counted(found)}")

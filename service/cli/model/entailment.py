@@ -1,0 +1,242 @@
+"""`hasse entailment`: learn which sentence may be inferred from which, and measure it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from service.cli.terminal.errors import Mistake, Stopped, keeping
+from service.cli.terminal.help_text import Commands
+from service.cli.terminal.interrupt import stop_request
+from service.cli.terminal.options import Json
+from service.cli.terminal.progress import Report, progress, tell
+from service.cli.terminal.table import print_table
+
+if TYPE_CHECKING:
+    from models.tasks.entailment import Corpus
+    from models.tasks.entailment.training import Progress
+
+entailment = Commands(
+    no_args_is_help=True, help="Learn from labelled pairs which sentence follows from which."
+)
+
+CorpusPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CORPUS",
+        help="SNLI's folder (of *_train.jsonl, *_dev.jsonl and *_test.jsonl), or SICK.txt.",
+    ),
+]
+
+
+def train(
+    *,
+    corpus: CorpusPath,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the checkpoint goes.")
+    ],
+    comparison: Annotated[
+        Literal["order", "symmetric"],
+        typer.Option(help="How sentences are compared: order, or the paper's control."),
+    ] = "order",
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Start from the captions' encoder of this checkpoint, from 'hasse train', or of a "
+            "built-in one, by its name: captions alone teach much of the order.",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Passes; the best in validation is kept. 0 with --start: only the threshold "
+            "is learned.",
+        ),
+    ] = 10,
+    dimension: Annotated[
+        int, typer.Option(min=1, help="Coordinates of a point; with --start they are its own.")
+    ] = 1024,
+    word_dimension: Annotated[
+        int, typer.Option(min=1, help="Of a word's vector; with --start it is its own.")
+    ] = 300,
+    word_range: Annotated[
+        float, typer.Option(help="Word vectors start between minus and plus this.")
+    ] = 0.1,
+    batch_size: Annotated[int, typer.Option(min=1, help="Pairs at a time.")] = 128,
+    learning_rate: Annotated[float, typer.Option(help="Adam's.")] = 1e-3,
+    margin: Annotated[
+        float, typer.Option(help="How far a pair that does not follow is kept from following.")
+    ] = 1.0,
+    reading: Annotated[
+        Literal["last", "join"],
+        typer.Option(
+            help="What is kept of a sentence: the last state, or the largest of all in each "
+            "coordinate; with --start it is its own."
+        ),
+    ] = "last",
+    length: Annotated[
+        Literal["unit", "learned", "free"],
+        typer.Option(
+            help="Of points. Unit is the paper's, and right with --epochs 0 for a start that has "
+            "it; a start's learned length stays."
+        ),
+    ] = "free",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed trains the same model.")] = 0,
+) -> None:
+    """Learn an order of sentences from pairs that are labelled as following or not.
+
+    Neutral and contradicting pairs are alike: they do not follow. The threshold is chosen on
+    the validation part. Stopped, it leaves the best epoch so far, or the model as it began where
+    none was better; it does not go on from there.
+
+    \b
+    [bold]Examples[/bold]
+      hasse entailment train snli_1.0 --out data/snli-model
+      hasse entailment train SICK.txt --dimension 256 --out data/sick-model
+      hasse entailment train SICK.txt --start data/flickr8k-model \\
+          --out data/sick-model
+    """
+    from models.checkpoints import checkpoint as retrieval
+    from models.checkpoints.model_folder import new_model
+    from models.evaluation.threshold import Threshold
+    from models.tasks.entailment import checkpoint, read
+    from models.tasks.entailment import training as learning
+    from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
+
+    pairs = read(corpus)
+    _describe(pairs)
+    try:
+        shape = SentenceConfig(
+            comparison, dimension, word_dimension, word_range, reading=reading, length=length
+        )
+        config = learning.EntailmentTraining(
+            shape, epochs, batch_size, learning_rate, margin, seed=seed
+        )
+    except ValueError as error:
+        raise Mistake(f"these options do not go together: {error}") from None
+    begun = None if start is None else retrieval.load(retrieval.find(start))
+    if begun is not None:
+        config = learning.start_from(begun, config)
+    model = learning.initial(config, pairs, begun)
+    began = time.monotonic()
+    kept: list[Threshold] = []  # of the model as it began, and of each epoch that was better
+
+    def keep(best: SentenceEmbedding, threshold: Threshold) -> None:
+        metrics = {
+            "corpus": pairs.name,
+            "pairs": len(pairs.train),
+            "start": None if begun is None else begun.name,
+            "validation_accuracy": 100 * threshold.accuracy,
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        checkpoint.save(
+            checkpoint.EntailmentCheckpoint(best, threshold.value, config, metrics, out)
+        )
+        kept.append(threshold)
+
+    def left() -> str:
+        if not kept:
+            return "nothing is kept"
+        holds = "the best epoch so far" if len(kept) > 1 else "the model as it began"
+        return f"{out} holds {holds}; delete it to start again"
+
+    with (
+        new_model(out),
+        keeping(left),
+        progress("training") as report,
+        stop_request() as stop,
+    ):
+        _, threshold = learning.train(
+            config,
+            model,
+            pairs,
+            report=lambda now: _tell(report, config.epochs, now),
+            keep=keep,
+            stop=stop,
+        )
+        if stop():
+            raise Stopped(left())
+    unchanged = ", as it began: no epoch was better" if epochs and len(kept) == 1 else ""
+    typer.echo(f"{out}: {100 * threshold.accuracy:.2f} % right in validation{unchanged}")
+    typer.echo(f"next: hasse entailment evaluate {corpus} --model {out}", err=True)
+
+
+def evaluate(
+    *,
+    corpus: CorpusPath,
+    model: Annotated[
+        Path,
+        typer.Option("--model", "-m", metavar="DIR", help="From 'hasse entailment train'."),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Measure a model on the test part, beside always saying what is more frequent."""
+    from models.tasks.entailment import checkpoint, read
+    from models.tasks.entailment.evaluation import evaluate as measure
+    from models.tasks.entailment.evaluation import evaluate_majority
+
+    pairs = read(corpus)
+    loaded = checkpoint.load(model)
+    learned = measure(loaded.model, loaded.threshold, pairs.test)
+    majority = evaluate_majority(pairs.train, pairs.test)
+    if as_json:
+        result = {
+            "corpus": pairs.name,
+            "comparison": loaded.model.config.comparison,
+            "threshold": loaded.threshold,
+            "model": learned.to_json(),
+            "majority": majority.to_json(),
+        }
+        typer.echo(json.dumps(result, indent=2))
+        return
+    _describe(pairs)
+    print_table(
+        ("", "accuracy", "95 % interval", "average precision"),
+        [
+            (
+                name,
+                f"{found.accuracy:.1f}",
+                f"{found.low:.1f} to {found.high:.1f}",
+                "" if found.average_precision is None else f"{found.average_precision:.1f}",
+            )
+            for name, found in (
+                ("majority class", majority),
+                (loaded.model.config.comparison, learned),
+            )
+        ],
+    )
+    typer.echo(f"percent; {learned.pairs:,} test pairs, of which {learned.entailed:,} follow")
+
+
+def _describe(corpus: Corpus) -> None:
+    parts = (len(corpus.train), len(corpus.validation), len(corpus.test))
+    dropped = f"; {corpus.dropped:,} without a label are left out" if corpus.dropped else ""
+    note = f"; {corpus.note}" if corpus.note else ""
+    typer.echo(
+        f"{corpus.name}: {parts[0]:,} pairs to learn from, {parts[1]:,} for validation, "
+        f"{parts[2]:,} to be measured on{dropped}{note}",
+        err=True,
+    )
+
+
+def _tell(report: Report, epochs: int, now: Progress) -> None:
+    """Show where a training is, and a line for each epoch."""
+    if now.threshold is None:
+        done = now.epoch * now.steps + now.step
+        report(done, epochs * now.steps, f"epoch {now.epoch + 1} of {epochs}, loss {now.loss:.3f}")
+    else:
+        tell(
+            f"epoch {now.epoch + 1} of {epochs}: loss {now.loss:.3f}, "
+            f"{100 * now.threshold.accuracy:.2f} % right in validation"
+            + (" (best so far)" if now.best else "")
+        )
+
+
+for command in (train, evaluate):
+    entailment.add(command)

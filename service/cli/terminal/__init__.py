@@ -1,0 +1,1 @@
+"""What commands share: options, help texts, tables, progress and exits."""

@@ -1,0 +1,1 @@
+"""The engine: admission, batching, encoding, searching and writing, free of HTTP."""

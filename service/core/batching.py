@@ -1,0 +1,303 @@
+"""Work done together: items that wait are taken in batches by threads that own what runs them.
+
+Items of one lane may share a batch (captions of like length, searches with the same options).
+A batch that raises is repeated item by item, so that only the item at fault fails. A client
+that went away leaves its future cancelled, and the item is skipped.
+
+Between the event loop and such a thread, and between two threads, items go many at a time: each
+handing over makes threads wait for each other, since Python runs one of them at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Generic, TypeVar
+
+from service.errors import ServiceError
+from service.runtime.logs import event
+
+Lane = TypeVar("Lane", bound=Hashable)
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Other = TypeVar("Other")
+
+
+class WorkerStoppedError(ServiceError):
+    """The threads of that name, which did this work, are gone."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("not_ready", f"the {name} has stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Result]):
+    """A result, how long its item waited and how long its batch ran, in seconds."""
+
+    result: Result
+    waited: float
+    ran: float
+
+
+@dataclass(frozen=True, slots=True)
+class Onward(Generic[Result, Other]):
+    """Where a result goes next: a batcher, the lane there, and what makes an item of the result."""
+
+    batcher: Batcher[Any, Any, Other]
+    lane: Hashable
+    item: Callable[[Result], Any]
+
+
+@dataclass(slots=True)
+class _Job(Generic[Lane, Item]):
+    """An item on its way; its future is of what each batcher on the way has done for it."""
+
+    lane: Lane
+    item: Item
+    future: asyncio.Future[tuple[Done[Any], ...]]
+    loop: asyncio.AbstractEventLoop
+    onward: Onward[Any, Any] | None = None
+    before: tuple[Done[Any], ...] = ()
+    number: int = 0
+    submitted: float = field(default_factory=perf_counter)
+
+    def goes_on(self, onward: Onward[Any, Any], done: Done[Any]) -> _Job[Any, Any]:
+        """Return what the job is for the next batcher."""
+        item = onward.item(done.result)
+        return _Job(onward.lane, item, self.future, self.loop, before=(*self.before, done))
+
+
+class Batcher(Generic[Lane, Item, Result]):
+    """Threads that run `run(lane, items) -> results`, one batch of one lane at a time.
+
+    Args:
+        name: what the threads are called.
+        run: gets a lane and its items, returns as many results in the same order. Runs in the
+            threads of this batcher only, one call at a time in each.
+        size: most items of a batch, by lane.
+        workers: number of threads; 1 makes the thread the owner of what `run` uses.
+        delay: how long the oldest item waits for its batch to fill, in seconds.
+        together: exceptions that are no item's fault: they fail the whole batch at once.
+        on_batch: told the lane and the size of each batch.
+        on_death: called when a thread ends otherwise than by `close`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[Lane, list[Item]], Sequence[Result]],
+        *,
+        size: Callable[[Lane], int],
+        workers: int = 1,
+        delay: float = 0.0,
+        together: tuple[type[Exception], ...] = (),
+        on_batch: Callable[[Lane, int], None] = lambda lane, size: None,
+        on_death: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name = name
+        self._run = run
+        self._size = size
+        self._delay = delay
+        self._together = together
+        self._on_batch = on_batch
+        self._on_death = on_death
+        self._coming: list[_Job[Lane, Item]] = []  # in this turn of the loop; only the loop's
+        self._lanes: dict[Lane, deque[_Job[Lane, Item]]] = {}
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._dead = False
+        self._busy_since: dict[int, float] = {}
+        self._threads = [
+            threading.Thread(target=self._work, name=f"{name}-{at}", daemon=True)
+            for at in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def submit(self, lane: Lane, item: Item) -> Done[Result]:
+        """Wait for the result of one item.
+
+        Raises:
+            WorkerStoppedError: the threads are gone.
+            Exception: whatever `run` raised for this item alone.
+        """
+        (done,) = await self._submit(lane, item, None)
+        return done
+
+    async def submit_onward(
+        self, lane: Lane, item: Item, onward: Onward[Result, Other]
+    ) -> tuple[Done[Result], Done[Other]]:
+        """Wait for the result of one item, and for what another batcher makes of that.
+
+        It goes from thread to thread, and not through the event loop between.
+
+        Raises:
+            WorkerStoppedError: the threads of one of the two are gone.
+            Exception: whatever either `run` raised for this item alone.
+        """
+        first, then = await self._submit(lane, item, onward)
+        return first, then
+
+    @property
+    def waiting(self) -> int:
+        """Count the items that no batch has taken yet."""
+        with self._changed:
+            return len(self._coming) + sum(len(jobs) for jobs in self._lanes.values())
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether all threads still run."""
+        return not self._dead and all(thread.is_alive() for thread in self._threads)
+
+    def busy_seconds(self) -> float:
+        """Return how long the batch that has run longest is running already."""
+        started = list(self._busy_since.values())
+        return perf_counter() - min(started) if started else 0.0
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Finish the batches being run, fail what waits, and end the threads."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(timeout)
+        self._fail_waiting()
+
+    async def _submit(
+        self, lane: Lane, item: Item, onward: Onward[Any, Any] | None
+    ) -> tuple[Done[Any], ...]:
+        loop = asyncio.get_running_loop()
+        job = _Job(lane, item, loop.create_future(), loop, onward)
+        if not self._coming or self._coming[0].loop is not loop:
+            self._coming = []  # for what a loop left that has ended nobody waits
+            loop.call_soon(self._hand_over)
+        self._coming.append(job)
+        return await job.future
+
+    def _hand_over(self) -> None:
+        jobs, self._coming = self._coming, []
+        self.put(jobs)
+
+    def put(self, jobs: Sequence[_Job[Lane, Item]]) -> None:
+        """Let jobs wait for their batches, or fail them where the threads are gone."""
+        with self._changed:
+            if not (self._closing or self._dead):
+                for job in jobs:
+                    job.number = next(self._numbers)
+                    self._lanes.setdefault(job.lane, deque()).append(job)
+                self._changed.notify(len(jobs))
+                return
+        self._refuse(jobs, WorkerStoppedError(self.name))
+
+    def _work(self) -> None:
+        try:
+            while (batch := self._take()) is not None:
+                self._busy_since[threading.get_ident()] = perf_counter()
+                try:
+                    self._do(*batch)
+                finally:
+                    self._busy_since.pop(threading.get_ident(), None)
+        except BaseException as error:
+            self._dead = True
+            event("worker died", logging.CRITICAL, worker=self.name, error=repr(error))
+            self._fail_waiting()
+            self._on_death()
+
+    def _take(self) -> tuple[Lane, list[_Job[Lane, Item]]] | None:
+        with self._changed:
+            while True:
+                if self._closing:
+                    return None
+                if not self._lanes:
+                    self._changed.wait()
+                    continue
+                lane = min(self._lanes, key=lambda name: self._lanes[name][0].number)
+                jobs = self._lanes[lane]
+                remaining = jobs[0].submitted + self._delay - perf_counter()
+                if remaining > 0 and len(jobs) < self._size(lane):
+                    self._changed.wait(remaining)
+                    continue
+                batch = [jobs.popleft() for _ in range(min(len(jobs), self._size(lane)))]
+                if not jobs:
+                    del self._lanes[lane]
+                return lane, batch
+
+    def _do(self, lane: Lane, batch: list[_Job[Lane, Item]]) -> None:
+        batch = [job for job in batch if not job.future.cancelled()]
+        if not batch:
+            return
+        self._on_batch(lane, len(batch))
+        try:
+            self._deliver(batch, self._timed(lane, batch))
+        except Exception as error:
+            if len(batch) == 1 or isinstance(error, self._together):
+                self._refuse(batch, error)
+                return
+            for job in batch:
+                self._do(lane, [job])
+        except BaseException:
+            self._refuse(batch, WorkerStoppedError(self.name))
+            raise
+
+    def _timed(self, lane: Lane, batch: list[_Job[Lane, Item]]) -> list[Done[Result]]:
+        start = perf_counter()
+        results = self._run(lane, [job.item for job in batch])
+        ran = perf_counter() - start
+        if len(results) != len(batch):
+            raise ValueError(f"{self.name} got {len(results)} results for {len(batch)} items")
+        return [
+            Done(result, start - job.submitted, ran)
+            for job, result in zip(batch, results, strict=True)
+        ]
+
+    def _fail_waiting(self) -> None:
+        with self._changed:
+            jobs = [job for lane in self._lanes.values() for job in lane]
+            self._lanes.clear()
+        self._refuse(jobs, WorkerStoppedError(self.name))
+
+    def _deliver(self, batch: list[_Job[Lane, Item]], results: list[Done[Result]]) -> None:
+        there: list[tuple[_Job[Lane, Item], Done[Result]]] = []
+        further: dict[Batcher[Any, Any, Any], list[_Job[Any, Any]]] = {}
+        for job, done in zip(batch, results, strict=True):
+            if job.onward is None:
+                there.append((job, done))
+            else:
+                further.setdefault(job.onward.batcher, []).append(job.goes_on(job.onward, done))
+        for batcher, jobs in further.items():
+            batcher.put(jobs)
+
+        def settle(pairs: list[tuple[_Job[Lane, Item], Done[Result]]]) -> None:
+            for job, done in pairs:
+                if not job.future.done():
+                    job.future.set_result((*job.before, done))
+
+        if there:
+            _on_loop(batch[0].loop, settle, there)
+
+    def _refuse(self, batch: Sequence[_Job[Lane, Item]], error: Exception) -> None:
+        def settle(jobs: Sequence[_Job[Lane, Item]]) -> None:
+            for job in jobs:
+                if not job.future.done():
+                    job.future.set_exception(error)
+
+        if batch:
+            _on_loop(batch[0].loop, settle, batch)
+
+
+Argument = TypeVar("Argument")
+
+
+def _on_loop(
+    loop: asyncio.AbstractEventLoop, settle: Callable[[Argument], None], argument: Argument
+) -> None:
+    # A loop that is closed has nobody left who waits.
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(settle, argument)

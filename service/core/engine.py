@@ -1,0 +1,314 @@
+"""The engine: a model and an index that answer together, for the API and for the page."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeVar
+
+import torch
+
+from index.errors import CatalogUnreachableError
+from index.info import IndexInfo
+from index.segments.upkeep import Upkeep
+from index.store import Index
+from index.types import ImageRow
+from models.checkpoints.checkpoint import Checkpoint
+from service.core.admission import Admission
+from service.core.encoding import Encoder, check_caption
+from service.core.pictures import Pictures
+from service.core.searching import Found, Searcher
+from service.core.serialization import caption_hits, caption_record, facts, image_hits, image_record
+from service.core.stages import Stages
+from service.core.writing import Writing
+from service.errors import ServiceError, absent, invalid, reaching_catalog
+from service.heaps import give_back
+from service.runtime import loading
+from service.runtime.logs import event
+from service.runtime.metrics import Metrics
+from service.schemas import (
+    CaptionAnswer,
+    CaptionRecord,
+    ImageAnswer,
+    ImageAnswers,
+    ImageRecord,
+    SearchOptions,
+)
+from service.settings import Settings
+
+Result = TypeVar("Result")
+GIVE_BACK_SECONDS = 5.0  # between two times that freed memory goes back to the system
+
+
+class Engine:
+    """Answers searches. Its coroutines belong to one event loop; its work runs in threads.
+
+    All searches raise `ServiceError`: `invalid` for a query out of bounds, `busy` and `late`
+    under load, `encoding_failed` and `not_ready` when something inside is broken, and what
+    `Pictures.pixels` says of a picture.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        index: Index,
+        settings: Settings,
+        metrics: Metrics | None = None,
+        on_death: Callable[[], None] = lambda: None,
+    ) -> None:
+        metrics = metrics or Metrics()
+        self.checkpoint = checkpoint
+        self.index = index
+        self.settings = settings
+        self.admission = Admission(settings.in_flight, settings.queued, settings.deadline_seconds)
+        self.pictures = Pictures(settings, checkpoint.model.preprocessing)
+        self.encoder = Encoder(
+            checkpoint.model, settings, on_batch=metrics.batch, on_death=on_death
+        )
+        self.searcher = Searcher(
+            index,
+            checkpoint.calibration.image,
+            settings,
+            in_flight=lambda: self.admission.in_flight,
+            on_batch=metrics.batch,
+            on_death=on_death,
+        )
+        self.writing = Writing(
+            index,
+            self.encoder,
+            self.pictures,
+            settings,
+            on_change=self._changed,
+            on_batch=metrics.batch,
+            on_death=on_death,
+        )
+        self._metrics = metrics
+        self._info = index.info()
+        self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
+        self.upkeep = Upkeep(
+            index,
+            settings.compact_seconds,
+            on_compaction=lambda done: event("compacted", **asdict(done)),
+            on_error=lambda error: event("compaction failed", logging.ERROR, error=str(error)),
+        )
+        self._watch()
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings,
+        metrics: Metrics | None = None,
+        on_death: Callable[[], None] = lambda: None,
+    ) -> Engine:
+        """Load the checkpoint, open the index it made, and encode once to be warm.
+
+        Raises:
+            models.checkpoints.model_folder.CheckpointError: the checkpoint cannot be used.
+            index.errors.HasseIndexError: the index cannot be used, or another model made it.
+            service.runtime.device.DeviceError: this machine has no such device.
+        """
+        loaded, index = loading.model_and_index(settings)
+        with loading.closed_on_failure(index):
+            loading.sweep(index)
+            loading.warm(loaded, index)
+        return cls(loaded, index, settings, metrics, on_death)
+
+    @classmethod
+    def for_one_question(cls, settings: Settings, *, with_pictures: bool) -> Engine:
+        """Open what answers a question sooner than `open` does, one with pictures or without.
+
+        Raises:
+            Exception: as `open`.
+        """
+        return cls(*loading.model_and_index(settings, with_pictures=with_pictures), settings)
+
+    @property
+    def info(self) -> IndexInfo:
+        """What the index held when it was last looked at."""
+        return self._info
+
+    async def keep_fresh(self) -> None:
+        """Follow the generations that other processes make, until cancelled; merge segments."""
+        self.upkeep.start()
+        due = 0.0
+        while True:
+            await asyncio.sleep(self.settings.refresh_seconds)
+            if monotonic() > due:
+                await self._apart(give_back)
+                due = monotonic() + GIVE_BACK_SECONDS
+            try:
+                await self._apart(self._refresh)
+            except Exception as error:
+                event("refresh failed", logging.ERROR, error=str(error))
+
+    def _refresh(self) -> None:
+        self.index.refresh()
+        self._look()
+
+    def _changed(self) -> None:
+        # Before it is acknowledged: who is told may ask another process next.
+        self.index.announce()
+        self._look()
+
+    def _look(self) -> None:
+        if self.index.generation != self._info.generation:
+            self._info = self.index.info()
+
+    async def images_by_caption(
+        self, caption: str, options: SearchOptions, *, stages: Stages | None = None
+    ) -> ImageAnswer:
+        """Return the images a caption is true of, the best first."""
+        stages = stages or Stages()
+        return ImageAnswer.model_validate(await self.image_fields(caption, options, stages))
+
+    async def image_fields(
+        self, caption: str, options: SearchOptions, stages: Stages
+    ) -> dict[str, Any]:
+        """Return the fields of what `images_by_caption` returns, in their order.
+
+        To check our own answer takes as long as to write it: who only sends it does without.
+        """
+        self.check_options(options)
+        check_caption(caption, self.settings)
+        async with self.admission.enter(stages):
+            encode = partial(self.encoder.caption_onward, caption)
+            found = await self.searcher.search_encoded("image", encode, options, stages)
+        fields = self._image_fields(caption, found)
+        self.finish(stages)
+        return fields
+
+    async def images_by_captions(
+        self, captions: Sequence[str], options: SearchOptions, *, stages: Stages | None = None
+    ) -> ImageAnswers:
+        """Return the images that each caption is true of, all answered as one batch."""
+        stages = stages or Stages()
+        self.check_options(options)
+        for at, caption in enumerate(captions):
+            check_caption(caption, self.settings, f"captions.{at}")
+        async with self.admission.enter(stages):
+            points = await self.encoder.captions(captions, stages)
+            found = await self.searcher.search_all("image", points, options, stages)
+        answers = list(map(self._image_fields, captions, found))
+        self.finish(stages)
+        return ImageAnswers.model_validate({"answers": answers})
+
+    async def captions_by_picture(
+        self, data: bytes, options: SearchOptions, *, stages: Stages | None = None
+    ) -> CaptionAnswer:
+        """Return the captions that are true of a picture, the best first."""
+        stages = stages or Stages()
+        self.check_options(options)
+        async with self.admission.enter(stages):
+            return await self._captions(data, options, stages)
+
+    async def captions_by_image_id(
+        self, image_id: int, options: SearchOptions, *, stages: Stages | None = None
+    ) -> CaptionAnswer:
+        """Return the captions that are true of an image of the collection, the best first.
+
+        Raises:
+            ServiceError: also `not_found` and `picture_missing`.
+        """
+        stages = stages or Stages()
+        self.check_options(options)
+        async with self.admission.enter(stages):
+            path = await self.picture_path(image_id)
+            return await self._captions(path, options, stages)
+
+    async def image(self, image_id: int) -> ImageRecord:
+        """Return what the catalog knows of an image; raises ServiceError `not_found`."""
+        rows, captions = await self.in_catalog(lambda: self.index.images_with_captions([image_id]))
+        return image_record(_there(rows, image_id), captions[image_id])
+
+    async def caption(self, caption_id: int) -> CaptionRecord:
+        """Return what the catalog knows of a caption; raises ServiceError `not_found`."""
+        rows = await self.in_catalog(lambda: self.index.captions([caption_id]))
+        if caption_id not in rows:
+            raise ServiceError("not_found", f"there is no caption with the id {caption_id}")
+        return caption_record(rows[caption_id])
+
+    async def picture_path(self, image_id: int) -> Path:
+        """Return where the picture of an image lies; raises ServiceError `not_found`."""
+        rows = await self.in_catalog(lambda: self.index.images([image_id]))
+        return self.index.path_of(_there(rows, image_id))
+
+    async def in_catalog(self, read: Callable[[], Result]) -> Result:
+        """Run a read of the catalog outside the event loop, for as long as a search may take.
+
+        Raises:
+            ServiceError: `catalog_unreachable` when there is no answer by then.
+        """
+        seconds = self.settings.deadline_seconds
+        with reaching_catalog():
+            try:
+                async with asyncio.timeout(seconds):
+                    return await self._apart(read)
+            except TimeoutError:
+                raise CatalogUnreachableError(f"no answer in {seconds} seconds") from None
+
+    async def _apart(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._catalog_pool, work)
+
+    def close(self) -> None:
+        """End all threads and let go of the index."""
+        self.upkeep.close()
+        self.writing.batcher.close()
+        self.encoder.batcher.close()
+        self.searcher.batcher.close()
+        self.pictures.close()
+        self._catalog_pool.shutdown(wait=True, cancel_futures=True)
+        self.index.close()
+
+    def _image_fields(self, caption: str, found: Found) -> dict[str, Any]:
+        vocabulary = self.checkpoint.model.vocabulary
+        if not vocabulary.knows(caption):
+            found = replace(found, probabilities=None)
+        return {
+            "hits": image_hits(found),
+            **facts(found, self.checkpoint.name),
+            "unknown_words": vocabulary.unknown(caption),
+        }
+
+    async def _captions(
+        self, source: bytes | Path, options: SearchOptions, stages: Stages
+    ) -> CaptionAnswer:
+        pixels = await self.pictures.pixels(source, stages)
+        encode = partial(self.encoder.picture_onward, pixels)
+        found = await self.searcher.search_encoded("caption", encode, options, stages)
+        hits = caption_hits(found, self.checkpoint.model.vocabulary.knows)
+        self.finish(stages)
+        return CaptionAnswer.model_validate({"hits": hits, **facts(found, self.checkpoint.name)})
+
+    def check_options(self, options: SearchOptions) -> None:
+        """Refuse options that this service does not take; raises ServiceError `invalid`."""
+        if options.k > self.settings.k_maximum:
+            raise invalid("k", f"this service gives at most {self.settings.k_maximum} hits")
+
+    def finish(self, stages: Stages) -> None:
+        """Stop the watch of a search and count it."""
+        stages.finish()
+        self._metrics.searched(stages)
+
+    def _watch(self) -> None:
+        self._metrics.watch("hasse_in_flight", lambda: self.admission.in_flight)
+        self._metrics.watch("hasse_queue_length", lambda: self.admission.waiting)
+        self._metrics.watch("hasse_generation", lambda: self.index.generation)
+        self._metrics.watch_rows("image", lambda: self._info.images)
+        self._metrics.watch_rows("caption", lambda: self._info.captions)
+        self._metrics.watch("hasse_device_memory_bytes", self._device_memory)
+
+    def _device_memory(self) -> float:
+        device = self.checkpoint.model.device
+        return float(torch.cuda.memory_allocated(device)) if device.type == "cuda" else 0.0
+
+
+def _there(rows: Mapping[int, ImageRow], image_id: int) -> ImageRow:
+    if image_id not in rows:
+        raise absent(image_id)
+    return rows[image_id]

@@ -1,0 +1,156 @@
+"""Who may do what: keys for reading and for writing, and how often each may come.
+
+Settings hold the SHA-256 of a key and not the key, so that neither a list of settings nor the
+environment of a process gives one away; `hasse key` makes both.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Literal, TypeAlias
+
+from starlette.datastructures import Headers
+
+from service.errors import ServiceError
+from service.plural import count
+from service.settings import Settings, keys_of
+
+Purpose: TypeAlias = Literal["read", "search", "write"]
+
+_KEY_BYTES = 24
+
+
+def new_key() -> str:
+    """Return a key that nobody can guess."""
+    return f"hasse_{secrets.token_urlsafe(_KEY_BYTES)}"
+
+
+def fingerprint(key: str) -> str:
+    """Return what the settings hold of a key."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+class Access:
+    """The rules of one application. Belongs to one event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._readers = keys_of(settings.read_keys)
+        self._writers = keys_of(settings.write_keys)
+        self._open_writes = settings.open_writes
+        self._quotas = {
+            "search": Quota(settings.searches_per_minute),
+            "write": Quota(settings.writes_per_minute),
+        }
+
+    def admit(self, headers: Headers, purpose: Purpose) -> str:
+        """Return the name of the key that a request comes with; "" when it needs none.
+
+        Raises:
+            ServiceError: `unauthorized` without a key that is known, `forbidden` when writing is
+                not for this key or for nobody, `quota` when the key came too often.
+        """
+        # A browser sends a password it was once given with whatever another site makes it ask.
+        key = _bearer(headers) or ("" if purpose == "write" else _password(headers))
+        return self.admit_key(key, purpose)
+
+    def admit_key(self, key: str, purpose: Purpose) -> str:
+        """Do the same for a key that came in another way, or none ("")."""
+        name = self._named(key, purpose)
+        if purpose in self._quotas:
+            self._quotas[purpose].take(name)
+        return name
+
+    def _named(self, key: str, purpose: Purpose) -> str:
+        writing = purpose == "write"
+        if writing and not self._writers and not self._open_writes:
+            raise ServiceError(
+                "forbidden",
+                "this service takes no writes: whoever runs it can allow them to those who have a "
+                "key (HASSE_WRITE_KEYS)",
+            )
+        writer, reader = _match(key, self._writers), _match(key, self._readers)
+        if writing and self._writers:
+            if writer:
+                return writer
+            if reader:
+                raise ServiceError("forbidden", "this key is for reading only")
+        elif writer or reader or not self._readers:
+            return writer or reader
+        raise ServiceError(
+            "unauthorized",
+            "this key is not known here"
+            if key
+            else "send a key, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'",
+        )
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    filled: float
+
+
+class Quota:
+    """So many in a minute for each name: a bucket that fills steadily and holds a minute's worth.
+
+    None is no limit.
+    """
+
+    def __init__(self, per_minute: int | None) -> None:
+        self._capacity = per_minute
+        self._buckets: dict[str, _Bucket] = {}
+
+    def take(self, name: str) -> None:
+        """Count one; raises ServiceError `quota` when it is one too many."""
+        if self._capacity is None:
+            return
+        now = monotonic()
+        bucket = self._buckets.setdefault(name, _Bucket(self._capacity, now))
+        per_second = self._capacity / 60
+        bucket.left = min(self._capacity, bucket.left + (now - bucket.filled) * per_second)
+        bucket.filled = now
+        if bucket.left < 1:
+            who = "this key" if name else "all who come without a key"
+            raise ServiceError(
+                "quota",
+                f"{who} may make {count(self._capacity, 'such request')} in a minute, and no more",
+                retry_after=math.ceil((1 - bucket.left) / per_second),
+            )
+        bucket.left -= 1
+
+
+def _match(key: str, known: Mapping[str, str]) -> str:
+    """Return the name of a key, or "". Takes as long for a near miss as for a far one."""
+    if not known:
+        return ""
+    presented = fingerprint(key)
+    found = ""
+    for name, digest in known.items():
+        if hmac.compare_digest(presented, digest):
+            found = name
+    return found
+
+
+def _bearer(headers: Headers) -> str:
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip()
+    return headers.get("x-api-key", "").strip()
+
+
+def _password(headers: Headers) -> str:
+    """Return the password that a browser was given; any name goes with it."""
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
+    except ValueError:  # no base64, which is ASCII, or no UTF-8 in it
+        return ""

@@ -1,0 +1,73 @@
+"""The OpenAPI document: FastAPI's own, with the requests that we read ourselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from service import lattice_schemas
+from service.schemas import ImageQuery, ImagesQuery, PictureQuery, Problem, UploadForm
+from service.settings import Settings
+
+_REQUESTS = (ImageQuery, ImagesQuery, PictureQuery, UploadForm, *lattice_schemas.REQUESTS)
+_REF = "#/components/schemas/{model}"
+
+
+def describe(app: FastAPI) -> None:
+    """Let an application describe itself completely."""
+    stock = app.openapi
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            found = stock()
+            schemas = found.setdefault("components", {}).setdefault("schemas", {})
+            for model in (*_REQUESTS, Problem):
+                _add(schemas, model)
+                if "image" in model.model_fields:  # a file, which only a form has
+                    _as_form(schemas[model.__name__])
+            # FastAPI's own validation error never leaves this service.
+            for name in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(name, None)
+            _secure(found, app.state.settings)
+            app.openapi_schema = found
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _secure(document: dict[str, Any], settings: Settings) -> None:
+    """Say which operations need a key here."""
+    locked = {
+        "search": bool(settings.read_keys),
+        "lattice": bool(settings.read_keys),
+        "collection": bool(settings.read_keys),
+        "writing": bool(settings.write_keys) or not settings.open_writes,
+    }
+    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            if any(locked.get(tag, False) for tag in operation["tags"]):
+                operation["security"] = [{"key": []}]
+
+
+def _add(schemas: dict[str, Any], model: type[BaseModel]) -> None:
+    schema = model.model_json_schema(
+        ref_template=_REF, mode="serialization" if model is Problem else "validation"
+    )
+    schemas.update(schema.pop("$defs", {}))
+    schemas[model.__name__] = schema
+
+
+def _as_form(schema: dict[str, Any]) -> None:
+    """A form has no null and no lists: what may be null may be left out, and lists are texts."""
+    for field in schema["properties"].values():
+        if "anyOf" in field:
+            (kind,) = [choice for choice in field.pop("anyOf") if choice.get("type") != "null"]
+            field.update(kind)
+            field.pop("default", None)
+        if field.get("title") == "Image Ids":
+            del field["items"], field["maxItems"]
+            field |= {"type": "string", "pattern": "^[0-9]{1,19}(,[0-9]{1,19}){0,999}$"}
+            field["description"] += " Ids with commas between them."

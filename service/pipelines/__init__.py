@@ -1,0 +1,1 @@
+"""Pipelines behind commands: indexing, training and evaluation of whole datasets."""

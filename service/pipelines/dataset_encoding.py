@@ -1,0 +1,166 @@
+"""A dataset through both encoders: from pictures, or from features that are cached on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.datasets import Dataset, DatasetError, Image
+from models.datasets.builder import Tally
+from models.images.features import FeaturesError, FeatureStore
+from models.images.prefetch import decoded
+from models.images.preprocessing import PictureError
+from models.model import OrderEmbedding, Points
+
+Skipped = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSource:
+    """Where the points of images come from.
+
+    Attributes:
+        features: a folder that `hasse features` wrote; without it, pictures are read.
+        batch_size: pictures that go through the network together.
+        workers: threads that decode; None takes one a core.
+        skipped: told one line of every image that is left out.
+    """
+
+    features: Path | None = None
+    batch_size: int = 32
+    workers: int | None = None
+    skipped: Skipped = lambda line: None
+
+    def points(
+        self, model: OrderEmbedding, images: Sequence[Image]
+    ) -> Iterator[tuple[list[Image], Points]]:
+        """Yield images with their points, in order, a batch at a time: B images, (B, N).
+
+        Memory does not grow with the collection. An image whose picture cannot be read, or that
+        has no features, is left out.
+
+        Raises:
+            FeaturesError: the features are not those of this model, or of other images.
+        """
+        if self.features is None:
+            yield from self._from_pictures(model, images)
+        else:
+            yield from self._from_features(model, images, self.features)
+
+    def none_of(self, dataset: Dataset) -> DatasetError:
+        """Return the error for a dataset of which every image was left out."""
+        if self.features is None:
+            return DatasetError(
+                f"no picture of the dataset '{dataset.name}' can be read: "
+                f"check the paths in its dataset.json, or import it again"
+            )
+        return DatasetError(
+            f"no image of the dataset '{dataset.name}' has features in {self.features}: "
+            f"run 'hasse features' on this dataset, or leave --features out"
+        )
+
+    def _from_pictures(
+        self, model: OrderEmbedding, images: Iterable[Image]
+    ) -> Iterator[tuple[list[Image], Points]]:
+        for batch in decoded(images, model.preprocessing, self.batch_size, self.workers):
+            good: list[Image] = []
+            pixels: list[Tensor] = []
+            for image, future in batch:
+                try:
+                    pixels.append(future.result())
+                    good.append(image)
+                except PictureError as error:
+                    self.skipped(f"image {image.id} ({image.file_name}): {error}: skipped")
+            if good:
+                # No yield inside: whoever asks for batches would go on in this mode.
+                with torch.inference_mode():
+                    stacked = torch.stack(pixels).to(model.device)  # (B, crops, 3, H, W)
+                    points = model.pixel_points(stacked).cpu().numpy()
+                yield good, points
+
+    def _from_features(
+        self, model: OrderEmbedding, images: Sequence[Image], folder: Path
+    ) -> Iterator[tuple[list[Image], Points]]:
+        store = FeatureStore.open(folder)
+        require_features_of(model, store, folder)
+        store.require_names(images)
+        known = set(store.image_ids.tolist())
+        source = iter(images)
+        while batch := list(islice(source, 1024)):
+            good = [image for image in batch if image.id in known]
+            for image in batch:
+                if image.id not in known:
+                    self.skipped(f"image {image.id} ({image.file_name}): no features: skipped")
+            if good:
+                parts = model.config.pooling == "parts"
+                features = store.select([image.id for image in good], parts=parts)
+                yield good, model.encode_features(features)
+
+
+def require_features_of(model: OrderEmbedding, store: FeatureStore, folder: Path) -> None:
+    """Refuse features of another network or preparation, or without parts (FeaturesError)."""
+    backbone = model.images.backbone
+    if store.maker.weights != backbone.fingerprint() or store.preprocessing != model.preprocessing:
+        raise FeaturesError(
+            f"the features in {folder} were not made with the network of this model "
+            f"({backbone.name}): run 'hasse features' with it, or leave --features out"
+        )
+    store.views(parts=model.config.pooling == "parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A dataset with its points: images (I, N), captions (C, N), in the dataset's order."""
+
+    dataset: Dataset
+    images: Points
+    captions: Points
+
+    def blocks(self, number: int) -> Iterator[Encoded]:
+        """Cut the images into consecutive blocks of nearly one size, with their captions."""
+        first = 0
+        edges = np.linspace(0, len(self.dataset), number + 1).round().astype(int)
+        for start, stop in pairwise(edges):
+            part = replace(self.dataset, images=self.dataset.images[start:stop])
+            last = first + sum(len(image.captions) for image in part.images)
+            yield Encoded(part, self.images[start:stop], self.captions[first:last])
+            first = last
+
+
+def encode_dataset(
+    model: OrderEmbedding, dataset: Dataset, source: ImageSource, progress: Tally
+) -> Encoded:
+    """Encode all of a dataset; images that cannot be read are not in the result.
+
+    Raises:
+        DatasetError: all images, or all with a caption, are left out; or none has a caption, which
+            is told before anything is read.
+        FeaturesError: the features are not those of this model, or of other images.
+    """
+    if not any(image.captions for image in dataset.images):
+        raise DatasetError(
+            f"none of these images of the dataset '{dataset.name}' has a caption, so there is "
+            f"nothing to measure: name another split, or import the captions too"
+        )
+    images: list[Image] = []
+    blocks: list[Points] = []
+    for good, points in source.points(model, dataset.images):
+        images += good
+        blocks.append(points)
+        progress(len(images), len(dataset))
+    if not images:
+        raise source.none_of(dataset)
+    kept = replace(dataset, images=tuple(images))
+    texts = [caption.text for caption in kept.captions]
+    if not texts:
+        raise DatasetError(
+            f"the images of the dataset '{dataset.name}' that have a caption were all left out: "
+            f"there is nothing to measure"
+        )
+    return Encoded(kept, np.concatenate(blocks), model.encode_captions(texts))

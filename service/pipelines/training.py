@@ -1,0 +1,245 @@
+"""What a training reads: features of a frozen network, or pictures that the network learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from torch import Tensor
+
+from models.datasets import Dataset, DatasetError
+from models.encoders.backbone import build_backbone
+from models.encoders.image_encoder import Pooling
+from models.files import write_whole
+from models.images.features import FeaturesError, FeatureStore
+from models.images.pixel_store import cache_pixels
+from models.images.preprocessing import Preprocessing
+from models.model import ModelConfig
+from models.training.config import TrainingConfig
+from models.training.inputs import FeatureInput, ImageInput, PixelInput
+from models.training.trainer import TrainingError
+from service.plural import count
+
+Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
+WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the file of the network's weights
+HELD_OUT = 10  # one image in so many, where a dataset has no split for validation
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A configuration that fits what is read, and what is read.
+
+    Attributes:
+        config: with the backbone and the preprocessing of the features, where there are any.
+        inputs: the images to learn from, and those to validate on.
+        backbone_weights: where the backbone starts; None for random weights.
+    """
+
+    config: TrainingConfig
+    inputs: tuple[ImageInput, ImageInput]
+    backbone_weights: dict[str, Tensor] | None
+
+
+def split_for_training(dataset: Dataset, train: str, val: str) -> Collections:
+    """Return the images to learn from and those to validate on.
+
+    A dataset without splits lends every tenth image to validation.
+
+    Raises:
+        DatasetError: a split is not there, or there are too few images.
+    """
+    if not dataset.has_splits():
+        held_out = dataset.images[HELD_OUT - 1 :: HELD_OUT]
+        if not held_out:
+            raise DatasetError(
+                f"the dataset '{dataset.name}' has {count(len(dataset), 'image')} and no splits: "
+                f"training needs at least {HELD_OUT}"
+            )
+        kept = {image.id for image in held_out}
+        rest = tuple(image for image in dataset.images if image.id not in kept)
+        return replace(dataset, images=rest), replace(dataset, images=held_out)
+    return dataset.split(train), dataset.split(val)
+
+
+def with_choices(config: TrainingConfig, choices: Mapping[str, Any]) -> TrainingConfig:
+    """Return the configuration with some of its fields, or the model's or pictures', replaced.
+
+    Values may be text, as a command line has them.
+
+    Raises:
+        TrainingError: there is no such field, or it does not take that value.
+    """
+    model, pictures = config.model, config.preprocessing
+    parts: dict[type[Any], dict[str, Any]] = {
+        TrainingConfig: {},
+        ModelConfig: {},
+        Preprocessing: {},
+    }
+    for name, value in choices.items():
+        owner = next((part for part in parts if name in _simple_fields(part)), None)
+        if owner is None:
+            known = ", ".join(sorted(field for part in parts for field in _simple_fields(part)))
+            raise TrainingError(f"there is no training option '{name}'; there are: {known}")
+        try:
+            parts[owner][name] = TypeAdapter(_simple_fields(owner)[name]).validate_python(value)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].lower()
+            raise TrainingError(f"{name} cannot be '{value}': {reason}") from None
+    try:
+        return replace(
+            config,
+            **parts[TrainingConfig],
+            model=replace(model, **parts[ModelConfig]),
+            preprocessing=replace(pictures, **parts[Preprocessing]),
+        )
+    except ValueError as error:
+        raise TrainingError(f"these options do not go together: {error}") from None
+
+
+def require_chosen(config: TrainingConfig, choices: Mapping[str, Any]) -> None:
+    """Refuse choices that a configuration does not keep, because features decide them.
+
+    Raises:
+        TrainingError: one is of the pictures or the network that the features were made with.
+    """
+    for name, value in choices.items():
+        try:
+            kept = with_choices(config, {name: value}) == config
+        except TrainingError:  # all choices go together, so it is the features it does not fit
+            kept = False
+        if not kept:
+            raise TrainingError(
+                f"{name} cannot be '{value}': the features decide it; leave it out, or make others "
+                f"with 'hasse features'"
+            )
+
+
+def _simple_fields(owner: type[Any]) -> dict[str, Any]:
+    """Return the fields that one value can set, with their types."""
+    hints = get_type_hints(owner)
+    nested = {"model", "preprocessing", "mean", "std"}
+    return {one.name: hints[one.name] for one in fields(owner) if one.name not in nested}
+
+
+def note_weights(folder: Path, weights: Path) -> None:
+    """Remember beside features which file the network's weights came from."""
+    write_whole(folder / WEIGHTS_NOTE, str(weights.resolve()).encode())
+
+
+def from_features(
+    config: TrainingConfig,
+    folder: Path,
+    weights: Path | None,
+    collections: Collections,
+    *,
+    skipped: Callable[[str], None] | None = None,
+) -> Material:
+    """Prepare a training on cached features; the backbone and its weights are theirs.
+
+    Parts of pictures are read where the configuration wants them and the features have them.
+
+    Without `weights`, the file that `note_weights` remembers is read again. `skipped` is told in
+    one line of captioned pictures that have no features.
+
+    Raises:
+        FeaturesError: they are not there, of other images, or were made with other weights.
+        BackboneError: the weights cannot be read.
+    """
+    store = FeatureStore.open(folder)
+    for collection in collections:
+        store.require_names(collection.images)
+    if skipped is not None:
+        _tell_missing(store, collections, skipped)
+    note = folder / WEIGHTS_NOTE
+    if weights is None and note.is_file():
+        weights = Path(note.read_text(encoding="utf-8"))
+        if not weights.is_file():
+            raise FeaturesError(
+                f"the features in {folder} were made with {weights}, which is not there any more: "
+                f"name that file with --weights, since the checkpoint holds what is in it"
+            )
+    parts = config.model.pooling == "parts" and store.maker.parts
+    pooling: Pooling = "parts" if parts else "average"
+    config = replace(
+        config,
+        model=replace(config.model, backbone=store.maker.backbone, pooling=pooling),
+        preprocessing=store.preprocessing,
+    )
+    backbone = build_backbone(store.maker.backbone, weights)
+    if backbone.fingerprint() != store.maker.weights:
+        other = f"other weights of {backbone.name} than {weights}"
+        made = other if weights else f"weights of {backbone.name} that are not noted beside them"
+        raise FeaturesError(
+            f"the features in {folder} were made with {made}: name them with --weights, since the "
+            f"checkpoint holds them, to encode new pictures with"
+        )
+    views = store.views(parts=parts)
+    rows = FeatureInput(store.image_ids, views[:, 0], views if config.views else None)
+    return Material(config, (rows, rows), dict(backbone.state_dict()))
+
+
+def _tell_missing(
+    store: FeatureStore, collections: Collections, skipped: Callable[[str], None]
+) -> None:
+    known = set(store.image_ids.tolist())
+    captioned = [image for one in collections for image in one.images if image.captions]
+    missing = [image for image in captioned if image.id not in known]
+    if missing:
+        first = f"image {missing[0].id} ({missing[0].file_name})"
+        skipped(
+            f"pictures without features, left out: {len(missing):,} of {len(captioned):,}, the "
+            f"first is {first}; 'hasse features' on this dataset makes those of new ones"
+        )
+
+
+def learning_backbone(config: TrainingConfig, weights: Path | None) -> dict[str, Tensor] | None:
+    """Return where a network that learns from pictures begins, or None for random weights.
+
+    Decoding the pictures takes long, so that it cannot learn from them is told before.
+
+    Raises:
+        BackboneError: there is no such network, its weights cannot be read, it has no grid where
+            one is pooled, or it takes no pictures of this size.
+    """
+    network = build_backbone(config.model.backbone, weights)
+    if config.model.pooling != "average":
+        network.keep_grid()
+    network.require_side(config.preprocessing.crop)
+    return None if weights is None else dict(network.state_dict())
+
+
+def from_pictures(
+    config: TrainingConfig,
+    backbone_weights: dict[str, Tensor] | None,
+    collections: Collections,
+    cache: Path,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    skipped: Callable[[str], None] | None = None,
+) -> Material:
+    """Prepare a training on pictures, which are decoded once into `cache`; the backbone learns.
+
+    Raises:
+        DatasetError: no picture can be read.
+    """
+    looks = config.preprocessing
+    training, validation = (
+        PixelInput(
+            cache_pixels(
+                collection,
+                looks,
+                cache / f"{part}-{looks.resize}",
+                workers=workers,
+                progress=progress,
+                skipped=skipped,
+            ),
+            # What is measured is the model as it will be used, in float32.
+            bfloat16=config.precision == "bfloat16" and part == "train",
+        )
+        for part, collection in zip(("train", "val"), collections, strict=True)
+    )
+    return Material(config, (training, validation), backbone_weights)

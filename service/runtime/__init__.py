@@ -1,0 +1,1 @@
+"""The running process: start, stop, readiness, logs, metrics and sockets."""

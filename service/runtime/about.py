@@ -1,0 +1,61 @@
+"""What a service says of itself: to the log, to the terminal and at /version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import version as installed_version
+from typing import Any
+
+from service.core.engine import Engine
+from service.plural import count
+from service.schemas import Version
+
+
+def facts(engine: Engine) -> dict[str, Any]:
+    """Return what the log says once the engine is open."""
+    info = engine.info
+    return {
+        "model": engine.checkpoint.name,
+        "device": str(engine.checkpoint.model.device),
+        "images": info.images,
+        "captions": info.captions,
+        "generation": info.generation,
+    }
+
+
+def lines(engine: Engine, url: str) -> Iterator[str]:
+    """Yield a few lines for a person: what is served, within which limits, and where."""
+    info, model, settings = engine.info, engine.checkpoint.model, engine.settings
+    images, captions = count(info.images, "image"), count(info.captions, "caption")
+    yield f"Collection  {images}, {captions} ({info.folder})"
+    yield (
+        f"Model       {engine.checkpoint.name}: {model.config.score}, "
+        f"{model.config.dimension} dimensions, on {model.device}"
+    )
+    yield (
+        f"Limits      {settings.in_flight} searches at a time and {settings.queued} waiting, "
+        f"{settings.deadline_seconds:g} s each, pictures up to "
+        f"{settings.picture_bytes / 1e6:g} MB and {settings.picture_pixels / 1e6:g} megapixels"
+    )
+    if settings.processes > 1:
+        yield f"Processes   {settings.processes}, each within these limits"
+    yield f"Serving     {url} (the API: {url}/docs). Ctrl-C stops."
+
+
+def version(engine: Engine | None) -> Version:
+    """Return the answer of /version; what is not known while loading is null."""
+    release = installed_version("hasse")
+    if engine is None:
+        return Version(name="hasse", version=release)
+    info = engine.info
+    return Version(
+        name="hasse",
+        version=release,
+        model=info.model.name,
+        fingerprint=info.model.fingerprint,
+        score=info.model.score,
+        dimension=info.model.dimension,
+        images=info.images,
+        captions=info.captions,
+        generation=info.generation,
+    )

@@ -1,0 +1,42 @@
+"""Ask a running service whether it is ready: `python -m service.runtime.health`.
+
+Only the standard library, so that a container's health check costs little memory and time.
+Exits 0 when `/readyz` answers 200, and 1 with one line that says what came instead.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import sys
+
+TIMEOUT_SECONDS = 5.0
+
+
+def trouble(host: str, port: int, timeout: float = TIMEOUT_SECONDS) -> str | None:
+    """Return None for a service that is ready, or what is wrong with it."""
+    # A service that listens everywhere is reached on the loopback address.
+    address = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    connection = http.client.HTTPConnection(address, port, timeout=timeout)
+    try:
+        connection.request("GET", "/readyz")
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        return f"no answer from {address}:{port} ({str(error) or type(error).__name__})"
+    finally:
+        connection.close()
+    return None if status == http.HTTPStatus.OK else f"{address}:{port} answers {status}: not ready"
+
+
+def main() -> int:
+    """Check the address in HASSE_HOST and HASSE_PORT, as `hasse serve` reads them."""
+    found = trouble(
+        os.environ.get("HASSE_HOST", "127.0.0.1"), int(os.environ.get("HASSE_PORT", "8000"))
+    )
+    if found:
+        sys.stderr.write(f"error: {found}\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""What is done once, before the first search: find model and index, clear up, compile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from index.errors import (
+    DiskFullError,
+    IndexLockedError,
+    MissingIndexError,
+    ModelMismatchError,
+    NotLoadedError,
+    ReadOnlyIndexError,
+)
+from index.segments import stored_pictures
+from index.store import Index
+from index.types import MODES, Kind
+from models.checkpoints import checkpoint
+from models.checkpoints.checkpoint import Checkpoint
+from models.checkpoints.model_folder import CheckpointError
+from models.score import penalties_between
+from service.runtime.device import pick_device
+from service.runtime.logs import event
+from service.settings import Settings
+
+
+def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[Checkpoint, Index]:
+    """Load the checkpoint and open the index that it made; without pictures it encodes captions.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be used.
+        index.errors.HasseIndexError: the index cannot be used, or another model made it.
+        service.runtime.device.DeviceError: this machine has no such device.
+    """
+    device = pick_device(settings.device)
+    loaded = None
+    if settings.model is not None:
+        found = checkpoint.find(settings.model)
+        loaded = checkpoint.load(found, device, with_pictures=with_pictures)
+    index = Index.open(settings.index, loaded.fingerprint if loaded else None, device=device)
+    with closed_on_failure(index):
+        loaded = loaded or _its_own_model(index, device, with_pictures)
+        if not index.info().images:
+            raise MissingIndexError(
+                f"{settings.index} holds no images: if its build was stopped, run 'hasse index "
+                f"build' again, which goes on; or add some with 'hasse index add'"
+            )
+    return loaded, index
+
+
+@contextmanager
+def closed_on_failure(index: Index) -> Iterator[None]:
+    """Close an index where the block does not end well."""
+    try:
+        yield
+    except BaseException:
+        index.close()
+        raise
+
+
+def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint:
+    """Load the checkpoint that an index says it was built with."""
+    named = index.model.checkpoint
+    if not named:
+        raise CheckpointError(
+            f"{index.folder} does not say where its model '{index.model.name}' lies: "
+            "name the checkpoint with --model"
+        )
+    loaded = checkpoint.load(Path(named), device, with_pictures=with_pictures)
+    if loaded.fingerprint != index.model.fingerprint:
+        raise ModelMismatchError(
+            f"the checkpoint {named} has changed since {index.folder} was built with it: "
+            "name the former one with --model, or build the index again"
+        )
+    return loaded
+
+
+def sweep(index: Index) -> None:
+    """Remove what writers that were killed left, unless one is at work or nothing can be."""
+    try:
+        with stored_pictures.alone(index.folder, patience=0.0), index.writing(patience=0.0):
+            stored_pictures.sweep(index.folder, index.catalog)
+    except (
+        DiskFullError,
+        IndexLockedError,
+        NotLoadedError,
+        ReadOnlyIndexError,
+        OSError,
+    ) as error:
+        event("not swept", reason=str(error))
+
+
+def warm(checkpoint: Checkpoint, index: Index) -> None:
+    """Do once what every answer needs: kernels are compiled now, and not for the first client."""
+    model = checkpoint.model
+    captions = model.encode_captions(["a"])
+    pictures = model.encode_images([Image.new("RGB", (32, 32))])
+    asked: list[tuple[Kind, NDArray[np.float32]]] = [("image", captions), ("caption", pictures)]
+    for kind, points in asked:
+        for mode in MODES:
+            for batch in (points, np.repeat(points, 2, axis=0)):
+                index.search_batch(kind, batch, 1, mode)
+    penalties_between(index.model.score, pictures, captions)

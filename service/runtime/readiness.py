@@ -1,0 +1,125 @@
+"""Whether searches would be answered now: a real probe through both encoders and the index."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import Enum
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from service.core.stages import Stages
+from service.errors import ServiceError
+from service.runtime.logs import event
+from service.schemas import Ready, SearchOptions
+from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.core.engine import Engine
+
+_ONE = SearchOptions(k=1, mode="fast")
+_PROBE_SECONDS = 5.0
+
+
+class Phase(Enum):
+    """The life of a service."""
+
+    STARTING = "the model and the index are being loaded"
+    SERVING = "searches are answered"
+    STOPPING = "the service is stopping"
+    FAILED = "the service could not start; its log says why"
+
+
+class Readiness:
+    """The phase of the service, and the last probe's answer for as long as it is kept."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.phase = Phase.STARTING
+        self.engine: Engine | None = None
+        self._settings = settings
+        self._lock = asyncio.Lock()
+        self._checked = float("-inf")
+        self._failure: str | None = None
+
+    def require_engine(self) -> Engine:
+        """Return the engine.
+
+        Raises:
+            ServiceError: `not_ready` while there is none.
+        """
+        if self.engine is None:
+            raise self._not_ready(self.phase.value)
+        return self.engine
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether searches are answered, as far as the last probe knows."""
+        return self.phase is Phase.SERVING and self._failure is None
+
+    async def probe(self) -> Ready:
+        """Encode a caption and a picture and search for both, or repeat what was found just now.
+
+        Raises:
+            ServiceError: `not_ready`, with the stage that failed.
+        """
+        engine = self.require_engine()
+        self._require_serving()
+        async with self._lock:
+            if perf_counter() - self._checked > self._settings.ready_seconds:
+                before = self._failure
+                self._failure = await _failure(engine, self._settings)
+                self._checked = perf_counter()
+                if self._failure != before:
+                    event(
+                        "readiness",
+                        logging.WARNING if self._failure else logging.INFO,
+                        failure=self._failure or "none",
+                    )
+        self._require_serving()  # also when asked to stop in the meantime
+        if self._failure is not None:
+            raise self._not_ready(self._failure)
+        return Ready(
+            status="ready",
+            checks={"caption_encoder": "ok", "picture_encoder": "ok", "index": "ok"},
+        )
+
+    def _require_serving(self) -> None:
+        if self.phase is not Phase.SERVING:
+            raise self._not_ready(self.phase.value)
+
+    def _not_ready(self, detail: str) -> ServiceError:
+        return ServiceError("not_ready", detail, retry_after=1)
+
+
+async def _failure(engine: Engine, settings: Settings) -> str | None:
+    for batcher in (engine.encoder.batcher, engine.searcher.batcher):
+        if not batcher.alive:
+            return f"the {batcher.name} has stopped"
+        if batcher.busy_seconds() > settings.stall_seconds:
+            return f"the {batcher.name} hangs"
+    stage = "caption encoder"
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            stages = Stages()
+            caption = await engine.encoder.caption("a", stages)
+            stage = "picture encoder"
+            pixels = engine.checkpoint.model.preprocessing.apply(Image.new("RGB", (32, 32)))
+            picture = await engine.encoder.picture(pixels, stages)
+            stage = "index"
+            await engine.searcher.search("image", caption, _ONE, stages)
+            await engine.searcher.search("caption", picture, _ONE, stages)
+    except TimeoutError:
+        return f"the {stage} did not answer a probe in time"
+    except ServiceError as error:
+        event("probe failed", logging.ERROR, stage=stage, reason=error.reason)
+        return (
+            "the catalog does not answer"
+            if error.reason == "catalog_unreachable"
+            else f"the {stage} failed a probe"
+        )
+    except Exception as error:
+        event("probe failed", logging.ERROR, stage=stage, error=repr(error))
+        return f"the {stage} failed a probe"
+    return None

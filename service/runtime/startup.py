@@ -1,0 +1,97 @@
+"""From start to stop: the engine is opened in a thread, kept fresh, and closed at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+
+from index.errors import HasseIndexError
+from models.checkpoints.model_folder import CheckpointError
+from service.core.engine import Engine
+from service.runtime import about
+from service.runtime.device import DeviceError
+from service.runtime.logs import LOGGER, event
+from service.runtime.metrics import Metrics
+from service.runtime.readiness import Phase, Readiness
+from service.runtime.sockets import Listens
+from service.settings import Settings
+
+Open = Callable[[Settings, Metrics, Callable[[], None]], Engine]
+_MISTAKES = (HasseIndexError, CheckpointError, DeviceError)
+
+
+class Lifecycle:
+    """The engine of one application, through the phases of its readiness.
+
+    Args:
+        settings, metrics, readiness: those of the application.
+        open_engine: makes the engine; it runs in a thread.
+        on_failure: told one sentence when there is no engine, or no longer.
+        listens: whether the server waits for the engine.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        readiness: Readiness,
+        open_engine: Open,
+        on_failure: Callable[[str], None],
+        listens: Listens,
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._readiness = readiness
+        self._open = open_engine
+        self._on_failure = on_failure
+        self._listens = listens
+        self._opened = asyncio.Event()  # or not to be opened
+
+    @asynccontextmanager
+    async def run(self, app: FastAPI) -> AsyncIterator[None]:
+        """Open the engine beside the block, or before it; close it after the block."""
+        starting = asyncio.create_task(self._start(app))
+        if self._listens == "when open":
+            await self._opened.wait()
+        yield
+        self._readiness.phase = Phase.STOPPING
+        if self._readiness.engine is not None:
+            starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+        if self._readiness.engine is not None:
+            await asyncio.to_thread(self._readiness.engine.close)
+
+    async def _start(self, app: FastAPI) -> None:
+        loop = asyncio.get_running_loop()
+
+        def on_death() -> None:
+            loop.call_soon_threadsafe(self._on_failure, "a worker ended unexpectedly; see the log")
+
+        try:
+            engine = await asyncio.to_thread(self._open, self._settings, self._metrics, on_death)
+        except _MISTAKES as error:
+            self._fail(str(error))
+        except Exception as error:
+            LOGGER.exception("could not start")
+            self._fail(f"the service could not start ({type(error).__name__}); see the log")
+        else:
+            self._readiness.engine = app.state.engine = engine
+            self._opened.set()
+            if self._readiness.phase is not Phase.STARTING:
+                return  # asked to stop while loading: there is nothing to keep fresh
+            self._readiness.phase = Phase.SERVING
+            event("serving", **about.facts(engine))
+            await engine.keep_fresh()
+
+    def _fail(self, sentence: str) -> None:
+        self._opened.set()
+        if self._readiness.phase is Phase.STOPPING:  # to end without it is what was asked for
+            event("not started", logging.WARNING, reason=sentence)
+            return
+        self._readiness.phase = Phase.FAILED
+        self._on_failure(sentence)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.catalog.catalog import open_catalog
+from index.errors import CatalogUnreachableError
+from index.store import Index
+from index.verify import verify
+from tests.index.samples import embeddings, images, small_index
+
+
+def replaced(path: Path) -> None:
+    shutil.copy2(path, path.with_name("copy"))
+    path.with_name("copy").replace(path)
+
+
+@pytest.mark.parametrize(
+    ("take", "why"), [(Path.unlink, "No such file or directory"), (replaced, "it was replaced")]
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda index, points: index.add(images(range(50, 53)), points),
+        lambda index, _: index.remove([1]),
+        lambda index, _: index.refresh(),
+    ],
+)
+def test_a_change_is_refused_by_name_once_the_file_of_the_catalog_is_gone_or_another(
+    change: Callable[[Index, object], object],
+    take: Callable[[Path], None],
+    why: str,
+    tmp_path: Path,
+) -> None:
+    points = embeddings(np.random.default_rng(0), 3, 16)
+    with small_index(tmp_path / "i") as index:
+        path = index.folder / "catalog.db"
+        before = index.search("image", points[0], 5).ids.tolist()
+        take(path)
+        there = path.exists()
+        said = rf"catalog\.db is no longer the file that is open here \({why}\): restore it"
+        for _ in range(2):
+            with pytest.raises(CatalogUnreachableError, match=said):
+                change(index, points)
+        assert path.exists() is there
+        assert index.search("image", points[0], 5).ids.tolist() == before
+        assert index.generation == 1
+    if there:
+        assert verify(tmp_path / "i").ok
+
+
+def test_a_file_that_took_the_place_of_the_catalog_is_not_read_beside_it(tmp_path: Path) -> None:
+    small_index(tmp_path / "i").close()
+    with closing(open_catalog(tmp_path / "i")) as catalog:
+        replaced(tmp_path / "i" / "catalog.db")
+        catalog.close()  # the next read makes a connection
+        with pytest.raises(CatalogUnreachableError, match="it was replaced"):
+            catalog.images([1])

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.kernels.gpu_scan import Accelerator
+from index.kernels.threads import Workers
+from index.kernels.triton_scan import shape_of
+from index.search.query import Query
+from index.search.search import search
+from index.types import Kind, Points, Score
+from tests.device import DEVICE
+from tests.index.samples import embeddings, grid, snapshot
+
+
+@pytest.fixture(autouse=True)
+def _everything_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.kernels.gpu_scan._WORTH_BYTES", 1)
+    # Few rows are to fill more tiles than one.
+    monkeypatch.setattr("index.kernels.triton_scan.TILE", 32)
+    monkeypatch.setattr("index.kernels.gpu_scan.TILE", 32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "score"), [("image", "order"), ("caption", "order"), ("image", "cosine")]
+)
+@pytest.mark.parametrize("make", [embeddings, grid])
+def test_a_device_gives_the_cpus_answers_bit_for_bit(
+    kind: Kind,
+    score: Score,
+    make: Callable[[np.random.Generator, int, int], Points],
+    tmp_path: Path,
+    workers: Workers,
+) -> None:
+    rng = np.random.default_rng(0)
+    blocks = [(np.arange(at, at + 150), make(rng, 150, 33)) for at in (0, 150)]
+    dead = rng.permutation(300)[:40].tolist()
+    now = snapshot(tmp_path, kind, score, blocks, dead)
+    queries = np.vstack([make(rng, 4, 33), blocks[0][1][:2]])
+    device = Accelerator(DEVICE, memory=10**9)
+    device.keep([live.segment for live in now.segments])
+    for k, limit in ((3, 0.3), (200, None)):
+        query = Query(kind, k, "certified", max_violation=limit)
+        there = search(now, queries, query, workers, device)
+        here = search(now, queries, replace(query, mode="exact"), workers)
+        for got, want in zip(there, here, strict=True):
+            assert got.plan == "2 device"
+            assert got.certified
+            assert got.ids.tolist() == want.ids.tolist()
+            assert got.violations.tolist() == want.violations.tolist()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_points_that_the_device_cannot_hold_are_scanned_here(
+    sign: int, tmp_path: Path, workers: Workers
+) -> None:
+    points = embeddings(np.random.default_rng(3), 60, 8)
+    points[7, 3] = sign * 70_000
+    now = snapshot(tmp_path, "image", "cosine", [(np.arange(60), points)])
+    device = Accelerator(DEVICE, memory=10**9)
+    device.keep([now.segments[0].segment])
+    (answer,) = search(now, points[7:8], Query("image", 3), workers, device)
+    assert answer.plan == "1 scan"
+    assert answer.ids[0] == 7
+
+
+def test_a_shortlist_holds_few_more_rows_than_are_wanted(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    now = snapshot(tmp_path, "image", "order", [(np.arange(500), embeddings(rng, 500, 64))])
+    device = Accelerator(DEVICE, memory=10**9)
+    device.keep([now.segments[0].segment])
+    resident = device.resident(now.segments[0].segment)
+    assert resident is not None
+    queries = embeddings(rng, 10, 64)
+    for rows in resident.shortlist(now.segments[0].dead, queries, 10, np.full(10, np.inf)):
+        assert 10 <= len(rows) <= 13
+
+
+def test_a_device_holds_what_fits_and_lets_go_of_what_is_no_longer_searched(
+    tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(2)
+    now = snapshot(
+        tmp_path,
+        "image",
+        "order",
+        [(np.arange(60), embeddings(rng, 60, 8)), (np.arange(60, 100), embeddings(rng, 40, 8))],
+    )
+    large, small = (live.segment for live in now.segments)
+    device = Accelerator(DEVICE, memory=2 * math.prod(shape_of(60, 8)) + 100)
+    device.keep([small, large])
+    assert device.resident(large) is not None
+    assert device.resident(small) is None
+    (answer,) = search(now, embeddings(rng, 1, 8), Query("image", 3), workers, device)
+    assert answer.plan == "1 device, 1 scan"
+    device.keep([small])
+    assert device.resident(large) is None
+    assert device.resident(small) is not None

@@ -1,0 +1,29 @@
+"""That the kernels compile for a GPU; tests/index/test_accelerator has what they compute."""
+
+from __future__ import annotations
+
+import pytest
+
+from index.kernels.triton_scan import SHAPES, STEP, TILE
+from index.types import Form
+from tests.compilation import Signature, compiled
+
+READ: Signature = {"columns": "*fp16", "queries": "*fp32", "dead": "*i1", "out": "*fp32"}
+COUNTS: Signature = dict.fromkeys(("row_count", "row_stride", "query_stride", "dimension"), "i32")
+
+
+@pytest.mark.parametrize("form", Form)
+def test_the_kernels_compile_for_a_gpu(form: Form) -> None:
+    fixed: Signature = {"form": int(form), "masked": True, "tile_rows": TILE, "step": STEP}
+    shape = SHAPES[max(SHAPES)]
+    kernels: dict[str, Signature] = {
+        "_smallest": {
+            **READ,
+            **COUNTS,
+            **fixed,
+            "tiles": shape.rows // TILE,
+            "together": shape.queries,
+        },
+        "_tiles": {**READ, **COUNTS, **fixed, "pair_queries": "*i64", "pair_tiles": "*i64"},
+    }
+    assert compiled("index.kernels.triton_scan", kernels) == list(kernels)

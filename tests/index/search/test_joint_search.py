@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from index.catalog.selection import Selection
+from index.errors import BadQueryError
+from index.kernels.threads import Workers
+from index.search.joint_search import search_jointly
+from index.search.query import Query
+from index.store import Index
+from index.types import KINDS, MODES, SCORES, CaptionRow, ImageRow, Kind, Mode, Points, Score
+from tests.index.samples import embeddings, grid, model, small_index, snapshot, violations
+from tests.oracle import best
+
+pytestmark = pytest.mark.usefixtures("everywhere_bounded")
+
+
+def worst(kind: Kind, score: Score, stored: Points, parts: Points) -> NDArray[np.float64]:
+    """The plain definition, for every stored row."""
+    each = [violations(kind, score, stored, part) for part in parts]
+    return np.asarray(np.max(each, axis=0))
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dimension", [1, 65])
+def test_the_worst_part_ranks_as_numpy_finds(
+    kind: Kind, score: Score, dimension: int, tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(dimension)
+    for rows in (1, 50, 400):
+        ids = rng.permutation(10 * rows)[:rows].astype(np.int64)
+        points = grid(rng, rows, dimension)
+        dead = ids[rng.random(rows) < 0.15].tolist()
+        alive = ~np.isin(ids, dead)
+        half = rows // 2
+        blocks = [(ids[:half], points[:half]), (ids[half:], points[half:])]
+        now = snapshot(tmp_path, kind, score, [block for block in blocks if len(block[0])], dead)
+        for count in (1, 2, 5):
+            parts = grid(rng, count, dimension)
+            expected = worst(kind, score, points, parts)
+            for k in (1, 10):
+                limit = max(0.0, float(np.median(expected))) if k == 10 else None
+                wanted = best(expected[alive], ids[alive], k, np.inf if limit is None else limit)
+                place = dict(zip(ids.tolist(), expected, strict=True))
+                for mode in ("certified", "exact"):
+                    for candidates in (None, 3):
+                        query = Query(kind, k, mode, candidates, limit)
+                        found = search_jointly(now, parts, query, workers)
+                        assert found.ids.tolist() == wanted.tolist()
+                        assert found.violations.tolist() == [place[hit] for hit in found.ids]
+                        assert found.parts.max(1).tolist() == found.violations.tolist()
+                        assert found.certified
+                        assert found.searched == alive.sum()
+                        assert found.rescored <= found.searched
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_certified_equals_exact_bit_for_bit_and_scores_fewer(
+    kind: Kind, tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(1)
+    points = embeddings(rng, 4000, 64)
+    now = snapshot(tmp_path, kind, "order", [(np.arange(4000), points)])
+    rescored = 0
+    for _ in range(10):
+        parts = embeddings(rng, 3, 64) * np.float32(0.7)
+        exact = search_jointly(now, parts, Query(kind, 5, "exact"), workers)
+        certified = search_jointly(now, parts, Query(kind, 5), workers)
+        assert certified.ids.tolist() == exact.ids.tolist()
+        assert certified.violations.tolist() == exact.violations.tolist()
+        rescored += certified.rescored
+    assert rescored < 10 * 4000
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_selection_of_several_segments_is_searched_as_numpy_does(
+    kind: Kind, score: Score, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(5)
+    points = grid(rng, 300, 16)
+    if score == "cosine":
+        points *= rng.choice([-1, 1], points.shape)
+    parts = points[rng.integers(0, 300, 4)]
+    with Index.create(tmp_path / "i", model(16, score), threads=1) as index:
+        for part in np.split(rng.permutation(300), [3, 50, 160]):
+            rows = [ImageRow(int(at), "", "", split="ab"[at % 2]) for at in part]
+            own = [CaptionRow(int(at), int(at), "words") for at in part]
+            index.add(rows, points[part], own, points[part])
+        index.remove(range(0, 300, 7))
+        alive = np.array([at for at in range(1, 300, 2) if at % 7])
+        stored = points[alive]
+        expected = worst(kind, score, stored, parts)
+        for k, limit in itertools.product((1, 10, 1000), (np.inf, *np.unique(expected)[[0, 2]])):
+            wanted = best(expected, alive, k, max(0.0, limit))
+            for mode in ("certified", "exact"):
+                found = index.search_jointly(
+                    kind,
+                    parts,
+                    k,
+                    mode,
+                    candidates=5,
+                    max_violation=max(0.0, limit),
+                    selection=Selection(split="b"),
+                )
+                assert found.ids.tolist() == wanted.tolist()
+                assert found.certified
+                assert found.searched == len(alive)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_meets_no_part_after_those_that_rule_it_out(
+    kind: Kind, tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(6)
+    ids, points = np.arange(10_000), grid(rng, 10_000, 16)
+    now = snapshot(tmp_path, kind, "order", [(ids, points)])
+    parts = points[rng.integers(0, 10_000, 8)]
+    expected = worst(kind, "order", points, parts)
+    for mode in ("certified", "exact"):
+        found = search_jointly(now, parts, Query(kind, 10, mode), workers)
+        assert found.ids.tolist() == best(expected, ids, 10).tolist()
+        assert found.touched.checked < 2 * len(ids)
+        assert found.touched.bytes < 5 * points.nbytes
+
+
+def test_bounds_of_further_parts_are_asked_while_they_rule_out_enough(
+    tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(7)
+    rows, each = 10_000, 32
+    # Each picture has every second one of eight things, and each part asks for one of them.
+    has = np.repeat(rng.random((rows, 8)) < 0.5, each, axis=1)
+    points = (has * rng.uniform(0.5, 1, has.shape)).astype(np.float32)
+    parts = 0.4 * np.repeat(np.eye(8, dtype=np.float32)[:4], each, axis=1)
+    now = snapshot(tmp_path, "image", "order", [(np.arange(rows), points)])
+    found = search_jointly(now, parts, Query("image", 10), workers)
+    assert found.touched.left == has[:, : 4 * each : each].all(1).sum(), "by all four"
+    assert found.touched.bounded == rows
+    hopeless = parts + 10  # so every picture is nearly as bad
+    found = search_jointly(now, hopeless, Query("image", 10), workers)
+    exact = search_jointly(now, hopeless, Query("image", 10, "exact"), workers)
+    assert found.ids.tolist() == exact.ids.tolist()
+    assert found.touched.checked <= rows, "by the first alone"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_part_answers_as_a_search_by_it(mode: Mode, tmp_path: Path) -> None:
+    with small_index(tmp_path / "index", rows=40) as index:
+        query = embeddings(np.random.default_rng(2), 1, 16)
+        alone, found = (
+            index.search("image", query[0], 5, mode),
+            index.search_jointly("image", query, 5, mode),
+        )
+        assert found.ids.tolist() == alone.ids.tolist()
+        assert found.violations.tolist() == alone.violations.tolist()
+
+
+def test_a_part_twice_and_parts_in_another_order_change_nothing(tmp_path: Path) -> None:
+    with small_index(tmp_path / "index", rows=40) as index:
+        parts = embeddings(np.random.default_rng(3), 3, 16)
+        wanted = index.search_jointly("caption", parts, 7).ids.tolist()
+        for other in (parts[::-1], parts[[0, 1, 1, 2]]):
+            assert index.search_jointly("caption", other, 7).ids.tolist() == wanted
+
+
+def test_fast_says_certified_only_when_it_is_proved(tmp_path: Path, workers: Workers) -> None:
+    rng = np.random.default_rng(4)
+    for rows, sure in ((100, True), (2000, False)):
+        now = snapshot(tmp_path, "image", "order", [(np.arange(rows), embeddings(rng, rows, 32))])
+        parts = embeddings(rng, 2, 32)
+        found = search_jointly(now, parts, Query("image", 3, "fast"), workers)
+        assert found.certified is sure
+        assert (found.rescored < rows) is not sure
+
+
+def test_as_many_rows_are_proposed_as_for_one_part_more_where_nothing_is_proved(
+    tmp_path: Path, workers: Workers
+) -> None:
+    points = embeddings(np.random.default_rng(0), 2000, 16)
+    now = snapshot(tmp_path, "image", "order", [(np.arange(2000), points)])
+    counts: dict[Mode, int] = {"certified": 128, "fast": 600}
+    for mode, count in counts.items():
+        found = search_jointly(now, points[:2], Query("image", 10, mode), workers)
+        assert found.touched.proposed == count
+
+
+def test_several_segments_are_certain_when_all_are_and_each_is_counted_as_it_was_searched(
+    tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(9)
+    points = embeddings(rng, 2040, 32)
+    large = snapshot(tmp_path, "image", "order", [(np.arange(2000), points[:2000])])
+    monkeypatch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 1 << 30)
+    small = snapshot(tmp_path, "image", "order", [(np.arange(2000, 2040), points[2000:])])
+    both = replace(large, segments=large.segments + small.segments)
+    parts = embeddings(rng, 2, 32)
+    found = search_jointly(both, parts, Query("image", 3, "fast"), workers)
+    assert (found.certified, found.plan) == (False, "1 heaviest, 1 scan")
+    assert (found.touched.scanned, found.touched.proposed, found.rescored) == (40, 600, 640)
+    found = search_jointly(both, parts, Query("image", 3), workers)
+    assert (found.certified, found.plan) == (True, "1 heaviest+bounds, 1 scan")
+    assert found.touched[:3] == (40, 128, 2000)
+    few = replace(both, segments=(large.segments[0].without(np.arange(5, 2000)), *small.segments))
+    found = search_jointly(few, parts, Query("image", 3), workers)
+    assert (found.certified, found.plan) == (True, "2 scan")
+    assert found.touched[:5] == (45, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "score"), [("image", "order"), ("caption", "order"), ("caption", "cosine")]
+)
+def test_what_is_proposed_fits_all_parts_at_once(
+    kind: Kind, score: Score, tmp_path: Path, workers: Workers
+) -> None:
+    rng = np.random.default_rng(8)
+    # Each row has four of eight things; a part asks for one, or lacks one.
+    has = np.repeat(rng.random((1000, 8)).argsort() < 4, 8, axis=1)
+    points = (has * rng.uniform(0.5, 1, has.shape)).astype(np.float32)
+    asks = np.repeat(np.eye(8, dtype=np.float32)[:3], 8, axis=1)
+    parts = 1 - asks if (kind, score) == ("caption", "order") else 0.4 * asks
+    now = snapshot(tmp_path, kind, score, [(np.arange(1000), points)])
+    found = search_jointly(now, parts, Query(kind, 10, "fast", 60), workers)
+    exact = search_jointly(now, parts, Query(kind, 10, "exact"), workers)
+    assert found.violations.tolist() == exact.violations.tolist()
+    assert found.touched.proposed == 60
+    assert found.touched.bytes > 60 * parts.nbytes, "codes as well as points"
+
+
+def test_no_parts_are_refused(tmp_path: Path) -> None:
+    with small_index(tmp_path / "index") as index, pytest.raises(BadQueryError, match="at least"):
+        index.search_jointly("image", np.empty((0, 16), np.float32), 3)

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.kernels.threads import Workers
+from index.search.prefilter import PREFILTER, Prefilter, write_prefilter
+from index.search.scan import scan
+from index.search.top_k import Best
+from index.types import Form, Ids, Points
+
+ROWS, DIMENSION, K = 6000, 64, 10
+
+
+def facts(rng: np.random.Generator, share: float = 0.15) -> Points:
+    """Return things that may be said, (100, N), of which each asks for a share of coordinates."""
+    every = rng.gamma(0.3, size=(100, DIMENSION)) * (rng.random((100, DIMENSION)) < share)
+    return np.asarray(every, np.float32)
+
+
+def composed(rng: np.random.Generator, every: Points, count: int, most: int) -> Points:
+    """Return points of which 1 to `most` facts hold, longer the more there are; jittered."""
+    points = np.zeros((count, DIMENSION), np.float32)
+    for point in points:
+        chosen = rng.choice(len(every), rng.integers(1, most + 1), replace=False)
+        point[:] = every[chosen].max(0)
+    jittered = points * np.exp(0.1 * rng.standard_normal(points.shape))
+    return np.asarray(jittered, np.float32)
+
+
+def found(
+    folder: Path, rows: Points, queries: Points, form: Form, dead: np.ndarray, count: int
+) -> tuple[list[Ids], list[Ids]]:
+    write_prefilter(folder / PREFILTER, rows, form)
+    proposed = Prefilter.open(folder / PREFILTER).candidates(queries, count, dead)
+    best = Best(len(queries), K)
+    scan(rows, np.arange(len(rows)), dead, queries, best, form=form, workers=Workers(1))
+    return list(proposed), [hits.ids for hits in best.hits()]
+
+
+def recall(proposed: list[Ids], exact: list[Ids]) -> float:
+    shares = [np.isin(hits, rows).mean() for rows, hits in zip(proposed, exact, strict=True)]
+    return float(np.mean(shares))
+
+
+@pytest.mark.parametrize("unit", [True, False])
+def test_captions_that_say_little_are_proposed_whether_or_not_they_are_shorter(
+    unit: bool, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    every = facts(rng)
+    captions, images = composed(rng, every, ROWS, 4), composed(rng, every, 50, 12)
+    if unit:
+        captions /= np.linalg.norm(captions, axis=1, keepdims=True)
+    images /= np.linalg.norm(images, axis=1, keepdims=True) / (1 if unit else 2)
+    nobody = np.zeros(0, np.bool_)
+    proposed, exact = found(tmp_path, captions, images, Form.STORED_ABOVE, nobody, 250)
+    assert recall(proposed, exact) > 0.9
+
+
+def test_captions_that_are_near_to_all_are_proposed_no_sooner_where_they_are_a_little_longer(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    every = facts(rng)
+    captions, images = composed(rng, every, ROWS, 4), composed(rng, every, 80, 12)
+    captions /= np.linalg.norm(captions, axis=1, keepdims=True)
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    far = np.square(np.maximum(captions[:, None] - images[None, 50:], 0)).sum(2).mean(1)
+    captions *= np.linspace(1.03, 0.97, ROWS, dtype=np.float32)[far.argsort().argsort(), None]
+    nobody = np.zeros(0, np.bool_)
+    proposed, exact = found(tmp_path, captions, images[:50], Form.STORED_ABOVE, nobody, 60)
+    assert recall(proposed, exact) > 0.9
+
+
+def test_captions_that_claim_what_is_claimed_everywhere_are_proposed_no_sooner(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    every = facts(rng, 1)
+    captions, images = composed(rng, every, ROWS, 4), composed(rng, every, 50, 12)
+    captions /= np.linalg.norm(captions, axis=1, keepdims=True)
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    nobody = np.zeros(0, np.bool_)
+    proposed, exact = found(tmp_path, captions, images, Form.STORED_ABOVE, nobody, 100)
+    assert recall(proposed, exact) > 0.95
+
+
+def test_dead_rows_are_never_proposed(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    every = facts(rng)
+    captions, images = composed(rng, every, 500, 4), composed(rng, every, 20, 12)
+    dead = rng.random(500) < 0.5
+    for form in (Form.STORED_ABOVE, Form.COSINE):
+        proposed, _ = found(tmp_path, captions, images, form, dead, 400)
+        assert not dead[np.concatenate(proposed)].any()
+        assert all((np.diff(rows) > 0).all() for rows in proposed)

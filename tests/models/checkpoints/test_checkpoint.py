@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from models import files
+from models.checkpoints import checkpoint, model_folder
+from models.checkpoints.model_folder import CONFIG, SUMS, WEIGHTS, CheckpointError
+from models.checkpoints.weight_quantization import StoredDtype
+from models.datasets import Dataset
+from models.datasets import Image as Pictured
+from models.evaluation.calibration import Calibration, Calibrations
+from tests.models.test_files import files_of_at_most, room_for
+from tests.tiny import seal, tiny_checkpoint, tiny_model
+
+
+def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
+    model = tiny_model()
+    calibration = Calibrations(image=Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4))
+    checkpoint.save(tmp_path, model, "tiny", {"seen": 3}, calibration)
+    loaded = checkpoint.load(tmp_path)
+    picture = Image.linear_gradient("L").convert("RGB")
+    np.testing.assert_array_equal(
+        loaded.model.encode_captions(["a red dog"]), model.encode_captions(["a red dog"])
+    )
+    np.testing.assert_allclose(
+        loaded.model.encode_images([picture]), model.encode_images([picture]), atol=1e-6
+    )
+    assert not loaded.model.training
+    assert (loaded.name, loaded.metrics) == ("tiny", {"seen": 3})
+    assert loaded.calibration == calibration
+
+
+def test_captions_need_no_encoder_of_pictures(tmp_path: Path) -> None:
+    whole = checkpoint.load(tiny_checkpoint(tmp_path))
+    part = checkpoint.load(tmp_path, with_pictures=False)
+    assert part.fingerprint == whole.fingerprint
+    assert not hasattr(part.model, "images")
+    captions = ["a red dog runs", "a cat"]
+    np.testing.assert_array_equal(
+        part.model.encode_captions(captions), whole.model.encode_captions(captions)
+    )
+
+
+def test_weights_to_learn_on_from_are_those_that_were_saved(tmp_path: Path) -> None:
+    model = tiny_model()
+    checkpoint.save(tmp_path, model, "tiny", {})
+    loaded = checkpoint.load(tmp_path, to_learn=True).model
+    saved = model.state_dict()
+    assert loaded.state_dict().keys() == saved.keys()
+    assert all(torch.equal(value, saved[key]) for key, value in loaded.state_dict().items())
+
+
+def test_a_model_that_was_never_calibrated_says_so(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path, tiny_model(), "tiny", {})
+    assert checkpoint.load(tmp_path).calibration == Calibrations(None, None)
+
+
+@pytest.mark.parametrize(
+    "content", ["{", '{"image": 3, "caption": null}', '{"image": {"violations": [1]}}']
+)
+def test_a_damaged_calibration_is_named(tmp_path: Path, content: str) -> None:
+    (tiny_checkpoint(tmp_path) / checkpoint.CALIBRATION).write_text(content)
+    seal(tmp_path)
+    with pytest.raises(CheckpointError, match=checkpoint.CALIBRATION):
+        checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize(("dtype", "size", "off"), [("float16", 0.6, 2e-3), ("int8", 0.4, 5e-2)])
+def test_fewer_bits_make_the_file_smaller_and_keep_points_close(
+    dtype: StoredDtype, size: float, off: float, tmp_path: Path
+) -> None:
+    model = tiny_model()
+    checkpoint.save(tmp_path / "whole", model, "tiny", {})
+    checkpoint.save(tmp_path / "less", model, "tiny", {}, dtype=dtype)
+    sizes = [(tmp_path / kind / WEIGHTS).stat().st_size for kind in ("less", "whole")]
+    assert sizes[0] < size * sizes[1]
+    less = checkpoint.load(tmp_path / "less").model
+    np.testing.assert_allclose(
+        less.encode_captions(["a dog"]), model.encode_captions(["a dog"]), atol=off
+    )
+
+
+def test_the_fingerprint_follows_what_decides_the_encoding(tmp_path: Path) -> None:
+    def fingerprint(name: str) -> str:
+        return checkpoint.load(tmp_path / name).fingerprint
+
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        tiny_checkpoint(tmp_path / name, seed=seed)
+    assert fingerprint("b") == fingerprint("a") != fingerprint("c")
+    checkpoint.save(tmp_path / "b", tiny_model(), "tiny", {"note": 1})  # and not calibrated
+    assert fingerprint("b") == fingerprint("a")
+    for name, edited in ((CONFIG, {"name": "other"}), (checkpoint.VOCABULARY, None)):
+        path = tmp_path / "b" / name
+        before = path.read_bytes()
+        described = json.loads(before)
+        path.write_text(json.dumps(described | edited if edited else described, indent=3))
+        seal(tmp_path / "b")
+        assert fingerprint("b") != fingerprint("a")
+        path.write_bytes(before)
+
+
+def test_a_model_remembers_the_network_whose_features_it_learned_from(tmp_path: Path) -> None:
+    model = tiny_model()
+    own = model.images.backbone.fingerprint()
+    model.images.backbone.origin = "the fingerprint"
+    checkpoint.save(tmp_path, model, "tiny", {})
+    assert checkpoint.load(tmp_path).model.images.backbone.origin == "the fingerprint"
+    config = json.loads((tmp_path / CONFIG).read_text())
+    del config["network"]  # it is its own, then
+    (tmp_path / CONFIG).write_text(json.dumps(config))
+    seal(tmp_path)
+    assert checkpoint.load(tmp_path).model.images.backbone.origin == own
+
+
+@pytest.mark.parametrize("written", range(6))
+def test_before_a_first_model_is_written_whole_there_is_none(tmp_path: Path, written: int) -> None:
+    with room_for(written), pytest.raises(OSError, match="No space"):
+        checkpoint.save(tmp_path, tiny_model(), "tiny", {})
+    with pytest.raises(CheckpointError, match=f"it has no {CONFIG}"):
+        checkpoint.load(tmp_path)
+
+
+def test_a_model_without_room_leaves_the_one_before_it_as_it_was(tmp_path: Path) -> None:
+    calibration = Calibrations(image=Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4))
+    checkpoint.save(tmp_path, tiny_model(), "tiny", {"epoch": 1}, calibration)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    room = len(before[WEIGHTS]) - 1  # enough for each of the other files
+    with files_of_at_most(room), pytest.raises(OSError, match="large"):
+        checkpoint.save(tmp_path, tiny_model(seed=1), "tiny", {"epoch": 2})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_model_that_is_written_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_checkpoint(tmp_path)
+    read = model_folder.weights
+
+    @contextmanager
+    def late(folder: Path) -> Iterator[dict[str, Tensor]]:
+        with read(folder) as found:
+            tiny_checkpoint(folder, seed=1)
+            yield found
+
+    def in_between(folder: Path) -> NoReturn:
+        tiny_checkpoint(folder, seed=2)
+        raise CheckpointError("these weights are of another model")
+
+    for meanwhile in (late, in_between):
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint, "weights", meanwhile)
+            with pytest.raises(CheckpointError, match=r"writes the model just now \(do the same"):
+                checkpoint.load(tmp_path)
+    assert checkpoint.load(tmp_path).name == "tiny"
+
+
+def test_a_model_whose_writing_was_cut_off_is_refused_until_it_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(Exception):
+        pass
+
+    written: list[Path] = []
+
+    def cut_off(partial: Path, path: Path) -> None:
+        if len(written) == survives:
+            raise Killed
+        written.append(path)
+        put_in_place(partial, path)
+
+    put_in_place = files.put_in_place
+    for survives in range(6):
+        tiny_checkpoint(tmp_path)
+        written.clear()
+        calibration = Calibrations(image=Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4))
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "put_in_place", cut_off)
+            with pytest.raises(Killed):
+                checkpoint.save(tmp_path, tiny_model(seed=1), "next", {"epoch": 2}, calibration)
+        if survives == 0:
+            assert checkpoint.load(tmp_path).name == "tiny"
+            continue
+        with pytest.raises(CheckpointError, match=r"was stopped while it did \(let it go on"):
+            checkpoint.load(tmp_path)
+    assert [path.name for path in written] == [
+        WEIGHTS,
+        checkpoint.VOCABULARY,
+        checkpoint.CALIBRATION,
+        checkpoint.METRICS,
+        SUMS,
+    ]
+
+
+FILES = (WEIGHTS, CONFIG, checkpoint.VOCABULARY, checkpoint.CALIBRATION, checkpoint.METRICS)
+
+
+@pytest.mark.parametrize("name", [*FILES, SUMS])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    tiny_checkpoint(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(CheckpointError, match=f"has no {name}"):
+        checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+    whole = (tiny_checkpoint(tmp_path) / name).read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    for damaged in (whole[: len(whole) // 2], bytes(flipped), b"\xff"):
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(CheckpointError, match=name):
+            checkpoint.load(tmp_path)
+
+
+def test_damaged_checksums_vouch_for_nothing(tmp_path: Path) -> None:
+    sums = tiny_checkpoint(tmp_path) / SUMS
+    whole = sums.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole.replace(b"a", b"b"), b"\xff"):
+        sums.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match=f"is not what {SUMS} says"):
+            checkpoint.load(tmp_path)
+
+
+def test_checksums_are_those_that_sha256sum_checks_and_makes(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path)
+    checked = ["sha256sum", "--check", "--strict", SUMS]
+    subprocess.run(checked, cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / SUMS).unlink()
+    with pytest.raises(CheckpointError, match="has no SHA256SUMS") as said:
+        checkpoint.load(tmp_path)
+    (tmp_path / f"{CONFIG} of before.json").touch()  # is another file, and none of its own
+    (command,) = re.findall(r"'(sha256sum [^']*)'", str(said.value))
+    for made in (command, command.replace("sha256sum", "sha256sum --binary")):
+        subprocess.run(["sh", "-c", made], cwd=tmp_path, check=True)
+        assert checkpoint.load(tmp_path).name == "tiny"
+
+
+def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path)
+    config = json.loads((tmp_path / CONFIG).read_text())
+    config["model"]["dimension"] = 17
+    (tmp_path / CONFIG).write_text(json.dumps(config))
+    seal(tmp_path)
+    with pytest.raises(CheckpointError, match="does not hold the weights"):
+        checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize("spoiled", [torch.nan, torch.inf])
+def test_weights_that_are_not_finite_are_refused_by_name(tmp_path: Path, spoiled: float) -> None:
+    tiny_checkpoint(tmp_path)
+    weights = load_file(tmp_path / WEIGHTS)
+    weights["images.projection.weight"][0, 0] = spoiled
+    save_file(weights, tmp_path / WEIGHTS)
+    seal(tmp_path)
+    with pytest.raises(CheckpointError, match=r"not finite numbers \(images\.projection\.weight\)"):
+        checkpoint.load(tmp_path)
+
+
+def test_bytes_without_their_scales_are_refused_by_name(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path, tiny_model(), "tiny", {}, dtype="int8")
+    weights = load_file(tmp_path / WEIGHTS)
+    del weights["images.projection.weight.scale"]
+    save_file(weights, tmp_path / WEIGHTS)
+    seal(tmp_path)
+    said = r"\(images\.projection\.weight is kept in bytes, and .*\.weight\.scale is not there\)"
+    with pytest.raises(CheckpointError, match=said):
+        checkpoint.load(tmp_path)
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path)
+    config = json.loads((tmp_path / CONFIG).read_text())
+    for version in (0, 99):
+        config["format"] = version
+        (tmp_path / CONFIG).write_text(json.dumps(config))
+        with pytest.raises(CheckpointError, match=f"format {version}"):
+            checkpoint.load(tmp_path)
+
+
+def test_an_unknown_built_in_model_is_refused_with_those_there_are() -> None:
+    with pytest.raises(CheckpointError, match="no built-in model is called 'nothing'"):
+        checkpoint.pretrained("nothing")
+
+
+def test_where_no_model_is_built_in_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "PRETRAINED", tmp_path)
+    with pytest.raises(CheckpointError, match="there are: none"):
+        checkpoint.pretrained("scenes")
+
+
+def test_the_built_in_model_that_suits_is_found_and_any_by_name_or_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("scenes", "photographs"):
+        tiny_checkpoint(tmp_path / "built-in" / name)
+    monkeypatch.setattr(checkpoint, "PRETRAINED", tmp_path / "built-in")
+    monkeypatch.chdir(tmp_path)
+    plain = Dataset("plain", (Pictured(1, "a.jpg", tmp_path / "a.jpg"),))
+    drawn = Dataset("drawn", (Pictured(1, "a.jpg", tmp_path / "a.jpg", meaning={"things": []}),))
+    assert checkpoint.chosen(None, plain) == tmp_path / "built-in" / "photographs"
+    assert checkpoint.chosen(None, drawn) == tmp_path / "built-in" / "scenes"
+    assert checkpoint.find(Path("scenes")) == tmp_path / "built-in" / "scenes"
+    assert checkpoint.find(Path("data/scenes")) == Path("data/scenes")
+    assert checkpoint.find(Path("nothing")) == Path("nothing")
+    Path("scenes").mkdir()
+    assert checkpoint.find(Path("scenes")) == Path("scenes"), "what is there comes first"

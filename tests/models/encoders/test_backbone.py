@@ -1,0 +1,512 @@
+"""Any torchvision network becomes features, whatever its classifier looks like."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import http.server
+import itertools
+import re
+import socketserver
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torchvision
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from models.encoders import backbone as module
+from models.encoders.backbone import BackboneError, build_backbone, download_weights
+
+SMALL = "shufflenet_v2_x0_5"
+
+WIDTHS = {
+    "alexnet": 4096,
+    "convnext_tiny": 768,
+    "densenet121": 1024,
+    "efficientnet_b0": 1280,
+    "googlenet": 1024,
+    "inception_v3": 2048,
+    "mnasnet0_5": 1280,
+    "mobilenet_v2": 1280,
+    "mobilenet_v3_small": 1024,
+    "regnet_x_400mf": 400,
+    "resnet18": 512,
+    "resnet50": 2048,
+    "shufflenet_v2_x0_5": 1024,
+    "shufflenet_v2_x1_0": 1024,
+    "squeezenet1_1": 512,
+    "swin_t": 768,
+    "vgg19": 4096,
+    "vit_b_16": 768,
+}
+
+
+def without_initialisation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip the drawing of random weights, which is most of the time to build a large network."""
+    for name in (
+        "trunc_normal_",
+        "normal_",
+        "kaiming_normal_",
+        "kaiming_uniform_",
+        "xavier_uniform_",
+        "uniform_",
+    ):
+        monkeypatch.setattr(nn.init, name, lambda tensor, *_, **__: tensor)
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_a_network_gives_as_many_features_as_it_says(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_initialisation(monkeypatch)
+    backbone = build_backbone(name).eval()
+    assert backbone.feature_dimension == WIDTHS[name]
+    side = {"vit_b_16": 224, "swin_t": 224, "inception_v3": 96}.get(name, 64)
+    with torch.inference_mode():
+        assert backbone(torch.zeros(1, 3, side, side)).shape == (1, WIDTHS[name])
+
+
+# Their published weights were learned on pictures that were scaled otherwise.
+RESCALED = {"transform_input": True, "aux_logits": False, "init_weights": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {}) for name in ("mobilenet_v2", "resnet18", "densenet121", "squeezenet1_1")),
+        ("googlenet", RESCALED),
+    ],
+)
+def test_features_are_what_the_classifier_read(
+    name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    whole = torchvision.models.get_model(name, weights=None, **options).eval()
+    save_file(whole.state_dict(), tmp_path / "w.safetensors")
+    read: list[torch.Tensor] = []
+    head = getattr(whole, "fc", None) or whole.classifier
+    head.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+    pixels = torch.randn(2, 3, 64, 64)
+    backbone = build_backbone(name, tmp_path / "w.safetensors").eval()
+    with torch.inference_mode():
+        whole(pixels)
+        pooled = read[0].mean((2, 3)) if read[0].ndim == 4 else read[0]
+        torch.testing.assert_close(backbone(pixels), pooled, rtol=1e-4, atol=1e-5)
+
+
+def test_a_vgg_keeps_fc7_and_its_relu(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_initialisation(monkeypatch)
+    fc7, relu = list(build_backbone("vgg19").network.get_submodule("classifier").children())[-2:]
+    assert isinstance(relu, nn.ReLU)
+    assert isinstance(fc7, nn.Linear)
+    assert fc7.out_features == 4096
+
+
+@pytest.mark.parametrize("name", [SMALL, "mnasnet0_5", "mobilenet_v3_small"])
+def test_the_state_survives_safetensors(name: str, tmp_path: Path) -> None:
+    one, other = build_backbone(name).eval(), build_backbone(name).eval()
+    assert one.fingerprint() != other.fingerprint()
+    save_file(one.state_dict(), tmp_path / "w.safetensors")
+    other.load_state_dict(load_file(tmp_path / "w.safetensors"))
+    assert one.fingerprint() == other.fingerprint()
+    pixels = torch.randn(1, 3, 64, 64)
+    with torch.inference_mode():
+        torch.testing.assert_close(one(pixels), other(pixels), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+def test_weights_come_from_torchs_file_or_from_safetensors_whole_or_cut(
+    suffix: str, tmp_path: Path
+) -> None:
+    whole = torchvision.models.get_model(SMALL, weights=None)
+    state = whole.state_dict()
+    cut = {key: value for key, value in state.items() if not key.startswith("fc.")}
+    prints = set()
+    for name, content in (("whole", state), ("cut", cut)):
+        path = tmp_path / f"{name}{suffix}"
+        if suffix == ".pth":
+            torch.save(content, path)
+        else:
+            save_file(content, path)
+        prints.add(build_backbone(SMALL, path).fingerprint())
+    assert len(prints) == 1
+
+
+def test_a_published_densenet_with_its_old_layer_names_loads(tmp_path: Path) -> None:
+    state = torchvision.models.densenet121().state_dict()
+    old = {
+        re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", key): value
+        for key, value in state.items()
+    }
+    assert old.keys() != state.keys()
+    torch.save(old, tmp_path / "old.pth")
+    torch.save(state, tmp_path / "new.pth")
+    prints = {
+        build_backbone("densenet121", tmp_path / f"{n}.pth").fingerprint() for n in ("old", "new")
+    }
+    assert len(prints) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "first"),
+    [
+        ("googlenet", "aux2.", "conv1.conv.weight"),
+        ("inception_v3", "AuxLogits.", "Conv2d_1a_3x3.conv.weight"),
+    ],
+)
+def test_a_published_network_loads_without_its_side_classifiers(
+    name: str, side: str, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_initialisation(monkeypatch)
+    whole = torchvision.models.get_model(name, aux_logits=True, init_weights=False).state_dict()
+    assert any(key.startswith(side) for key in whole)
+    torch.save(whole, tmp_path / "w.pth")
+    loaded = build_backbone(name, tmp_path / "w.pth").network.state_dict()
+    torch.testing.assert_close(loaded[first], whole[first], equal_nan=True)
+
+
+def test_weights_of_old_files_that_count_no_batches_load(tmp_path: Path) -> None:
+    state = build_backbone(SMALL).network.state_dict()
+    old = {key: value for key, value in state.items() if not key.endswith("batches_tracked")}
+    assert len(old) < len(state)
+    save_file(old, tmp_path / "w.safetensors")
+    loaded = build_backbone(SMALL, tmp_path / "w.safetensors").network.state_dict()
+    assert all(loaded[key].equal(value) for key, value in old.items())
+
+
+def message(name: str, weights: Path | None = None) -> str:
+    with pytest.raises(BackboneError) as caught:
+        build_backbone(name, weights)
+    return str(caught.value)
+
+
+def test_an_unknown_network_is_refused_with_names_like_it() -> None:
+    assert "resnet50" in message("resnet5O")
+    assert "no classification network 'fcn_resnet50'" in message("fcn_resnet50")
+    assert "there is alexnet, convnext_base" in message("?"), "all, where none is like it"
+
+
+def test_weights_of_another_network_are_refused_and_a_key_is_named(tmp_path: Path) -> None:
+    save_file(build_backbone("shufflenet_v2_x1_0").network.state_dict(), tmp_path / "w.safetensors")
+    said = message(SMALL, tmp_path / "w.safetensors")
+    assert "does not hold weights of torchvision's shufflenet_v2_x0_5" in said
+    assert "not (" in said
+    save_file({"x": torch.zeros(1)}, tmp_path / "x.safetensors")
+    assert "is missing" in message(SMALL, tmp_path / "x.safetensors")
+
+
+def test_each_way_in_which_weights_do_not_fit_is_told_and_the_others_are_counted(
+    tmp_path: Path,
+) -> None:
+    state = build_backbone(SMALL).network.state_dict()
+    first, second = "conv1.0.weight", "conv1.1.bias"
+
+    def said(**changed: torch.Tensor | None) -> str:
+        content = {**state, **changed}
+        kept = {key: value.clone() for key, value in content.items() if value is not None}
+        save_file(kept, tmp_path / "w.safetensors")
+        return message(SMALL, tmp_path / "w.safetensors").split("(", 1)[1].rsplit("):", 1)[0]
+
+    nothing = torch.zeros(2)
+    assert said(**{first: None}) == f"{first} is missing"
+    assert said(other=nothing) == "other is not part of it"
+    assert said(**{second: nothing}) == f"{second} is (2,), not {tuple(state[second].shape)}"
+    assert said(**{first: None, second: nothing}, other=nothing) == (
+        f"{first} is missing, and 2 more"
+    )
+
+
+def test_a_file_that_holds_no_weights_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "w.safetensors").write_bytes(b"nothing of the kind")
+    (tmp_path / "w.pth").write_bytes(b"nothing of the kind")
+    torch.save({"model": {}, "epoch": 3}, tmp_path / "run.pth")
+    torch.save({0: torch.zeros(3)}, tmp_path / "layers.pth")
+    (tmp_path / "a.txt").write_text("a dog 1\nein Hund\n")
+    for name in ("w.safetensors", "w.pth", "a.txt"):
+        assert "cannot be read as weights" in message(SMALL, tmp_path / name)
+    for name in ("run.pth", "layers.pth"):
+        assert "not a state dict" in message(SMALL, tmp_path / name)
+    assert "there is no weights file" in message(SMALL, tmp_path / "nowhere.pth")
+
+
+def test_weights_that_are_no_plain_numbers_are_refused(tmp_path: Path) -> None:
+    state = build_backbone(SMALL).network.state_dict()
+    key = next(iter(state))
+    torch.save({**state, key: state[key].to("meta")}, tmp_path / "w.pth")
+    assert "save them as plain tensors" in message(SMALL, tmp_path / "w.pth")
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    torch.save({"weight": Path("x")}, tmp_path / "w.pth")
+    said = message(SMALL, tmp_path / "w.pth")
+    assert "cannot be read as weights (it holds other things than tensors)" in said
+    assert "weights_only" not in said, "how to run it nevertheless"
+
+
+def test_a_frozen_backbone_never_changes() -> None:
+    model = nn.Sequential(build_backbone(SMALL).freeze(), nn.Linear(1024, 4))
+    model.train()
+    before = copy.deepcopy(model.state_dict())
+    model(torch.randn(4, 3, 32, 32)).sum().backward()
+    torch.optim.SGD([p for p in model.parameters() if p.requires_grad], 0.1).step()
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, before[key]) != key.startswith("1."), key
+
+
+def test_an_unfrozen_backbone_learns() -> None:
+    backbone = build_backbone(SMALL).train()
+    backbone(torch.randn(4, 3, 32, 32)).sum().backward()
+    assert all(parameter.grad is not None for parameter in backbone.parameters())
+    assert backbone.get_buffer("network.conv1.1.num_batches_tracked") == 1
+
+
+def test_a_size_that_a_network_cannot_take_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    without_initialisation(monkeypatch)
+    backbone = build_backbone("vit_b_16")
+    with pytest.raises(BackboneError, match=r"vit_b_16 cannot take pictures of 64 x 64 pixels"):
+        backbone.require_side(64)
+    assert backbone.training
+    with pytest.raises(BackboneError, match=r"squeezenet1_1 cannot take pictures of 7 x 7 pixels"):
+        build_backbone("squeezenet1_1").require_side(7)
+
+
+def test_a_network_is_left_as_it_was_when_a_size_is_tried() -> None:
+    small = build_backbone(SMALL)
+    before = copy.deepcopy(small.state_dict())
+    small.require_side(32)
+    assert small.training
+    assert all(value.equal(before[key]) for key, value in small.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    "name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "densenet121", "squeezenet1_1"]
+)
+def test_a_copy_for_inference_computes_the_same(name: str) -> None:
+    backbone = build_backbone(name)
+    for layer in backbone.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.get_buffer("running_mean").normal_()
+            layer.get_buffer("running_var").uniform_(0.5, 2)
+    pixels = torch.randn(2, 3, 64, 64)
+    before = backbone.fingerprint()
+    copied = backbone.for_inference()
+    with torch.inference_mode():
+        expected = backbone.eval()(pixels)
+        torch.testing.assert_close(copied(pixels), expected, rtol=1e-3, atol=1e-5)
+    assert backbone.fingerprint() == copied.fingerprint() == before
+    assert not backbone.frozen
+    assert not any(parameter.requires_grad for parameter in copied.parameters())
+
+
+def test_the_fingerprint_sees_the_name_and_every_weight_and_no_counter() -> None:
+    backbone = build_backbone(SMALL)
+    first = backbone.fingerprint()
+    backbone.get_buffer("network.conv1.1.num_batches_tracked").add_(1)
+    assert backbone.fingerprint() == first
+    backbone.get_buffer("network.conv1.1.running_mean")[0] += 1
+    assert backbone.fingerprint() != first
+    renamed = copy.deepcopy(backbone)
+    renamed.name = "another"
+    assert renamed.fingerprint() != backbone.fingerprint()
+
+
+CONTENT = b"weights" * 1000
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(CONTENT)))
+            self.end_headers()
+            self.wfile.write(CONTENT)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def test_weights_are_fetched_once_checked_and_kept_where_torchvision_looks(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    name = f"net-{hashlib.sha256(CONTENT).hexdigest()[:8]}.pth"
+    monkeypatch.setattr(module, "_published", lambda _: f"{server}/{name}")
+    seen: list[tuple[int, int]] = []
+    path = download_weights(SMALL, lambda done, total: seen.append((done, total)))
+    assert path == tmp_path / "hub" / "checkpoints" / name
+    assert path.read_bytes() == CONTENT
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    monkeypatch.setattr(module, "_published", lambda _: f"http://127.0.0.1:9/{name}")
+    assert download_weights(SMALL) == path
+
+
+def test_weights_with_another_hash_are_not_kept(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(module, "_published", lambda _: f"{server}/net-00000000.pth")
+    with pytest.raises(BackboneError, match="is not what it should be"):
+        download_weights(SMALL)
+    assert not list((tmp_path / "hub" / "checkpoints").iterdir())
+
+
+def test_without_a_network_the_message_says_which_file_to_put_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(module, "_published", lambda _: "http://127.0.0.1:9/net-0.pth")
+    with pytest.raises(BackboneError) as caught:
+        download_weights(SMALL)
+    assert "http://127.0.0.1:9/net-0.pth" in str(caught.value)
+    assert str(tmp_path / "hub" / "checkpoints" / "net-0.pth") in str(caught.value)
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Give the address of a server that says this to one who asks, whatever was asked."""
+
+    class Answer(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("no_proxy", "*")
+        with socketserver.TCPServer(("127.0.0.1", 0), Answer) as running:
+            running.timeout = 60
+            thread = threading.Thread(target=running.handle_request, daemon=True)
+            thread.start()
+            yield f"http://127.0.0.1:{running.server_address[1]}"
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"what is this?\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n400\r\nonly the beginning",
+    ],
+)
+def test_an_answer_that_is_not_one_or_is_cut_short_leaves_nothing_and_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    with answering(answer) as address:
+        monkeypatch.setattr(module, "_published", lambda _: f"{address}/net-0.pth")
+        with pytest.raises(BackboneError, match=r"cannot be fetched .*: download http://127"):
+            download_weights(SMALL)
+    assert not list((tmp_path / "hub" / "checkpoints").iterdir())
+
+
+def test_two_that_fetch_the_same_weights_do_not_spoil_each_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half, go_on = threading.Event(), threading.Event()
+    answered = itertools.count()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            first = next(answered) == 0
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(CONTENT[:3000])
+            if first:
+                half.set()
+                go_on.wait(60)
+            self.wfile.write(CONTENT[3000:])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(module, "_CHUNK", 1000)
+    name = f"net-{hashlib.sha256(CONTENT).hexdigest()[:8]}.pth"
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running,
+        ThreadPoolExecutor() as pool,
+    ):
+        threading.Thread(target=running.serve_forever, args=(0.01,)).start()
+        url = f"http://127.0.0.1:{running.server_port}/{name}"
+        monkeypatch.setattr(module, "_published", lambda _: url)
+        try:
+            slow = pool.submit(download_weights, SMALL)
+            assert half.wait(60)
+            quick = download_weights(SMALL)
+            assert quick.read_bytes() == CONTENT
+            go_on.set()
+            assert slow.result(60).read_bytes() == CONTENT
+        finally:
+            go_on.set()
+            running.shutdown()
+    assert list(quick.parent.iterdir()) == [quick]
+
+
+def test_weights_that_cannot_be_kept_are_said_where_to_put(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(module, "_published", lambda _: "http://127.0.0.1:9/net-0.pth")
+    with pytest.raises(BackboneError, match=r"cannot be fetched .*: download http://127"):
+        download_weights(SMALL)
+
+
+def test_an_answer_whose_length_is_no_number_is_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    name = f"net-{hashlib.sha256(CONTENT).hexdigest()[:8]}.pth"
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"
+    seen: list[tuple[int, int]] = []
+    with answering(head + CONTENT) as address:
+        monkeypatch.setattr(module, "_published", lambda _: f"{address}/{name}")
+        path = download_weights(SMALL, lambda done, total: seen.append((done, total)))
+    assert path.read_bytes() == CONTENT
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+
+
+def test_published_weights_are_of_torchvision_and_take_224_pixels() -> None:
+    assert module._published("vgg19").endswith("vgg19-dcbb9e9d.pth")
+    assert "_lc_" in module._published("vit_h_14")
+    with pytest.raises(BackboneError, match="publishes no weights"):
+        download_weights("nothing")
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "mnasnet0_5"])
+def test_a_kept_grid_has_the_features_of_every_cell(name: str) -> None:
+    torch.manual_seed(0)
+    pixels = torch.rand(2, 3, 64, 96)
+    averaged = build_backbone(name).eval()
+    assert averaged.has_grid()
+    kept = copy.deepcopy(averaged).keep_grid()
+    assert kept.keep_grid() is kept
+    assert kept.has_grid()
+    cells = kept(pixels)
+    assert cells.shape == (2, 2 * 3, averaged.feature_dimension)
+    torch.testing.assert_close(cells.mean(1), averaged(pixels))
+
+
+@pytest.mark.parametrize("name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "vgg11"])
+def test_a_network_that_does_not_end_in_a_grid_says_so(name: str) -> None:
+    network = build_backbone(name)
+    assert not network.has_grid()
+    with pytest.raises(BackboneError, match="does not end in the average of a grid"):
+        network.keep_grid()

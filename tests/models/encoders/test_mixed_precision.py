@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from models.encoders.mixed_precision import Product, multiplies_bfloat16
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 3, 5)])
+def test_the_gradient_is_the_derivative(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(shape, dtype=torch.double, requires_grad=True)
+    weight = torch.randn(6, 5, dtype=torch.double, requires_grad=True)
+    torch.testing.assert_close(Product.apply(x, weight, torch.double), x @ weight.T)
+    assert torch.autograd.gradcheck(
+        lambda x, weight: Product.apply(x, weight, torch.double), (x, weight)
+    )
+
+
+def test_all_products_are_of_the_type_and_what_comes_out_is_not() -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(40, 50, requires_grad=True), torch.randn(60, 50, requires_grad=True)
+    grad = torch.randn(40, 60)
+    out = Product.apply(x, weight, torch.bfloat16)
+    of_x, of_weight = torch.autograd.grad(out, (x, weight), grad)
+    exact = (x @ weight.T, grad @ weight, grad.T @ x)
+    for found, expected in zip((out, of_x, of_weight), exact, strict=True):
+        assert found.dtype == torch.float32
+        assert not torch.equal(found, expected)
+        torch.testing.assert_close(found, expected, rtol=0.02, atol=0.1)
+
+
+def test_what_needs_no_gradient_gets_none() -> None:
+    x, weight = torch.randn(4, 5), torch.randn(6, 5, requires_grad=True)
+    Product.apply(x, weight, torch.bfloat16).sum().backward()
+    assert x.grad is None
+    assert weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("flags", "has"),
+    [
+        (set(), False),
+        ({"_is_avx512_supported", "_is_vnni_supported"}, False),
+        ({"_is_avx512_bf16_supported"}, True),
+        ({"_is_amx_tile_supported"}, True),
+    ],
+)
+def test_bfloat16_is_multiplied_by_some_processors(
+    flags: set[str], has: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    for name in vars(torch.cpu):
+        if name.startswith("_is_"):
+            monkeypatch.setattr(torch.cpu, name, lambda name=name: name in flags)
+    assert multiplies_bfloat16("cpu") == has
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "arm64"])
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("has", [True, False])
+def test_so_do_some_of_arms(
+    machine: str, there: bool, has: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: there)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    assert multiplies_bfloat16("cpu") == (there and has)
+
+
+@pytest.mark.parametrize(("capability", "has"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
+def test_so_do_cards_since_ampere(
+    capability: tuple[int, int], has: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = {"cuda:1": capability}
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: of[str(device)])
+    assert multiplies_bfloat16("cuda:1") == has

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from models.datasets import Caption, Dataset, Image
+from models.datasets.scenes import Statement, compose, entails, sample_statements
+from models.evaluation import calibration
+from models.evaluation.calibration import BINS, Calibration, calibrate, calibrations
+from models.evaluation.ground_truth import Meanings, Rows, known_truth
+from models.score import SCORES, Score, penalties_between
+
+CERTAIN = Calibration((0.1, 0.3), (0.8, 0.2), 0.2, 100, 10)
+
+
+def drawn(seed: int, pairs: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Pairs whose truth has the probability (1 - violation) squared."""
+    rng = np.random.default_rng(seed)
+    violations = rng.random(pairs)
+    return violations, rng.random(pairs) < (1 - violations) ** 2
+
+
+def test_a_probability_lies_between_its_neighbours_and_stays_at_the_ends() -> None:
+    np.testing.assert_allclose(
+        CERTAIN.probability([0.0, 0.1, 0.2, 0.3, 5.0]), [0.8, 0.8, 0.5, 0.2, 0.2]
+    )
+
+
+def test_probabilities_are_the_shares_of_true_pairs() -> None:
+    measured = calibrate([drawn(0, 200_000)])
+    assert measured is not None
+    at = np.linspace(0.02, 0.98, 40)
+    np.testing.assert_allclose(measured.probability(at), (1 - at) ** 2, atol=0.03)
+
+
+def test_at_the_threshold_precision_equals_recall() -> None:
+    violations, true = drawn(1, 100_000)
+    measured = calibrate([(violations, true)])
+    assert measured is not None
+    called = violations <= measured.threshold
+    assert called.sum() == pytest.approx(true.sum(), rel=0.01)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 300))
+def test_probabilities_fall_and_stay_within_bounds(seed: int, pairs: int) -> None:
+    measured = calibrate([drawn(seed, pairs)])
+    if measured is not None:  # its constructor refuses anything that rises
+        assert all(0 < p < 1 for p in measured.probabilities)
+        assert (measured.pairs, len(measured.violations) <= BINS) == (pairs, True)
+
+
+def test_blocks_add_up() -> None:
+    violations, true = drawn(2, 1000)
+    whole = calibrate([(violations, true)])
+    blocks = [(each[:300].reshape(3, 100), each[300:]) for each in (violations, true)]
+    parts = calibrate(zip(*blocks, strict=True))
+    assert whole is not None
+    assert parts is not None
+    np.testing.assert_allclose(parts.violations, whole.violations)
+    assert parts.probabilities == whole.probabilities
+    assert parts.threshold == whole.threshold
+
+
+def test_penalties_outside_of_0_to_1_count_as_its_ends() -> None:
+    true = np.array([True, False, False])
+    assert calibrate([(np.array([-1e-7, 1.3, 2.0]), true)]) == calibrate(
+        [(np.array([0.0, 1.0, 1.0]), true)]
+    )
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_pairs_of_one_kind_tell_nothing(truth: bool) -> None:
+    assert calibrate([(np.array([0.1, 0.2]), np.array([truth, truth]))]) is None
+
+
+@pytest.mark.parametrize(
+    ("violations", "probabilities", "threshold"),
+    [
+        ((0.1, 0.2), (0.3, 0.4), 0.1),
+        ((0.2, 0.2), (0.4, 0.3), 0.1),
+        ((0.1, 0.2), (0.4,), 0.1),
+        ((), (), 0.1),
+        ((0.1, 0.2), (1.4, 0.3), 0.1),
+        ((0.1, 0.2), (0.4, -0.3), 0.1),
+        ((0.1, 0.2), (0.4, 0.3), -0.1),
+        ((0.1, 0.2), (0.4, 0.3), math.nan),
+    ],
+)
+def test_what_is_no_falling_curve_of_probabilities_is_refused(
+    violations: tuple[float, ...], probabilities: tuple[float, ...], threshold: float
+) -> None:
+    with pytest.raises(ValueError, match="falling"):
+        Calibration(violations, probabilities, threshold, 2, 1)
+
+
+def drawn_scenes() -> Dataset:
+    draw = random.Random(0)
+    images = []
+    for row in range(12):
+        said = sample_statements(draw, 2, concepts=1)
+        captions = tuple(
+            Caption(10 * row + at, row, each.text, each.to_json()) for at, each in enumerate(said)
+        )
+        scene = compose(draw)
+        images.append(
+            Image(row, f"{row}.png", Path(f"{row}.png"), "val", 9, 9, captions, scene.to_json())
+        )
+    return Dataset("scenes", tuple(images))
+
+
+def some_points(count: int) -> NDArray[np.float32]:
+    points = np.random.default_rng(0).random((count, 4), dtype=np.float32)
+    return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("rows", [5, 256])
+def test_scenes_calibrate_images_and_captions_by_meaning_in_blocks_of_any_size(
+    rows: int, score: Score, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "BLOCK_ROWS", rows)
+    dataset = drawn_scenes()
+    statements = _statements(list(dataset.captions))
+    points = some_points(len(statements))
+    found = calibrations(dataset, points[:12], points, score)
+    entailed = np.array([[entails(p, h) for h in statements] for p in statements])
+    others = ~np.eye(len(statements), dtype=np.bool_)
+    held = known_truth(dataset).holds(np.arange(12), np.arange(len(statements)))
+    for measured, expected, pairs in (
+        (found.image, (penalties_between(score, points[:12], points), held), held.size),
+        (
+            found.caption,
+            (penalties_between(score, points, points)[others], entailed[others]),
+            others.sum(),
+        ),
+    ):
+        plain = calibrate([expected])
+        assert measured is not None
+        assert plain is not None
+        assert (measured.pairs, measured.true) == (pairs, expected[1].sum())
+        for name in ("violations", "probabilities", "threshold"):
+            np.testing.assert_allclose(
+                getattr(measured, name), getattr(plain, name), rtol=1e-5, atol=1e-6
+            )
+
+
+def test_of_many_captions_some_are_paired_taken_from_the_first_to_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calibration, "PAIRED_CAPTIONS", 5)
+    dataset = drawn_scenes()
+    asked: list[list[int]] = []
+
+    def watched(_: object, premises: Rows, hypotheses: Rows) -> None:
+        asked.append(premises.tolist())
+
+    monkeypatch.setattr(Meanings, "entails", watched)
+    points = some_points(24)
+    calibrations(dataset, points[:12], points, "order")
+    assert asked == [[0, 5, 11, 17, 23]]
+
+
+def _statements(captions: list[Caption]) -> list[Statement]:
+    return [Statement.from_json(caption.meaning or {}) for caption in captions]
+
+
+def test_photographs_calibrate_images_alone() -> None:
+    images = tuple(
+        Image(r, f"{r}.png", Path(f"{r}.png"), "val", 9, 9, (Caption(r, r, f"number {r}"),))
+        for r in range(6)
+    )
+    points = np.eye(6, dtype=np.float32)
+    found = calibrations(Dataset("numbers", images), points, points, "order")
+    assert found.caption is None
+    assert found.image is not None
+    assert (found.image.pairs, found.image.true) == (36, 6)
+    assert found.image.probability(0.0) > 0.9
+    assert found.image.probability(1.0) < 0.1

@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from models.checkpoints.model_folder import WEIGHTS, CheckpointError
+from models.evaluation.threshold import best_threshold
+from models.order import violation
+from models.tasks.hypernyms import checkpoint, embedding, training
+from models.tasks.hypernyms.checkpoint import HypernymCheckpoint, Withheld
+from models.tasks.hypernyms.embedding import COMPARISONS, Comparison, ConceptEmbedding
+from models.tasks.hypernyms.evaluation import evaluate, evaluate_closure
+from models.tasks.hypernyms.query import ancestors
+from models.tasks.hypernyms.table_adam import TableAdam
+from models.tasks.hypernyms.task import PairSet, Task, corrupt, make_task
+from models.tasks.hypernyms.taxonomy import Edges, HypernymError, Taxonomy
+from models.tasks.hypernyms.training import (
+    PRESETS,
+    HypernymTraining,
+    Progress,
+    distance_to_order,
+    inferred,
+    preset,
+    train,
+)
+from models.tasks.hypernyms.wordnet import read
+from tests.models.tasks.hypernyms.dictionary import tree, write
+from tests.tiny import seal
+
+HELD_OUT = 60
+
+
+@pytest.fixture(scope="module")
+def taxonomy(tmp_path_factory: pytest.TempPathFactory) -> Taxonomy:
+    return read(write(tmp_path_factory.mktemp("wordnet"), tree()))
+
+
+@pytest.fixture(scope="module")
+def task(taxonomy: Taxonomy) -> Task:
+    return make_task(taxonomy, "clean", held_out=HELD_OUT)
+
+
+def small(comparison: str, epochs: int = 40) -> HypernymTraining:
+    preset = PRESETS[comparison]  # type: ignore[index]
+    return replace(preset, epochs=epochs, batch_size=100, dimension=20)
+
+
+@pytest.fixture(scope="module")
+def learned(taxonomy: Taxonomy, task: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a model of the order."""
+    folder = tmp_path_factory.mktemp("model") / "order"
+    config = small("order")
+    model, threshold = train(config, task)
+    withheld = Withheld("clean", 0, HELD_OUT, task.fingerprint)
+    metrics = {"test": evaluate(model, threshold.value, task).to_json()}
+    checkpoint.save(
+        HypernymCheckpoint(model, taxonomy, threshold.value, withheld, config, metrics, folder)
+    )
+    return folder
+
+
+def test_the_order_beats_transitivity(task: Task, learned: Path) -> None:
+    loaded = checkpoint.load(learned)
+    found = evaluate(loaded.model, loaded.threshold, task)
+    assert found.accuracy > evaluate_closure(task).accuracy
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS)
+def test_every_comparison_learns(task: Task, comparison: str) -> None:
+    seen: list[Progress] = []
+    config = small(comparison, epochs=8)
+    _, threshold = train(config, task, seen.append)
+    assert threshold.accuracy > 0.6
+    ends = [now for now in seen if now.threshold is not None]
+    assert [now.epoch for now in ends] == list(range(8))
+    assert max(now.threshold.accuracy for now in ends if now.threshold) == threshold.accuracy
+
+
+@pytest.mark.parametrize("comparison", ["symmetric", "bilinear"])
+def test_the_best_epoch_is_returned_with_its_threshold(task: Task, comparison: str) -> None:
+    last: list[Progress] = []
+    for seed in range(3):
+        config = replace(small(comparison, epochs=8), learning_rate=0.5, seed=seed)
+        model, best = train(config, task, last.append)
+        held = task.validation
+        assert best_threshold(model.penalties(held.pairs), held.true) == best
+        if last[-1].threshold != best:
+            return
+    pytest.fail("the last epoch was always the best")
+
+
+def test_each_step_is_drawn_and_sized_as_the_training_says(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = inferred(task.train)
+    known = PairSet(edges, task.concepts)
+    rates: list[float] = []
+    drawn: list[tuple[int, float]] = []
+    step = TableAdam.step
+
+    def stepped(table: TableAdam, rows: Tensor, gradient: Tensor, rate: float) -> None:
+        rates.append(rate)
+        step(table, rows, gradient, rate)
+
+    def corrupted(
+        true: Edges, concepts: int, draw: np.random.Generator, told: PairSet, specific: float
+    ) -> Edges:
+        false = corrupt(true, concepts, draw, told, specific)
+        assert known.holds(true).all()
+        assert not known.holds(false).any()
+        drawn.append((len(true), specific))
+        return false
+
+    monkeypatch.setattr(TableAdam, "step", stepped)
+    monkeypatch.setattr(training, "corrupt", corrupted)
+    train(replace(small("order", 2), batch_size=300, negatives=3, specific=0.7), task)
+    steps = math.ceil(len(edges) / 300)
+    assert rates == pytest.approx([0.05 * (1 - at / (2 * steps)) for at in range(2 * steps)])
+    assert sum(count for count, _ in drawn) == 2 * 3 * len(edges)
+    assert {specific for _, specific in drawn} == {0.7}
+
+
+def test_a_preset_is_left_what_is_not_chosen() -> None:
+    assert preset("symmetric") == PRESETS["symmetric"]
+    chosen = preset("symmetric", dimension=7, epochs=3, seed=5)
+    assert chosen == replace(PRESETS["symmetric"], dimension=7, epochs=3, seed=5)
+
+
+def test_the_same_seed_trains_the_same_model(task: Task) -> None:
+    first, second = (train(small("order", epochs=2), task)[0].points for _ in range(2))
+    assert torch.equal(first, second)
+    other = train(replace(small("order", epochs=2), seed=1), task)[0].points
+    assert not torch.equal(first, other)
+
+
+def test_a_seed_decides_where_a_training_begins_and_what_it_draws(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+    begin = ConceptEmbedding.random
+
+    def watched(of: Comparison, concepts: int, dimension: int, seed: int) -> ConceptEmbedding:
+        seeds.append(seed)
+        return begin(of, concepts, dimension, 0)
+
+    monkeypatch.setattr(ConceptEmbedding, "random", watched)
+    first, other = (
+        train(replace(small("order", epochs=1), seed=seed), task)[0].points for seed in (0, 1)
+    )
+    assert seeds == [0, 1]
+    assert not torch.equal(first, other)
+
+
+def test_false_pairs_are_pushed_as_far_as_the_margin(task: Task) -> None:
+    near, far = (
+        train(replace(small("order", epochs=5), margin=margin), task)[0].points.max()
+        for margin in (0.1, 3.0)
+    )
+    assert far > 2 * near
+
+
+def test_points_of_the_order_have_no_negative_coordinate(learned: Path) -> None:
+    assert checkpoint.load(learned).model.points.min() >= 0
+
+
+def test_a_false_pair_that_slipped_into_order_still_has_a_gradient() -> None:
+    above = torch.tensor([[0.5, 0.9]])
+    slack = torch.tensor([[0.3, 0.1]], requires_grad=True)
+    inside = distance_to_order(above + slack, above)
+    assert inside.item() == pytest.approx(-0.1)
+    inside.backward()  # type: ignore[no-untyped-call]
+    assert slack.grad is not None
+    assert slack.grad.tolist() == [[0, -1]]
+
+
+def test_outside_of_the_order_the_distance_is_the_root_of_the_violation() -> None:
+    draw = torch.Generator().manual_seed(0)
+    below, above = torch.rand(2, 100, 4, generator=draw)
+    found, expected = distance_to_order(below, above), violation(below, above).sqrt()
+    outside = expected > 0
+    torch.testing.assert_close(found[outside], expected[outside])
+    assert (found[~outside] <= 0).all()
+
+
+def test_training_knows_what_follows_from_its_edges() -> None:
+    edges = np.array([[3, 2], [2, 1], [2, 1], [1, 0]])
+    found = inferred(edges)
+    assert found[:4].tolist() == edges.tolist()
+    assert {tuple(pair) for pair in found[4:].tolist()} == {(3, 1), (3, 0), (2, 0)}
+
+
+def test_a_checkpoint_is_measured_like_the_model_it_holds(task: Task, learned: Path) -> None:
+    loaded = checkpoint.load(learned)
+    again = loaded.task()
+    assert np.array_equal(again.test.pairs, task.test.pairs)
+    assert np.array_equal(
+        loaded.model.penalties(task.test.pairs), loaded.model.penalties(again.test.pairs)
+    )
+    assert {path.name for path in learned.iterdir()} == {
+        "model.safetensors",
+        "concepts.json",
+        "config.json",
+        "SHA256SUMS",
+    }
+
+
+def test_a_split_that_comes_out_differently_is_refused(learned: Path) -> None:
+    loaded = checkpoint.load(learned)
+    other = replace(loaded, withheld=replace(loaded.withheld, fingerprint="another"))
+    with pytest.raises(HypernymError, match="would not be fair: train the model again"):
+        other.task()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "concepts.json", "config.json"])
+def test_a_missing_or_damaged_file_is_named(learned: Path, tmp_path: Path, name: str) -> None:
+    for path in learned.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name).write_bytes((learned / name).read_bytes()[:-30])
+    with pytest.raises(CheckpointError, match=f"{name} .*damaged|damaged: .*{name}"):
+        checkpoint.load(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(CheckpointError, match=f"has no {name}"):
+        checkpoint.load(tmp_path)
+
+
+def test_points_of_other_concepts_are_refused(learned: Path, tmp_path: Path) -> None:
+    for path in learned.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "concepts.json").write_text('[["00000001", ["one"], ""]]')
+    seal(tmp_path)
+    with pytest.raises(CheckpointError, match="the points of 1 concepts are"):
+        checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "spoil", "said"),
+    [
+        ("points", lambda points: points[:, :-1].clone(), "the points of 341 concepts are"),
+        ("edges", lambda edges: edges.clamp(min=341), "the hypernyms lead nowhere"),
+        ("edges", lambda edges: edges - 1, "the hypernyms lead nowhere"),
+        ("edges", torch.flatten, "the hypernyms lead nowhere"),
+        ("relation", lambda _: torch.eye(20), "the relation is not what the comparison needs"),
+    ],
+)
+def test_weights_that_do_not_go_together_are_refused(
+    learned: Path, tmp_path: Path, part: str, spoil: Callable[[Tensor | None], Tensor], said: str
+) -> None:
+    for path in learned.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    found = load_file(learned / WEIGHTS)
+    save_file(found | {part: spoil(found.get(part))}, tmp_path / WEIGHTS)
+    seal(tmp_path)
+    with pytest.raises(CheckpointError, match=said):
+        checkpoint.load(tmp_path)
+
+
+def test_a_model_with_a_relation_is_kept_with_it(
+    taxonomy: Taxonomy, task: Task, tmp_path: Path
+) -> None:
+    config = small("bilinear", epochs=1)
+    model, threshold = train(config, task)
+    withheld = Withheld("clean", 0, HELD_OUT, task.fingerprint)
+    checkpoint.save(
+        HypernymCheckpoint(model, taxonomy, threshold.value, withheld, config, {}, tmp_path)
+    )
+    again = checkpoint.load(tmp_path).model
+    np.testing.assert_array_equal(
+        again.penalties(task.test.pairs), model.penalties(task.test.pairs)
+    )
+
+
+def test_a_split_of_another_seed_is_made_again(taxonomy: Taxonomy, learned: Path) -> None:
+    other = make_task(taxonomy, "clean", 3, HELD_OUT)
+    withheld = Withheld("clean", 3, HELD_OUT, other.fingerprint)
+    again = replace(checkpoint.load(learned), withheld=withheld).task()
+    assert np.array_equal(again.test.pairs, other.test.pairs)
+
+
+def test_penalties_are_those_of_the_comparison_in_blocks_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw = np.random.default_rng(0)
+    points, relation = draw.random((9, 4)), draw.random((4, 4))
+    pairs = draw.integers(0, 9, (20, 2))
+    below, above = points[pairs[:, 0]], points[pairs[:, 1]]
+    lengths = np.linalg.norm(below, axis=1) * np.linalg.norm(above, axis=1)
+    expected = {
+        "order": np.square(np.maximum(above - below, 0)).sum(1),
+        "symmetric": 1 - (below * above).sum(1) / lengths,
+        "bilinear": 1 - np.einsum("bn,nm,bm->b", below, relation, above),
+    }
+    monkeypatch.setattr(embedding, "BLOCK_PAIRS", 7)
+    for comparison in COMPARISONS:
+        learned = torch.from_numpy(relation) if comparison == "bilinear" else None
+        model = ConceptEmbedding(comparison, torch.from_numpy(points), learned)
+        np.testing.assert_allclose(model.penalties(pairs), expected[comparison], atol=1e-6)
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS)
+def test_a_seed_decides_where_the_points_begin(comparison: Comparison) -> None:
+    first, again, other = (ConceptEmbedding.random(comparison, 5, 3, seed) for seed in (0, 0, 1))
+    assert first.points.equal(again.points)
+    assert not first.points.equal(other.points)
+
+
+def test_points_that_are_not_numbers_are_refused(learned: Path, tmp_path: Path) -> None:
+    found = checkpoint.load(learned)
+    found.model.points[3, 0] = torch.nan
+    checkpoint.save(replace(found, folder=tmp_path))
+    with pytest.raises(CheckpointError, match=r"not finite numbers \(points\)"):
+        checkpoint.load(tmp_path)
+
+
+def test_ancestors_come_from_specific_to_general_and_are_mostly_known(learned: Path) -> None:
+    loaded = checkpoint.load(learned)
+    concept = loaded.taxonomy.senses("w0123")[0]
+    found = ancestors(loaded, concept, 10)
+    names = [loaded.taxonomy.concepts[one.concept].name for one in found]
+    assert "w0123" not in names
+    known = [name for name, one in zip(names, found, strict=True) if one.known]
+    assert known == sorted(known, key=len, reverse=True)
+    assert {"w", "w0"} <= set(known)
+    depth = loaded.model.depth()[[one.concept for one in found]]
+    assert (np.diff(depth) <= 0).all()
+    assert all(one.violation < loaded.threshold for one in found)
+    (likeliest,) = ancestors(loaded, concept, 1)
+    assert likeliest.violation == min(one.violation for one in found)
+    strict = replace(loaded, threshold=sorted(one.violation for one in found)[3])
+    assert len(ancestors(strict, concept, 10)) == 3, "and not the one at the threshold"
+
+
+def test_concepts_above_one_come_by_penalty_where_none_is_more_general(learned: Path) -> None:
+    loaded = checkpoint.load(learned)
+    symmetric = ConceptEmbedding.random("symmetric", len(loaded.taxonomy), 20, 0)
+    found = ancestors(replace(loaded, model=symmetric, threshold=2.0), 0, 10)
+    penalties = [one.violation for one in found]
+    assert penalties == sorted(penalties)
+    assert not any(one.known for one in found), "nothing is above the root"
+
+
+def test_adam_for_a_table_is_adam_when_every_row_is_touched() -> None:
+    draw = torch.Generator().manual_seed(0)
+    table = torch.rand(5, 3, generator=draw)
+    reference = table.clone().requires_grad_()
+    ours, theirs = TableAdam(table), torch.optim.Adam([reference], 0.1)
+    for _ in range(5):
+        gradient = torch.randn(5, 3, generator=draw)
+        reference.grad = gradient.clone()
+        theirs.step()
+        ours.step(torch.arange(5), gradient, 0.1)
+    torch.testing.assert_close(table, reference.detach())
+
+
+def test_adam_for_a_table_leaves_other_rows_alone() -> None:
+    table = torch.ones(4, 2)
+    TableAdam(table).step(torch.tensor([1, 3]), torch.ones(2, 2), 0.1)
+    assert table[[0, 2]].eq(1).all()
+    torch.testing.assert_close(table[[1, 3]], torch.full((2, 2), 0.9))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0},
+        {"dimension": 0},
+        {"negatives": 0},
+        {"margin": 0.0},
+        {"margin": float("inf")},
+        {"learning_rate": float("inf")},
+        {"specific": 2.0},
+    ],
+)
+def test_a_training_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"at least 1|above 0|a share"):
+        HypernymTraining(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import normalize
+
+from models.analogy import REWORDED, exchanged, is_bare, reworded
+from models.order import join, precedes
+from models.score import SCORES, Score
+
+
+def points(seed: int, count: int) -> torch.Tensor:
+    raw = torch.rand(count, 12, generator=torch.Generator().manual_seed(seed))
+    return normalize(raw, dim=1)
+
+
+@given(seed=st.integers(0, 10_000), count=st.integers(1, 3))
+def test_what_is_put_in_is_all_there(seed: int, count: int) -> None:
+    like, plus, minus = points(seed, 1)[0], points(seed + 1, count), points(seed + 2, 2)
+    composed = exchanged("order", like, plus, minus)
+    assert precedes(composed, plus).all()
+    assert (composed >= 0).all()
+
+
+@given(seed=st.integers(0, 10_000))
+def test_with_nothing_taken_out_it_is_the_join(seed: int) -> None:
+    like, plus = points(seed, 1)[0], points(seed + 1, 1)
+    assert torch.equal(exchanged("order", like, plus, plus[:0]), join(like, plus[0]))
+
+
+@given(seed=st.integers(0, 10_000))
+def test_what_only_minus_has_goes_down_to_what_plus_has(seed: int) -> None:
+    like, plus, minus = points(seed, 3)
+    composed = exchanged("order", like, plus[None], minus[None])
+    gone = minus >= like
+    assert torch.equal(composed[gone], plus[gone])
+    assert precedes(join(like, plus), composed)
+
+
+def test_the_reversed_order_mirrors_it() -> None:
+    like, plus, minus = points(0, 1)[0], points(1, 2), points(2, 2)
+    composed = exchanged("order-reversed", like, plus, minus)
+    assert (composed <= plus + 1e-6).all()
+    assert (composed >= 0).all()
+
+
+def test_the_join_of_what_goes_is_taken_off_and_of_the_rest_a_share_stays() -> None:
+    like, plus = torch.tensor([0.9, 0.6, 0.5, 0.2]), torch.tensor([[0.1, 0.3, 0.0, 0.1]])
+    minus = torch.tensor([[0.4, 0.2, 0.0, 0.1], [0.5, 0.1, 0.0, 0.6]])
+    found = exchanged("order", like, plus, minus, stays=0.5)
+    torch.testing.assert_close(found, torch.tensor([0.2, 0.3, 0.25, 0.1]))
+    for put, taken in ((plus, minus + 0.2), (plus + 0.2, minus)):  # 0 is in one of them alone
+        composed = exchanged("order-reversed", 1 - like, 1 - put, 1 - taken, stays=0.5)
+        torch.testing.assert_close(1 - composed, exchanged("order", like, put, taken, stays=0.5))
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_a_thing_exchanged_for_itself_changes_nothing(score: Score) -> None:
+    like = points(3, 1)[0]
+    composed = exchanged(score, like, like[None], like[None])
+    assert torch.allclose(composed, like, atol=1e-6)
+
+
+def test_a_word_is_exchanged_in_the_shortest_captions_that_say_it() -> None:
+    captions = [
+        "A blue ball, on a beach.",
+        "a blue ball",
+        "there is a blueberry",
+        "A blue toy",
+        "a blueberry blue",
+        "a Blue ball!",
+    ]
+    assert reworded(captions, "blue", "Red") == {
+        "a blue ball": "a red ball",
+        "a blue toy": "a red toy",
+        "a blueberry blue": "a blueberry red",
+    }
+    assert reworded(captions, "green", "red") == {}
+    assert len(reworded([f"blue {at}" for at in range(99)], "blue", "red")) == REWORDED
+
+
+@pytest.mark.parametrize(("text", "bare"), [("Red!", True), ("a ball", False), ("?", False)])
+def test_one_word_is_less_than_a_caption(text: str, bare: bool) -> None:
+    assert is_bare(text) is bare
+
+
+def test_points_of_the_cosine_stay_of_unit_length() -> None:
+    points = normalize(torch.randn(3, 8, generator=torch.Generator().manual_seed(0)), dim=1)
+    found = exchanged("cosine", points[0], points[1:2], points[2:])
+    torch.testing.assert_close(found.norm(), torch.tensor(1.0))

@@ -1,0 +1,509 @@
+"""A student learns what a teacher sees in cuts of pictures, and a kill changes nothing."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from models.checkpoints.weight_quantization import from_stored, to_stored
+from models.encoders.backbone import Backbone, BackboneError, build_backbone
+from models.images.augmentation import CutsConfig, varied
+from models.images.preprocessing import MAX_SIDE, standardised
+from models.training import distillation, student
+from models.training.distillation import (
+    DistillationConfig,
+    DistillationError,
+    DistillationProgress,
+    DistillationStopped,
+    distil,
+)
+from models.training.schedule import LARGEST
+from models.training.state import read_notes
+from models.training.student import HINTS, Student, Teacher, layers_of
+
+LEARNS = DistillationConfig(
+    student="mobilenet_v2",
+    side=48,
+    teacher_side=64,
+    epochs=2,
+    batch_size=8,
+    warm_up=2,
+    bfloat16=False,
+)
+
+Pixels = NDArray[np.uint8]
+
+
+@pytest.fixture(scope="module")
+def teacher() -> Backbone:
+    """Random weights, and batch statistics that keep what it sees from fading."""
+    torch.manual_seed(0)
+    network = build_backbone("mobilenet_v2")
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = None  # the average of all batches, of which there is one
+    with torch.no_grad():
+        network.train()(torch.rand(16, 3, 64, 64))
+    return network.eval()
+
+
+@pytest.fixture(scope="module")
+def pixels() -> Pixels:
+    return two_colours(48)
+
+
+def two_colours(count: int) -> Pixels:
+    """Pictures of one colour above another: (count, 64, 64, 3)."""
+    draw = np.random.default_rng(0)
+    colours = draw.integers(0, 256, (count, 2, 1, 1, 3), dtype=np.uint8)
+    return np.broadcast_to(colours, (count, 2, 32, 64, 3)).reshape(count, 64, 64, 3)
+
+
+def main_axes(network: Backbone, pixels: Pixels, count: int) -> torch.Tensor:
+    """The axes along which what a network sees varies most, at unit variance: (count, F)."""
+    with torch.inference_mode():
+        seen = build_like(network)(standardised(torch.from_numpy(pixels.copy())))
+        seen = nn.functional.normalize(seen, dim=-1)
+        axes = torch.linalg.svd(seen - seen.mean(0), full_matrices=False)[2][:count]
+        scaled: torch.Tensor = axes / seen.std(0).norm()
+        return scaled
+
+
+class After:
+    """Says stop when it has been asked so often."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.parametrize(
+    ("name", "channels"),
+    [
+        ("mobilenet_v2", [16, 24, 32, 96, 1280]),
+        ("mnasnet1_0", [16, 24, 40, 96, 1280]),
+        ("resnet18", [64, 64, 128, 256, 512]),
+        ("googlenet", [64, 192, 480, 832, 1024]),
+    ],
+)
+def test_layers_give_the_last_of_each_grid_and_see_what_the_network_sees(
+    name: str, channels: list[int]
+) -> None:
+    torch.manual_seed(0)
+    network = build_backbone(name).eval()
+    pixels = torch.rand(2, 3, 64, 64)
+    with torch.inference_mode():
+        seen = network(pixels)
+        grids = list(layers_of(network, 64).eval()(pixels).values())
+    assert [grid.shape[1] for grid in grids] == channels
+    assert [grid.shape[-1] for grid in grids] == [32, 16, 8, 4, 2]
+    torch.testing.assert_close(grids[-1].mean((2, 3)), seen)
+
+
+def test_a_network_whose_layers_are_looked_for_is_left_as_it_was() -> None:
+    network = build_backbone("mobilenet_v2").train()
+    before = copy.deepcopy(network.state_dict())
+    layers_of(network, 64)
+    Student(network, [1280], 8, 64)
+    assert network.training
+    assert all(value.equal(before[key]) for key, value in network.state_dict().items())
+
+
+def test_a_network_that_teaches_can_still_learn_and_be_asked_for_its_average(
+    teacher: Backbone,
+) -> None:
+    network = build_like(teacher).train()
+    Teacher(network, None, 64, torch.float32, "cpu")
+    assert network.training
+    assert not network.grid
+    assert all(weight.requires_grad for weight in network.parameters())
+
+
+def test_a_teacher_says_what_a_projection_makes_of_unit_features(teacher: Backbone) -> None:
+    pixels = torch.rand(3, 3, 64, 64)
+    projection = torch.randn(6, 1280)
+    with torch.inference_mode():
+        features = nn.functional.normalize(build_like(teacher)(pixels), dim=-1)
+    for given, expected in ((None, features), (projection, features @ projection.T)):
+        seen, grids = Teacher(build_like(teacher), given, 64, torch.float32, "cpu").look(pixels)
+        torch.testing.assert_close(seen.mean((2, 3)), expected, atol=1e-4, rtol=1e-3)
+        assert len(grids) == 5
+
+
+def test_where_a_teacher_sees_nothing_it_says_nothing(teacher: Backbone) -> None:
+    blind = build_like(teacher)
+    normalised = [layer for layer in blind.modules() if isinstance(layer, nn.BatchNorm2d)]
+    for values in (normalised[-1].weight, normalised[-1].bias):
+        nn.init.zeros_(values)
+    seen, _ = Teacher(blind, None, 64, torch.float32, "cpu").look(torch.rand(2, 3, 64, 64))
+    assert seen.count_nonzero() == 0
+
+
+def test_what_is_seen_is_told_in_float32_where_layers_multiply_in_bfloat16(
+    teacher: Backbone,
+) -> None:
+    pixels = torch.rand(2, 3, 64, 64)
+    seeing = Teacher(build_like(teacher), None, 64, torch.bfloat16, "cpu")
+    wanted, held = seeing.look(pixels)
+    pupil = Student(build_backbone("mobilenet_v2"), seeing.channels, seeing.axes, 64)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, hints = pupil(pixels)
+    assert {wanted.dtype, found.dtype} == {torch.float32}
+    assert {each.dtype for each in (*held, *hints)} == {torch.bfloat16}
+
+
+def test_what_a_student_normalises_by_is_of_the_last_fifty_steps_or_so() -> None:
+    pupil = Student(build_backbone("mnasnet0_5"), [1280], 8, 64).train()
+    first = next(layer for layer in pupil.layers.modules() if isinstance(layer, nn.BatchNorm2d))
+    given: list[torch.Tensor] = []
+    first.register_forward_pre_hook(lambda _, given_to: given.append(given_to[0].detach()))
+    pixels = torch.rand(2, 3, 64, 64)
+    for _ in range(50):
+        pupil(pixels)
+    learned = first.get_buffer("running_mean") / given[-1].mean((0, 2, 3))
+    assert (learned > 0.5).all()
+    assert (learned < 0.8).all()
+
+
+def test_what_all_pictures_of_a_batch_have_in_common_says_nothing() -> None:
+    pupil = Student(build_backbone("mobilenet_v2"), [1280], 8, 64).train()
+    for weights in pupil.head.parameters():
+        nn.init.normal_(weights)
+    seen, _ = pupil(torch.rand(4, 3, 64, 64))
+    torch.testing.assert_close(seen.mean((0, 2, 3)), pupil.head.bias, atol=1e-3, rtol=0)
+
+
+def build_like(network: Backbone) -> Backbone:
+    """A network with the same weights, whose grid is not kept yet."""
+    again = build_backbone(network.name)
+    again.network.load_state_dict(network.network.state_dict())
+    return again.eval()
+
+
+def test_a_student_can_be_another_network_than_its_teacher(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    seen = Teacher(build_like(teacher), None, 64, torch.float32, "cpu")
+    pupil = Student(build_backbone("regnet_y_400mf"), seen.channels, seen.axes, 48)
+    _, hints = pupil(torch.rand(2, 3, 48, 48))
+    assert [hint.shape[1] for hint in hints] == seen.channels[-HINTS:]
+    one = replace(LEARNS, student="regnet_y_400mf", epochs=1)
+    path = distil(one, pixels, build_like(teacher), tmp_path)
+    assert build_backbone("regnet_y_400mf", path).feature_dimension == 440
+
+
+def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last_grid(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    swin = build_backbone("swin_t").eval()
+    with torch.inference_mode():
+        expected = copy.deepcopy(swin)(torch.zeros(1, 3, 64, 64))
+    seen = Teacher(swin, None, 64, torch.float32, "cpu")
+    assert seen.channels == [768]
+    (grid,) = seen.layers(torch.zeros(1, 3, 64, 64)).values()
+    torch.testing.assert_close(grid.mean((2, 3)), expected, atol=1e-5, rtol=1e-4)
+    path = distil(replace(LEARNS, epochs=1), pixels, swin, tmp_path / "teaches")
+    assert build_backbone("mobilenet_v2", path).feature_dimension == 1280
+    one = replace(LEARNS, student="swin_t", epochs=1)
+    path = distil(one, pixels, build_like(teacher), tmp_path / "learns")
+    assert build_backbone("swin_t", path).feature_dimension == 768
+
+
+def test_a_student_learns_and_its_weights_are_a_torchvision_network(
+    teacher: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(student, "_MOMENTUM", 0.1)  # for so few steps
+    monkeypatch.setattr(distillation, "HELD_OUT", 6)
+    pixels = two_colours(96)
+    told: list[DistillationProgress] = []
+    plain = CutsConfig(colour=0.0, mixed=0.0)
+    long = replace(LEARNS, epochs=30, batch_size=16, learning_rate=3e-3, warm_up=10, cuts=plain)
+    axes = main_axes(teacher, pixels, 4)
+    path = distil(long, pixels, build_like(teacher), tmp_path, projection=axes, report=told.append)
+    held_out = [now.held_out for now in told if now.held_out is not None]
+    assert len(held_out) == 30
+    assert held_out[-1] > 0.1 > held_out[0], "pictures it never learned from"
+    assert told[-1].explained > 0.1
+    assert told[-1].cuts == told[-1].total
+    weights = build_backbone("mobilenet_v2", path).network.state_dict()
+    for dtype in ("float16", "int8"):
+        kept = from_stored(to_stored(weights, dtype))
+        assert all(torch.equal(kept[key], value) for key, value in weights.items())
+
+
+def test_hints_alone_bring_a_students_layers_near_its_teachers(
+    teacher: Backbone, pixels: Pixels
+) -> None:
+    seen = Teacher(build_like(teacher), None, 64, torch.float32, "cpu")
+    exact = Student(build_like(teacher), seen.channels, seen.axes, 64).eval()
+    for hint, channels in zip(exact.hints, seen.channels[-HINTS:], strict=True):
+        assert isinstance(hint, nn.Conv2d)
+        hint.weight.data = torch.eye(channels)[:, :, None, None]
+        assert hint.bias is not None
+        hint.bias.data.zero_()
+    look = torch.rand(4, 3, 64, 64)
+    with torch.inference_mode():
+        _, hints = exact(look)
+        _, held = seen.look(look)
+    for hint, grid in zip(hints, held[-HINTS:], strict=True):
+        assert float(distillation._unexplained(hint, grid)) < 1e-6, "paired with its own"
+
+
+def test_what_is_explained_lately_is_the_mean_of_the_first_steps_too() -> None:
+    run = distillation._Run.__new__(distillation._Run)
+    run.steps, run.notes = 2, {"epoch": 0, "step": 0, "explained": 0.0}
+    for epoch, step, share in ((0, 1, 0.2), (0, 2, 0.4), (1, 1, 0.9)):
+        run.notes |= {"epoch": epoch, "step": step}
+        run.unread = torch.tensor([1.0, 1 - share])
+        run._read()
+    assert run.notes["explained"] == pytest.approx(0.5)
+
+
+def test_what_is_unexplained_is_a_share_of_the_variance() -> None:
+    wanted = torch.randn(500, 7) * 3 + 5
+    mean = wanted.mean(0, keepdim=True).expand_as(wanted)
+    assert float(distillation._unexplained(mean, wanted)) == pytest.approx(1)
+    assert float(distillation._unexplained(wanted, wanted)) == 0
+    half = (mean + wanted) / 2
+    assert float(distillation._unexplained(half, wanted)) == pytest.approx(0.25)
+    grids = torch.randn(50, 3, 4, 4)
+    middle = grids.mean((0, 2, 3), keepdim=True).expand_as(grids)
+    assert float(distillation._unexplained(middle, grids)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("network", ["mobilenet_v2", "efficientnet_b0"])  # leaves blocks out
+def test_a_student_that_is_stopped_ends_in_the_same_weights(
+    network: str, teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    def learn(folder: str, **more: Any) -> Path:
+        config = replace(LEARNS, student=network)
+        return distil(config, pixels, build_like(teacher), tmp_path / folder, **more)
+
+    straight = learn("straight")
+    for times in (3, 5):  # in the first pass, and in the second
+        with pytest.raises(DistillationStopped):
+            learn("stopped", stop=After(times))
+    resumed = learn("stopped")
+    assert resumed.read_bytes() == straight.read_bytes()
+    notes = [read_notes(tmp_path / name) for name in ("straight", "stopped")]
+    assert notes[0] is not None
+    assert notes[1] is not None
+    assert notes[0]["history"] == notes[1]["history"]
+    learn("stopped", stop=After(0))  # there is nothing left to stop
+
+
+def test_every_pass_sees_the_same_pictures_in_another_order_and_never_those_that_measure(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught: list[list[int]] = []
+    measured: set[int] = set()
+    chosen = distillation._Run._chosen
+
+    def watched(run: distillation._Run, rows: NDArray[np.int64]) -> torch.Tensor:
+        if run.student.training:
+            taught.append(rows.tolist())
+        else:
+            measured.update(rows.tolist())
+        return chosen(run, rows)
+
+    monkeypatch.setattr(distillation._Run, "_chosen", watched)
+    told: list[DistillationProgress] = []
+    distil(LEARNS, pixels, build_like(teacher), tmp_path, report=told.append)
+    _, *steps = taught  # the first looks for what all have in common
+    assert len(steps) == 2 * 5
+    assert measured == {23, 47}
+    first, second = (np.concatenate(steps[at : at + 5]).tolist() for at in (0, 5))
+    assert len(set(first)) == len(set(second)) == 40, "each once, and the rest in another pass"
+    assert first != second
+    assert not measured & {*first, *second}
+    notes = read_notes(tmp_path)
+    assert notes is not None
+    ends = [now for now in told if now.held_out is not None]
+    assert [row["held_out"] for row in notes["history"]] == [now.held_out for now in ends]
+    assert [now.cuts for now in ends] == [40, 80]
+
+
+def a_run(config: DistillationConfig, pixels: Pixels, teacher: Backbone, folder: Path) -> Any:
+    seeing = Teacher(build_like(teacher), None, config.teacher_side, torch.float32, "cpu")
+    return distillation._Run(config, pixels, seeing, folder, None, "cpu", {})
+
+
+def test_a_step_is_as_large_as_it_should_be_and_decays_matrices_alone(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    run = a_run(replace(LEARNS, clip_norm=1e-3), pixels, teacher, tmp_path)
+    rates: list[float] = []
+    lengths: list[float] = []
+
+    def look(_: DistillationProgress) -> None:
+        rates.append(run.optimizer.param_groups[-1]["lr"])
+        gradients = [each.grad.norm() for each in run.student.parameters() if each.grad is not None]
+        lengths.append(float(torch.stack(gradients).norm()))
+
+    for _ in range(2):
+        run.epoch_steps(look, None)
+        run.measure(None)
+    falls = [(1 + math.cos(math.pi * at / 10)) / 2 for at in range(10)]
+    expected = [2e-3 * fall * (0.5 if at == 0 else 1) for at, fall in enumerate(falls)]
+    assert rates == pytest.approx(expected)
+    assert lengths == pytest.approx([1e-3] * 10, rel=1e-2)
+    for group in run.optimizer.param_groups:
+        for weight in group["params"]:
+            assert group["weight_decay"] == (LEARNS.weight_decay if weight.ndim > 1 else 0)
+
+
+def test_a_student_begins_with_what_all_pictures_have_in_common(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    run = a_run(LEARNS, pixels, teacher, tmp_path)
+    shown = standardised(torch.from_numpy(pixels[run.taught[: LEARNS.batch_size]]))
+    common = run.teacher.look(shown)[0].mean((0, 2, 3))
+    with torch.inference_mode():
+        seen, _ = run.student.train()(torch.randn(2, 3, LEARNS.side, LEARNS.side))
+    torch.testing.assert_close(seen, common[:, None, None].expand_as(seen))
+
+
+def test_hints_count_as_much_as_they_are_said_to(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    losses = []
+    for hints in (0.0, 1.0, 3.0):
+        run = a_run(replace(LEARNS, hints=hints), pixels, teacher, tmp_path)
+        loss, whole = run._step(0, 0, run.taught[:8]).tolist()
+        assert loss > whole
+        losses.append(loss)
+    assert losses[0] < losses[1]
+    assert losses[2] - losses[0] == pytest.approx(3 * (losses[1] - losses[0]), rel=1e-3)
+
+
+def test_each_step_varies_its_pictures_in_its_own_way(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[float] = []
+
+    def watched(cut: torch.Tensor, how: CutsConfig, side: int, draw: np.random.Generator) -> Any:
+        drawn.append(copy.deepcopy(draw).random())
+        return varied(cut, how, side, draw)
+
+    monkeypatch.setattr(distillation, "varied", watched)
+    for seed, times in ((0, 2), (1, 1)):
+        run = a_run(replace(LEARNS, seed=seed), pixels, teacher, tmp_path)
+        for epoch in range(times):
+            for step in range(2):
+                run._step(epoch, step, run.taught[:8])
+    assert len(set(drawn)) == len(drawn) == 6
+
+
+def test_the_state_of_a_distillation_is_written_now_and_then(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    written: list[tuple[int, int]] = []
+
+    def passing(_: DistillationProgress) -> None:
+        nonlocal now
+        now += 4
+
+    def watched(folder: Path, model: Any, optimizer: Any, notes: dict[str, Any]) -> None:
+        written.append((notes["epoch"], notes["step"]))
+
+    monkeypatch.setattr(distillation, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(distillation, "SECONDS_BETWEEN_STATES", 6)
+    monkeypatch.setattr(distillation, "save_state", watched)
+    one = replace(LEARNS, epochs=1)
+    distil(one, pixels, build_like(teacher), tmp_path, report=passing)
+    assert written == [(0, 2), (0, 4), (1, 0)]
+
+
+def test_a_student_begins_with_the_weights_it_is_given(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    start = build_backbone("mobilenet_v2").keep_grid().network.state_dict()
+    barely = replace(LEARNS, learning_rate=1e-12, epochs=1)
+    path = distil(barely, pixels, build_like(teacher), tmp_path, start=start)
+    rounded = from_stored(to_stored(start, "int8"))
+    for name, after in build_backbone("mobilenet_v2", path).network.named_parameters():
+        # Moved a little first, which may be across the middle between two bytes.
+        step = 2 * float(rounded[name].abs().max()) / 127
+        torch.testing.assert_close(after, rounded[name], rtol=1e-3, atol=max(step, 1e-6))
+    with pytest.raises(DistillationError, match="start"):
+        distil(barely, pixels, build_like(teacher), tmp_path)
+
+
+def test_another_distillation_is_refused(teacher: Backbone, pixels: Pixels, tmp_path: Path) -> None:
+    with pytest.raises(DistillationStopped):
+        distil(LEARNS, pixels, build_like(teacher), tmp_path, stop=After(1))
+    torch.manual_seed(5)
+    for config, looked, other, key in (
+        (replace(LEARNS, learning_rate=1e-2), pixels, build_like(teacher), "config"),
+        (LEARNS, 255 - pixels, build_like(teacher), "pictures"),
+        (LEARNS, pixels, build_backbone("mobilenet_v2").eval(), "teacher"),
+    ):
+        with pytest.raises(DistillationError, match=f"another distillation .{key}"):
+            distil(config, looked, other, tmp_path)
+
+
+def test_a_loss_that_is_not_a_number_and_too_few_pictures_are_said(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    nothing = torch.full((4, 1280), torch.nan)
+    with pytest.raises(DistillationError, match="the loss is nan in pass 1, step 1"):
+        distil(LEARNS, pixels, build_like(teacher), tmp_path / "nan", projection=nothing)
+
+
+def test_a_last_step_that_spoils_the_student_is_said(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
+) -> None:
+    one = replace(LEARNS, epochs=1, batch_size=46, warm_up=0, learning_rate=LARGEST)
+    with pytest.raises(DistillationError, match="after pass 1 the student sees what is no number"):
+        distil(one, pixels, build_like(teacher), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("batch", [2, 23, 24, 50])
+def test_too_few_pictures_are_said_with_how_many_are_enough(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path, batch: int
+) -> None:
+    config = replace(LEARNS, batch_size=batch)
+    with pytest.raises(DistillationError, match="smaller batch") as refused:
+        distil(config, pixels[:4], build_like(teacher), tmp_path)
+    enough = int(str(refused.value).split("needs ")[1].split()[0])
+    many = np.resize(pixels, (enough, *pixels.shape[1:]))
+    with pytest.raises(DistillationError, match="needs"):
+        distil(config, many[:-1], build_like(teacher), tmp_path)
+    with pytest.raises(DistillationStopped):
+        distil(config, many, build_like(teacher), tmp_path, stop=After(0))
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("learning_rate", LARGEST), ("side", MAX_SIDE), ("teacher_side", MAX_SIDE)]
+)
+def test_what_a_student_learns_with_has_an_upper_bound(name: str, most: Any) -> None:
+    replace(LEARNS, **{name: most})
+    with pytest.raises(ValueError, match=name):
+        replace(LEARNS, **{name: 2 * most})
+
+
+@pytest.mark.parametrize(("name", "value"), [("learning_rate", 0.0), ("seed", -1), ("seed", 2**63)])
+def test_what_a_student_cannot_learn_with_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name):
+        replace(LEARNS, **{name: value})
+
+
+def test_a_network_without_a_grid_cannot_teach() -> None:
+    with pytest.raises(BackboneError, match="average of a grid"):
+        layers_of(build_backbone("shufflenet_v2_x0_5"), 64)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from models.score import SCORES
+from models.training import presets
+from models.training.config import TrainingConfig
+from models.training.presets import PRESETS, Preset
+
+
+def test_each_score_of_the_paper_has_the_preset_of_its_name() -> None:
+    for score in SCORES:
+        config = PRESETS[score].config
+        assert config.model.score == score
+        assert (config.model.dimension, config.model.word_dimension) == (1024, 300)
+        assert config.model.backbone == "vgg19"
+        assert config.margin == (0.2 if score == "cosine" else 0.05)
+        assert (config.batch_size, config.captions_per_image) == (128, 1)
+        assert (config.learning_rate, config.clip_norm) == (1e-3, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("images", "batch", "rate"),
+    [(6000, 512, 8e-3), (4096, 512, 8e-3), (4095, 256, 4e-3), (1000, 64, 1e-3), (20, 32, 5e-4)],
+)
+def test_few_images_are_learned_in_smaller_batches_at_a_lower_rate(
+    images: int, batch: int, rate: float
+) -> None:
+    config = PRESETS["hasse"].suited(images)
+    assert config.batch_size == batch
+    assert config.learning_rate == pytest.approx(rate)
+    assert PRESETS["order"].suited(images) == PRESETS["order"].config
+
+
+def test_a_small_batch_is_left_as_it_is() -> None:
+    config = TrainingConfig(batch_size=16)
+    assert Preset(config, steps=8).suited(20) == config
+
+
+@pytest.mark.parametrize(("has", "precision"), [(True, "bfloat16"), (False, "float32")])
+def test_a_device_without_products_in_bfloat16_learns_without(
+    has: bool, precision: Literal["float32", "bfloat16"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = {"cuda:1": has, "cpu": not has}
+    monkeypatch.setattr(presets, "multiplies_bfloat16", of.__getitem__)
+    there = PRESETS["hasse"].on("cuda:1")
+    assert there.config == replace(PRESETS["hasse"].config, precision=precision)
+    assert there.steps == PRESETS["hasse"].steps
+    assert PRESETS["order"].on("cpu") == PRESETS["order"]

@@ -1,0 +1,91 @@
+"""`hasse index`: what its commands say of an index, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.errors import DiskFullError, HasseIndexError, IndexLockedError
+from index.store import Index
+from index.types import ImageRow, ModelIdentity
+from tests.service.cli.shell import Outcome, hasse
+from tests.service.collection import make_collection, png
+from tests.tiny import tiny_checkpoint
+
+
+def done(outcome: Outcome) -> Outcome:
+    assert outcome.status == 0, outcome.err
+    return outcome
+
+
+def test_only_the_pictures_of_a_split_are_indexed(tmp_path: Path) -> None:
+    model = tiny_checkpoint(tmp_path / "model")
+    (tmp_path / "pictures").mkdir()
+    for at in range(3):
+        (tmp_path / "pictures" / f"{at}.png").write_bytes(png(at))
+    rows = ("file_name,caption,split", "0.png,a dog,train", "1.png,a cat,train")
+    (tmp_path / "c.csv").write_text("\n".join(rows))
+    table = ("--captions", tmp_path / "c.csv", "--out", tmp_path / "data")
+    done(hasse("data", "import", "folder", tmp_path / "pictures", *table))
+    build = ("index", "build", tmp_path / "data", "--model", model)
+    for at, (split, count) in enumerate(((("--split", "train"), 2), (("--split", ""), 1), ((), 3))):
+        said = done(hasse(*build, *split, "--out", tmp_path / str(at))).out
+        assert f": {count} image{'s' * (count > 1)}, " in said
+
+
+def test_merging_says_what_became_of_segments_and_rows(tmp_path: Path) -> None:
+    index = make_collection(tmp_path)
+    compact = ("index", "compact", index)
+    assert done(hasse(*compact)).out == "nothing to merge: 2 segments, generation 1\n"
+    done(hasse("index", "remove", index, 1003))
+    dropped = "2 segments became 2, 3 removed rows dropped; generation 4\n"
+    assert done(hasse(*compact)).out == dropped
+
+
+def test_what_is_wrong_with_an_index_is_told_and_is_the_status(tmp_path: Path) -> None:
+    index = make_collection(tmp_path)
+    assert ": whole; 2 segments, 36 rows, " in done(hasse("index", "verify", index)).out
+    points = next((index / "segments").rglob("ids.npy"))
+    content = bytearray(points.read_bytes())
+    content[-1] ^= 1
+    points.write_bytes(content)
+    wrong = hasse("index", "verify", index)
+    assert wrong.status == 1
+    assert points.name in wrong.out
+    assert ": 1 thing wrong; " in wrong.out
+    as_json = hasse("index", "verify", index, "--json")
+    assert as_json.status == 1
+    assert json.loads(as_json.out)["ok"] is False
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (IndexLockedError("a service is at it"), ""),
+        (DiskFullError("no room"), "the additions are there, but small segments could not be"),
+    ],
+)
+def test_additions_stay_where_segments_cannot_be_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: HasseIndexError, told: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    index = make_collection(tmp_path)
+    (tmp_path / "new.png").write_bytes(png(50))
+    monkeypatch.setattr(Index, "compact", refuse)
+    added = done(hasse("index", "add", index, tmp_path / "new.png"))
+    assert added.out == "1 picture added; generation 2\n"
+    assert added.err.startswith(told) if told else added.err == ""
+
+
+def test_an_index_that_does_not_know_its_model_asks_for_it(tmp_path: Path) -> None:
+    nameless = ModelIdentity("tiny", "0" * 64, 4, "order")
+    with Index.create(tmp_path / "index", nameless, threads=1) as index:
+        index.add([ImageRow(1, "1.jpg", "1.jpg")], np.ones((1, 4), np.float32))
+    (tmp_path / "new.png").write_bytes(png(50))
+    refused = hasse("index", "add", tmp_path / "index", tmp_path / "new.png")
+    assert "does not say where its model is: name it with --model" in refused.error

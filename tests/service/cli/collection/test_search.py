@@ -1,0 +1,199 @@
+"""`hasse search`: the two questions without a service, in the shape of the HTTP contract."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models.checkpoints import checkpoint
+from service.cli.collection import search
+from service.lattice_schemas import PARTS_MAXIMUM
+from service.schemas import CANDIDATES_MAXIMUM, K_MAXIMUM, CaptionAnswer, ImageAnswer
+from tests.service.cli.shell import hasse
+from tests.service.client import Client
+from tests.service.collection import picture
+
+
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    path = tmp_path / "photo.png"
+    picture(3).save(path)
+    return path
+
+
+def test_words_find_images_as_the_service_finds_them(collection: Path, client: Client) -> None:
+    found = hasse("search", "a dog", "--index", collection, "-k", 5, "--json")
+    assert found.status == 0, found.err
+    answer = ImageAnswer.model_validate_json(found.out)
+    served = client.post("/search/images", json={"caption": "a dog", "k": 5}).json()
+    assert json.loads(found.out) == served
+    assert answer.certified
+
+
+def test_a_picture_finds_captions_as_the_service_finds_them(
+    collection: Path, client: Client, photo: Path
+) -> None:
+    found = hasse("search", photo, "--index", collection, "-k", 4, "--mode", "exact", "--json")
+    assert found.status == 0, found.err
+    CaptionAnswer.model_validate_json(found.out)
+    form = {"k": "4", "mode": "exact"}
+    served = client.post("/search/captions", data=form, files={"image": photo.read_bytes()}).json()
+    assert json.loads(found.out) == served
+
+
+def test_the_table_shows_rank_violation_name_and_caption(collection: Path) -> None:
+    found = hasse("search", "a dog", "--index", collection, "-k", 3)
+    head, *rows = found.out.splitlines()
+    assert head.split() == ["rank", "violation", "likely", "file", "name", "caption"]
+    assert [row.split()[0] for row in rows] == ["1", "2", "3"]
+    assert all(".png" in row and row.count(" runs") == 1 for row in rows)
+    violations = [float(row.split()[1]) for row in rows]
+    assert violations == sorted(violations)
+    assert all(row.split()[2].endswith("%") for row in rows)
+    assert "certified: the exact best of 12; " in found.err
+
+
+def test_the_table_of_captions_names_their_images(collection: Path, photo: Path) -> None:
+    command = ("search", photo, "--index", collection, "-k", 3)
+    head, *rows = hasse(*command).out.splitlines()
+    assert head.split() == ["rank", "violation", "likely", "caption", "of", "image"]
+    found = json.loads(hasse(*command, "--json").out)["hits"]
+    assert [int(row.split()[-1]) for row in rows] == [hit["image_id"] for hit in found]
+
+
+def test_words_the_model_never_learned_are_named(collection: Path) -> None:
+    assert "zeppelin" in hasse("search", "a zeppelin", "--index", collection).err
+    unheard = hasse("search", "zeppelin", "--index", collection, "-k", 1).out
+    assert unheard.splitlines()[1].split()[2] == "unknown"
+
+
+def test_a_limit_on_the_violation_may_leave_nothing(collection: Path) -> None:
+    found = hasse("search", "a dog", "--index", collection, "--max-violation", 0, "--json")
+    assert found.status == 0
+    assert json.loads(found.out)["hits"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("absent.jpg", "no picture absent.jpg"),
+        ("text.jpg", "not a JPEG"),
+        ("cut.jpg", "cut short"),
+        ("empty.png", "empty"),
+        (" ", "blank"),
+        ("dog " * 200, "words"),
+        ("d\udce9j\udce0", "UTF-8"),
+    ],
+)
+def test_a_query_that_cannot_be_asked_is_one_sentence(
+    collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    picture(1).save("whole.jpg")
+    whole = Path("whole.jpg").read_bytes()
+    Path("cut.jpg").write_bytes(whole[: len(whole) // 2])
+    Path("text.jpg").write_text("not a picture")
+    Path("empty.png").touch()
+    failed = hasse("search", query, "--index", collection)
+    assert failed.status == 1
+    assert reason in failed.error
+
+
+def test_no_index_says_how_to_make_one(tmp_path: Path) -> None:
+    failed = hasse("search", "a dog", "--index", tmp_path / "absent")
+    assert failed.status == 1
+    assert "hasse index build" in failed.error
+
+
+def test_the_checkpoint_of_another_model_is_refused(collection: Path, tmp_path: Path) -> None:
+    from tests.tiny import tiny_checkpoint
+
+    other = tiny_checkpoint(tmp_path / "other", seed=1)
+    failed = hasse("search", "a dog", "--index", collection, "--model", other)
+    assert failed.status == 1
+    assert "made by the model" in failed.error
+    assert "build the index again" in failed.error
+
+
+def test_a_built_in_checkpoint_is_found_by_its_name(
+    collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(checkpoint, "PRETRAINED", collection.parent)
+    found = hasse("search", "a dog", "--index", collection, "--model", "model")
+    assert found.status == 0, found.err
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--device", "abacus"), "cpu, cuda"),
+        (("--device", "cuda:99"), "no cuda:99"),
+        (("--max-violation", "inf"), "number"),
+    ],
+)
+def test_an_option_that_cannot_be_is_one_sentence(
+    collection: Path, options: tuple[str, ...], reason: str
+) -> None:
+    failed = hasse("search", "a dog", "--index", collection, *options)
+    assert failed.status == 1
+    assert reason in failed.error
+
+
+@pytest.mark.parametrize(("option", "most"), [("--k", 1000), ("--candidates", 1_000_000)])
+def test_an_option_beyond_its_bound_names_the_bound(
+    collection: Path, option: str, most: int
+) -> None:
+    failed = hasse("search", "a dog", "--index", collection, option, most + 1)
+    assert failed.status == 2
+    assert option in failed.err
+    assert str(most) in failed.err
+    assert hasse("search", "a dog", "--index", collection, option, most).status == 0
+
+
+def test_the_bounds_are_those_of_the_service() -> None:
+    shell = (search._PARTS_MAXIMUM, search._K_MAXIMUM, search._CANDIDATES_MAXIMUM)
+    assert shell == (PARTS_MAXIMUM, K_MAXIMUM, CANDIDATES_MAXIMUM)
+
+
+@pytest.mark.parametrize("text", ["²", "٣", str(2**63), "9" * 5000])
+def test_what_cannot_be_the_number_of_an_image_is_words(text: str) -> None:
+    assert search.part(text) == text
+
+
+@pytest.mark.parametrize("number", [0, 7, 10**18, 2**63 - 1])
+def test_any_number_that_an_image_can_have_is_its_number(number: int) -> None:
+    assert search.part(str(number)) == number
+
+
+@pytest.mark.parametrize(
+    ("question", "looks"),
+    [
+        (["search", "a dog"], False),
+        (["search", "--all-of", "a dog", "--all-of", "PHOTO"], True),
+    ],
+)
+def test_who_asks_by_words_does_not_wait_for_what_looks_at_pictures(
+    collection: Path, photo: Path, question: list[str], *, looks: bool
+) -> None:
+    asked = [str(photo) if word == "PHOTO" else word for word in question]
+    command = ["hasse", *asked, "--index", str(collection), "--device", "cpu", "--json"]
+    program = f"""
+import sys
+sys.argv = {command!r}
+from service.cli.app import main
+try:
+    main()
+finally:
+    print("torchvision" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
+    )
+    *answer, looked = done.stdout.splitlines()
+    assert json.loads("\n".join(answer))
+    assert looked == str(looks)

@@ -1,0 +1,28 @@
+"""`hasse key`: a key for people, and its fingerprint for the service."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.datastructures import Headers
+
+from service.http.access import Access
+from service.settings import Settings
+from tests.service.cli.shell import hasse
+
+
+@pytest.mark.parametrize("name", ["alice", "A.b-c_9", "a" * 32])
+def test_the_line_for_the_service_lets_the_key_in_and_does_not_hold_it(name: str) -> None:
+    made = hasse("key", name)
+    (key,) = made.out.splitlines()
+    line = made.err.removeprefix("for the service: HASSE_WRITE_KEYS=").rstrip("\n")
+    assert key not in line
+    access = Access(Settings(write_keys=line))
+    assert access.admit(Headers({"Authorization": f"Bearer {key}"}), "write") == name
+    assert hasse("key", name).out != made.out
+
+
+@pytest.mark.parametrize("name", ["", "a" * 33, "alice:", "al,ice", "al ice", "älice", "alice\n"])
+def test_a_name_that_the_setting_cannot_hold_is_refused(name: str) -> None:
+    refused = hasse("key", name)
+    assert (refused.status, refused.out) == (1, "")
+    assert "up to 32 letters, digits" in refused.error

@@ -1,0 +1,282 @@
+"""`hasse serve` and `hasse demo`: up or refused with one sentence, and nothing made twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from index.store import Index
+from models.checkpoints import checkpoint
+from service.cli.serving import demo as demo_command
+from service.cli.terminal.configuration import pairs
+from service.pipelines.indexing import identity_of
+from service.settings import Settings
+from tests.service.cli.shell import Outcome, hasse
+from tests.service.cli.test_interruption import ctrl_c_at
+from tests.tiny import tiny_checkpoint
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody listens on."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    yield listener.getsockname()[1]
+    listener.close()
+
+
+def test_a_port_in_use_is_one_sentence_before_any_work(
+    taken: int, collection: Path, tmp_path: Path
+) -> None:
+    for command in (
+        ("serve", "--index", collection),
+        ("demo", "--index", tmp_path / "index", "--pictures", tmp_path / "scenes"),
+    ):
+        refused = hasse(*command, "--port", taken)
+        assert refused.status == 1
+        assert f"127.0.0.1:{taken}" in refused.error
+        assert "--port" in refused.error
+    assert not (tmp_path / "scenes").exists()
+
+
+def test_an_index_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    refused = hasse("serve", "--index", tmp_path / "absent", "--port", 0)
+    assert refused.status == 1
+    assert "hasse index build" in refused.error
+
+
+def test_every_setting_is_listed_with_its_value() -> None:
+    shown = hasse("serve", "--settings", "--port", 0, "--set", "in_flight=7")
+    assert shown.status == 0
+    lines = {line.split()[0]: line.split()[1] for line in shown.out.splitlines()[1:]}
+    assert set(lines) == {f"HASSE_{name.upper()}" for name in Settings.model_fields}
+    assert lines["HASSE_PORT"] == "0"
+    assert lines["HASSE_IN_FLIGHT"] == "7"
+    assert "None" not in shown.out
+
+
+def test_the_command_line_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HASSE_PORT", "9001")
+    monkeypatch.setenv("HASSE_K_MAXIMUM", "50")
+    shown = hasse("serve", "--settings", "--port", 9002).out
+    lines = {line.split()[0]: line.split()[1] for line in shown.splitlines()[1:]}
+    assert (lines["HASSE_PORT"], lines["HASSE_K_MAXIMUM"]) == ("9002", "50")
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "said"),
+    [
+        (("--set", "in_flight"), {}, "NAME=VALUE"),
+        (("--set", "colour=red"), {}, "no setting 'colour'"),
+        (("--set", "in_flight=many"), {}, "error: --set in_flight: "),
+        ((), {"HASSE_PORT": "http"}, "HASSE_PORT"),
+        (("--set", "write_keys=me"), {}, "--set write_keys: this is not name:SHA-256, as"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    environment: dict[str, str],
+    said: str,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    refused = hasse("serve", *options)
+    assert refused.status == 1
+    assert said in refused.error
+
+
+def test_a_variable_that_is_nearly_a_setting_is_named_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    others = ("PORT", "PORT_8000_TCP", "SERVICE_HOST", "DEMO", "SITE", "REQUIRE_BROWSER")
+    for name in ("READ_KEY", *others):
+        monkeypatch.setenv(f"HASSE_{name}", "1")
+    monkeypatch.setenv("hasse_in_flight", "1")  # is read as well
+    monkeypatch.setenv("hasse_write_key", "1")
+    told = hasse("serve", "--settings").err.splitlines()
+    assert told == [
+        "warning: HASSE_READ_KEY is no setting: should it be HASSE_READ_KEYS?",
+        "warning: hasse_write_key is no setting: should it be HASSE_WRITE_KEYS?",
+    ]
+
+
+@pytest.mark.parametrize("name", ["read_keys", "write_keys"])
+def test_a_key_in_the_place_of_its_fingerprint_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    given = hasse("serve", "--set", f"{name}=me:hasse_secret")
+    monkeypatch.setenv(f"HASSE_{name.upper()}", "me:hasse_secret")
+    for refused in (given, hasse("serve")):
+        assert refused.status == 1
+        assert "this is not name:SHA-256" in refused.error
+        assert "secret" not in refused.out + refused.err
+
+
+@pytest.fixture
+def built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand a tiny model in for the built-in one, to be quick."""
+    folder = tiny_checkpoint(tmp_path / "tiny-1")
+    monkeypatch.setattr(checkpoint, "pretrained", lambda: folder)
+    return folder
+
+
+def demo(home: Path, *options: object) -> Outcome:
+    made = hasse(
+        *("demo", "--no-serve", "--device", "cpu"),
+        *("--pictures", home / "scenes", "--index", home / "index", *options),
+    )
+    assert made.status == 0, made.err
+    return made
+
+
+def images(home: Path) -> tuple[int, int]:
+    document = json.loads(hasse("index", "info", home / "index", "--json").out)
+    return document["images"], document["generation"]
+
+
+def test_a_demo_is_made_once(built_in: Path, tmp_path: Path) -> None:
+    demo(tmp_path, "--count", 6)
+    assert images(tmp_path) == (6, 1)
+    drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")}
+    demo(tmp_path)
+    assert images(tmp_path) == (6, 1)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")} == drawn
+    for other in (5, 7):
+        refused = hasse("demo", "--no-serve", "--count", other, "--index", tmp_path / "index")
+        assert refused.status == 1
+        assert "holds 6 images" in refused.error
+
+
+def test_a_demo_goes_on_where_ctrl_c_stopped_it(
+    built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        ctrl_c_at(2, demo_command.demo, patch)  # the first is of the drawing
+        places = ("--pictures", tmp_path / "scenes", "--index", tmp_path / "index")
+        stopped = hasse("demo", "--no-serve", "--count", 6, *places)
+    assert stopped.status == 130
+    assert f"what is encoded is kept in {tmp_path / 'index'}" in stopped.err
+    demo(tmp_path, "--count", 6)
+    assert images(tmp_path) == (6, 1)
+
+
+def test_a_demo_that_was_killed_before_anything_was_encoded_is_made(
+    built_in: Path, tmp_path: Path
+) -> None:
+    Index.create(tmp_path / "index", identity_of(checkpoint.load(built_in))).close()
+    demo(tmp_path, "--count", 6)
+    assert images(tmp_path) == (6, 1)
+
+
+def test_a_demo_of_another_version_of_the_model_is_made_again(
+    built_in: Path, tmp_path: Path
+) -> None:
+    demo(tmp_path, "--count", 6)
+    before = hasse("index", "info", tmp_path / "index", "--json").out
+    tiny_checkpoint(built_in, seed=1)
+    assert "built again" in demo(tmp_path, "--count", 6).err
+    after = hasse("index", "info", tmp_path / "index", "--json").out
+    fingerprints = {json.loads(text)["model"]["fingerprint"] for text in (before, after)}
+    assert len(fingerprints) == 2
+
+
+def test_a_demo_that_was_changed_since_is_not_made_again(built_in: Path, tmp_path: Path) -> None:
+    demo(tmp_path, "--count", 6)
+    scene = next((tmp_path / "scenes").rglob("*.jpg"))
+    own = shutil.copy(scene, tmp_path / "own.jpg")
+    places = ("--pictures", tmp_path / "scenes", "--index", tmp_path / "index")
+    assert hasse("index", "add", tmp_path / "index", own).status == 0
+    tiny_checkpoint(built_in, seed=1)
+    refused = hasse("demo", "--no-serve", *places)
+    assert refused.status == 1
+    assert "changed since: remove it, or choose another with --index" in refused.error
+    assert images(tmp_path) == (7, 2)
+
+
+def test_scenes_that_are_drawn_are_indexed_as_they_are(built_in: Path, tmp_path: Path) -> None:
+    demo(tmp_path, "--count", 6)
+    drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")}
+    shutil.rmtree(tmp_path / "index")
+    demo(tmp_path, "--count", 6)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")} == drawn
+    shutil.rmtree(tmp_path / "index")
+    demo(tmp_path, "--count", 7)
+    assert images(tmp_path) == (7, 1)
+
+
+def test_a_demo_is_served_by_the_model_that_made_it(
+    built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Settings] = []
+    monkeypatch.setattr(
+        "service.runtime.server.serve", lambda settings, tell: served.append(settings)
+    )
+    demo(tmp_path, "--count", 6)
+    start = ("demo", "--port", 0, "--index", tmp_path / "index")
+    assert hasse(*start).status == 0
+    monkeypatch.setenv("HASSE_MODEL", str(tmp_path / "named"))
+    assert hasse(*start).status == 0
+    monkeypatch.delenv("HASSE_MODEL")
+    later = tiny_checkpoint(tmp_path / "tiny-2", seed=1)
+    monkeypatch.setattr(checkpoint, "pretrained", lambda: later)
+    assert hasse(*start).status == 0
+    # The last is of a model that is no longer the built-in one: the index remembers where it is.
+    assert [settings.model for settings in served] == [built_in, tmp_path / "named", None]
+
+
+def test_somebodys_own_index_is_left_alone(
+    collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.tiny import tiny_model
+
+    other = tmp_path / "other"
+    checkpoint.save(other, tiny_model(seed=2), "scenes-1", {})
+    monkeypatch.setattr(checkpoint, "pretrained", lambda: other)
+    before = hasse("index", "info", collection, "--json").out
+    kept = hasse("demo", "--no-serve", "--index", collection, "--pictures", tmp_path / "scenes")
+    assert kept.status == 0
+    assert "used as it is" in kept.err
+    assert hasse("index", "info", collection, "--json").out == before
+    assert not (tmp_path / "scenes").exists()
+
+
+def test_a_served_index_answers_and_ctrl_c_ends_it_well(collection: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "service.cli", "serve", "--index", str(collection), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    with process:
+        try:
+            lines = [process.stdout.readline()]
+            while "http://" not in lines[-1]:
+                assert lines[-1], process.stderr and process.stderr.read()
+                lines.append(process.stdout.readline())
+            address = next(word for word in lines[-1].split() if word.startswith("http://"))
+            assert httpx.get(f"{address}/readyz", timeout=30).status_code == 200
+            process.send_signal(signal.SIGINT)
+            _, rest = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, rest
+    assert "Traceback" not in rest
+
+
+def test_a_setting_may_be_named_as_options_are() -> None:
+    assert pairs(["Batch-Seconds=0.5", "log_level=info"]) == {
+        "batch_seconds": "0.5",
+        "log_level": "info",
+    }

@@ -1,0 +1,121 @@
+"""Progress: quiet for quick work, whole lines outside a terminal, a bar on one."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from service.cli.terminal.progress import Lines, progress
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("pictures") as report:
+        for done in range(10):
+            report(done + 1, 10)
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_long_work_says_where_it_is_now_and_then_and_once_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    report = Lines("pictures", clock)
+    for done in range(1, 2001):
+        clock.now += 0.01
+        report(done, 2000)
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert captured.out == ""
+    assert lines[0] == "pictures: 200 of 2,000 (10%)"
+    assert lines[-1] == "pictures: 2,000 of 2,000 (100%)"
+    assert 3 <= len(lines) <= 6
+
+
+def test_a_line_has_the_remark_and_a_share_where_the_whole_is_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    report = Lines("learning", clock)
+    for done, total, remark in ((5, 10, "loss 0.5"), (10, 0, ""), (10, 10, "loss 0.4")):
+        clock.now += 10
+        report(done, total, remark)
+    assert capsys.readouterr().err.splitlines() == [
+        "learning: 5 of 10 (50%), loss 0.5",
+        "learning: 10 of 0",
+        "learning: 10 of 10 (100%), loss 0.4",
+    ]
+
+
+def test_a_process_that_does_not_lead_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("learning", silent=True) as report:
+        assert not isinstance(report, Lines)
+        report(1, 2, "loss 0.5")
+    assert capsys.readouterr().err == ""
+
+
+def on_a_terminal(program: str) -> tuple[bytes, str]:
+    """Run a program with a terminal for its errors; return both of its outputs."""
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"},
+        check=True,
+        timeout=60,
+    )
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    return done.stdout, shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tell('epoch 1 of 3')",
+        "entailment._tell(report, 3, training.Progress(0, 2, 2, 0.5, Threshold(0.1, 0.9)))",
+    ],
+)
+def test_a_line_stands_above_the_bar(line: str) -> None:
+    _, shown = on_a_terminal(
+        "import time\n"
+        "from models.tasks.entailment import training\n"
+        "from models.evaluation.threshold import Threshold\n"
+        "from service.cli import entailment\n"
+        "from service.cli.terminal.progress import progress, tell\n"
+        "with progress('learning') as report:\n"
+        "    report(1, 2)\n"
+        "    time.sleep(0.3)\n"
+        f"    {line}\n"
+        "    time.sleep(0.3)\n"
+    )
+    before, after = shown.split("epoch 1 of 3")
+    assert before.endswith("\x1b[2K")  # the bar was wiped from the line first
+    assert "learning" not in after.splitlines()[0]
+
+
+def test_a_terminal_gets_a_bar_on_standard_error() -> None:
+    out, shown = on_a_terminal(
+        "import time\n"
+        "from service.cli.terminal.progress import progress\n"
+        "with progress('drawing') as report:\n"
+        "    for done in range(5):\n"
+        "        report(done + 1, 5, 'a scene')\n"
+        "        time.sleep(0.15)\n"
+    )
+    assert out == b""
+    assert "drawing, a scene" in shown
+    assert "/5" in shown

@@ -1,0 +1,415 @@
+"""Batches: items share work and share no failures."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from service.core.batching import Batcher, Done, Onward, WorkerStoppedError
+
+
+class Recorder:
+    """Doubles numbers; remembers its batches; fails on some of them."""
+
+    def __init__(self, poison: object = None) -> None:
+        self.batches: list[tuple[str, list[int]]] = []
+        self.poison = poison
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+        self.changed = threading.Condition()
+
+    def run(self, lane: str, items: list[int]) -> Sequence[int]:
+        self.entered.set()
+        assert self.gate.wait(10)
+        with self.changed:
+            self.batches.append((lane, items))
+            self.changed.notify_all()
+        if self.poison in items:
+            raise ValueError(f"cannot take {self.poison}")
+        return [2 * item for item in items]
+
+    def batcher(self, size: int = 8, delay: float = 0.0) -> Batcher[str, int, int]:
+        return Batcher("test", self.run, size=lambda lane: size, delay=delay)
+
+
+async def behind_a_closed_gate(
+    recorder: Recorder, batcher: Batcher[str, int, int]
+) -> asyncio.Task[Done[int]]:
+    """Keep the worker busy with one item, so that those that follow wait together."""
+    recorder.gate.clear()
+    first = asyncio.create_task(batcher.submit("a", 0))
+    await asyncio.to_thread(recorder.entered.wait, 10)
+    return first
+
+
+async def settled() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def test_what_comes_in_during_a_batch_is_the_next_batch() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher(size=3)
+        first = await behind_a_closed_gate(recorder, batcher)
+        rest = [asyncio.create_task(batcher.submit("a", at)) for at in range(1, 6)]
+        await settled()
+        assert batcher.waiting == 5
+        recorder.gate.set()
+        results = [done.result for done in await asyncio.gather(first, *rest)]
+        batcher.close()
+        assert results == [0, 2, 4, 6, 8, 10]
+        assert [items for _, items in recorder.batches] == [[0], [1, 2, 3], [4, 5]]
+
+    asyncio.run(main())
+
+
+def test_lanes_do_not_mix_and_the_oldest_goes_first() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher()
+        first = await behind_a_closed_gate(recorder, batcher)
+        rest = [
+            asyncio.create_task(batcher.submit(lane, at))
+            for at, lane in enumerate("bababc", start=1)
+        ]
+        await settled()
+        recorder.gate.set()
+        await asyncio.gather(first, *rest)
+        batcher.close()
+        assert recorder.batches == [("a", [0]), ("b", [1, 3, 5]), ("a", [2, 4]), ("c", [6])]
+
+    asyncio.run(main())
+
+
+def test_one_poisonous_item_fails_alone() -> None:
+    async def main() -> None:
+        recorder = Recorder(poison=2)
+        batcher = recorder.batcher()
+        first = await behind_a_closed_gate(recorder, batcher)
+        rest = [asyncio.create_task(batcher.submit("a", at)) for at in (1, 2, 3)]
+        await settled()
+        recorder.gate.set()
+        results = await asyncio.gather(first, *rest, return_exceptions=True)
+        assert [r.result for r in results if isinstance(r, Done)] == [0, 2, 6]
+        assert isinstance(results[2], ValueError)
+        assert batcher.alive
+        assert (await batcher.submit("a", 7)).result == 14
+        batcher.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_no_items_fault_fails_the_whole_batch_at_once() -> None:
+    async def main() -> None:
+        runs: list[list[int]] = []
+
+        def run(_lane: str, items: list[int]) -> list[int]:
+            runs.append(items)
+            raise ConnectionError("the database is away")
+
+        batcher = Batcher("test", run, size=lambda _: 4, delay=60, together=(ConnectionError,))
+        work = [batcher.submit("a", at) for at in range(4)]
+        found = await asyncio.gather(*work, return_exceptions=True)
+        assert [type(error) for error in found] == [ConnectionError] * 4
+        assert runs == [[0, 1, 2, 3]]
+        assert batcher.alive
+        batcher.close()
+
+    asyncio.run(main())
+
+
+def test_a_run_that_returns_too_few_results_fails_its_items_and_nothing_else() -> None:
+    async def main() -> None:
+        batcher: Batcher[str, int, int] = Batcher("test", lambda lane, items: [], size=lambda _: 4)
+        with pytest.raises(ValueError, match="0 results for 1 items"):
+            await batcher.submit("a", 1)
+        assert batcher.alive
+        batcher.close()
+
+    asyncio.run(main())
+
+
+def test_the_work_of_a_client_that_left_is_not_done() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher()
+        first = await behind_a_closed_gate(recorder, batcher)
+        leaving, staying = (asyncio.create_task(batcher.submit("a", at)) for at in (1, 2))
+        await settled()
+        leaving.cancel()
+        await settled()
+        recorder.gate.set()
+        await asyncio.gather(first, staying)
+        batcher.close()
+        assert [items for _, items in recorder.batches] == [[0], [2]]
+
+    asyncio.run(main())
+
+
+def test_a_batch_waits_for_company_only_as_long_as_it_is_told() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher(size=2, delay=0.2)
+        start = time.perf_counter()
+        await asyncio.gather(*(batcher.submit("a", at) for at in range(2)))
+        full = time.perf_counter() - start
+        done = await batcher.submit("a", 3)
+        batcher.close()
+        assert full < 0.2
+        assert done.waited >= 0.2
+        assert [items for _, items in recorder.batches] == [[0, 1], [3]]
+
+    asyncio.run(main())
+
+
+def test_a_thread_that_dies_leaves_nobody_waiting_and_says_so() -> None:
+    async def main() -> None:
+        deaths: list[str] = []
+
+        def die(lane: str, items: list[int]) -> Sequence[int]:
+            raise SystemExit("the thread ends")
+
+        batcher: Batcher[str, int, int] = Batcher(
+            "test", die, size=lambda _: 1, on_death=lambda: deaths.append("dead")
+        )
+        results = await asyncio.gather(
+            *(batcher.submit("a", at) for at in range(3)), return_exceptions=True
+        )
+        assert all(isinstance(result, WorkerStoppedError) for result in results)
+        with pytest.raises(WorkerStoppedError):
+            await batcher.submit("a", 1)
+        assert not batcher.alive
+        # The callers are freed first, the owner is told next.
+        async with asyncio.timeout(10):
+            while not deaths:
+                await asyncio.sleep(0.01)
+        assert deaths == ["dead"]
+
+    asyncio.run(main())
+
+
+def test_closing_finishes_what_runs_and_fails_what_waits() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher()
+        first = await behind_a_closed_gate(recorder, batcher)
+        waiting = asyncio.create_task(batcher.submit("b", 1))
+        await settled()
+        closing = asyncio.create_task(asyncio.to_thread(batcher.close))
+        await asyncio.sleep(0.02)
+        recorder.gate.set()
+        await closing
+        assert (await first).result == 0
+        with pytest.raises(WorkerStoppedError):
+            await waiting
+        with pytest.raises(WorkerStoppedError):
+            await batcher.submit("a", 1)
+
+    asyncio.run(main())
+
+
+def test_a_batch_that_hangs_can_be_seen() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher()
+        assert batcher.busy_seconds() == 0
+        first = await behind_a_closed_gate(recorder, batcher)
+        await asyncio.sleep(0.02)
+        assert batcher.busy_seconds() >= 0.02
+        recorder.gate.set()
+        await first
+        batcher.close()
+        assert batcher.busy_seconds() == 0
+
+    asyncio.run(main())
+
+
+def test_a_batch_that_hangs_can_be_seen_also_beside_one_that_began_later() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = Batcher("test", recorder.run, size=lambda lane: 1, workers=2)
+        first = await behind_a_closed_gate(recorder, batcher)
+        await asyncio.sleep(0.1)
+        recorder.entered.clear()
+        second = asyncio.create_task(batcher.submit("a", 1))
+        await asyncio.to_thread(recorder.entered.wait, 10)
+        hanging = batcher.busy_seconds()
+        recorder.gate.set()
+        await asyncio.gather(first, second)
+        batcher.close()
+        assert hanging >= 0.05
+
+    asyncio.run(main())
+
+
+def test_each_item_is_told_how_long_it_waited_itself() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        batcher = recorder.batcher(size=2, delay=60)
+        first = asyncio.create_task(batcher.submit("a", 0))
+        await asyncio.sleep(0.1)
+        second = await batcher.submit("a", 1)
+        batcher.close()
+        assert (await first).waited >= second.waited + 0.05
+
+    asyncio.run(main())
+
+
+def test_the_sizes_of_batches_are_told() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        told: list[tuple[str, int]] = []
+        batcher: Batcher[str, int, int] = Batcher(
+            "test",
+            recorder.run,
+            size=lambda lane: 8,
+            on_batch=lambda lane, size: told.append((lane, size)),
+        )
+        first = await behind_a_closed_gate(recorder, batcher)
+        others = [asyncio.create_task(batcher.submit("b", at)) for at in range(3)]
+        await settled()
+        recorder.gate.set()
+        await asyncio.gather(first, *others)
+        batcher.close()
+        assert told == [("a", 1), ("b", 3)]
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_was_closed_meanwhile_costs_no_thread() -> None:
+    recorder = Recorder()
+    batcher = recorder.batcher()
+
+    async def leave() -> None:
+        (await behind_a_closed_gate(recorder, batcher)).cancel()
+
+    async def come() -> None:
+        assert (await batcher.submit("a", 1)).result == 2
+
+    asyncio.run(leave())
+    recorder.gate.set()
+    asyncio.run(come())
+    assert batcher.alive
+    batcher.close()
+
+
+def test_what_a_loop_leaves_when_it_ends_is_in_nobodys_way() -> None:
+    batcher = Recorder().batcher()
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)  # it would complain about the task
+    left = loop.create_task(batcher.submit("a", 1))
+    loop.call_soon(loop.stop)  # in this turn, and what came is handed over in the next
+    loop.run_forever()
+    assert batcher.waiting == 1
+    loop.close()
+    assert not left.done()
+
+    async def main() -> None:
+        assert (await batcher.submit("a", 3)).result == 6
+        batcher.close()
+
+    asyncio.run(main())
+
+
+def add_one(number: int) -> int:
+    return number + 1
+
+
+def test_what_goes_on_is_taken_together_by_the_next_thread() -> None:
+    async def main() -> None:
+        first, second = Recorder(), Recorder()
+        one, other = first.batcher(), second.batcher()
+        onward = Onward(other, "b", add_one)
+        held = await behind_a_closed_gate(first, one)
+        rest = [asyncio.create_task(one.submit_onward("a", at, onward)) for at in (1, 2, 3)]
+        staying = asyncio.create_task(one.submit("a", 4))
+        await settled()
+        first.gate.set()
+        with second.changed:  # in which the loop, held here, is asked for nothing
+            assert second.changed.wait_for(lambda: second.batches, 10)
+        assert second.batches == [("b", [3, 5, 7])]
+        found = await asyncio.gather(*rest)
+        assert [(done.result, then.result) for done, then in found] == [(2, 6), (4, 10), (6, 14)]
+        assert ((await held).result, (await staying).result) == (0, 8)
+        assert first.batches[1:] == [("a", [1, 2, 3, 4])]
+        one.close()
+        other.close()
+
+    asyncio.run(main())
+
+
+def test_an_item_fails_alone_at_either_place() -> None:
+    async def main() -> None:
+        first, second = Recorder(poison=1), Recorder(poison=3)
+        one, other = first.batcher(), second.batcher()
+        onward = Onward(other, "b", add_one)
+        work = (one.submit_onward("a", at, onward) for at in range(4))
+        found = await asyncio.gather(*work, return_exceptions=True)
+        failed = [str(each) for each in found if isinstance(each, ValueError)]
+        assert sorted(failed) == ["cannot take 1"]
+        assert [each[1].result for each in found if isinstance(each, tuple)] == [2, 10, 14]
+        second.poison = 5
+        work = (one.submit_onward("a", at, onward) for at in (2, 3))
+        found = await asyncio.gather(*work, return_exceptions=True)
+        assert isinstance(found[0], ValueError)
+        assert isinstance(found[1], tuple)
+        one.close()
+        other.close()
+
+    asyncio.run(main())
+
+
+def test_who_leaves_on_the_way_is_not_worked_for_at_the_next_place() -> None:
+    async def main() -> None:
+        first, second = Recorder(), Recorder()
+        one, other = first.batcher(), second.batcher()
+        onward = Onward(other, "b", add_one)
+        first.gate.clear()
+        works = [asyncio.create_task(one.submit_onward("a", at, onward)) for at in (1, 2)]
+        await asyncio.to_thread(first.entered.wait, 10)
+        works[0].cancel()
+        await settled()
+        first.gate.set()
+        await works[1]
+        one.close()
+        other.close()
+        assert first.batches == [("a", [1, 2])]
+        assert second.batches == [("b", [5])]
+
+    asyncio.run(main())
+
+
+def test_what_cannot_go_on_fails_and_says_where() -> None:
+    async def main() -> None:
+        one, other = Recorder().batcher(), Recorder().batcher()
+        other.name = "next"
+        other.close()
+        with pytest.raises(WorkerStoppedError, match="the next has stopped"):
+            await one.submit_onward("a", 1, Onward(other, "b", add_one))
+        assert (await one.submit("a", 1)).result == 2
+        one.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_handed_over_together_wakes_as_many_threads_as_it_takes() -> None:
+    async def main() -> None:
+        both = threading.Barrier(2)
+
+        def run(_lane: str, items: list[int]) -> list[int]:
+            both.wait(10)  # one thread alone would not get past it
+            return items
+
+        batcher: Batcher[str, int, int] = Batcher("test", run, size=lambda _: 1, workers=2)
+        found = await asyncio.gather(*(batcher.submit("a", at) for at in range(2)))
+        assert [done.result for done in found] == [0, 1]
+        batcher.close()
+
+    asyncio.run(main())

@@ -1,0 +1,182 @@
+"""Diagrams of captions and images, as a client gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.store import Index
+from index.types import Kind
+from models.diagram import closure, covering
+from models.evaluation.calibration import Calibration, Calibrations
+from models.vocabulary import Vocabulary
+from service.app import create_app
+from service.core.diagram import NODES
+from service.core.encoding import Point
+from service.core.engine import Engine
+from service.lattice_schemas import Diagram
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import IMAGES, make_collection, png
+
+
+@pytest.fixture(params=["entailment", "truth of images", "nothing"])
+def learned(request: pytest.FixtureRequest, client: Client, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the model knows the violations of: pairs of captions too, pairs with images, or none."""
+    engine: Engine = client.app.state.engine
+    known = {
+        "entailment": engine.checkpoint.calibration,
+        "truth of images": Calibrations(image=engine.checkpoint.calibration.image),
+        "nothing": Calibrations(),
+    }[request.param]
+    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("learned")
+@pytest.mark.parametrize("path", ["/diagram?caption=a+dog+runs", "/images/1003/diagram"])
+def test_a_diagram_has_its_focus_and_only_covering_pairs(client: Client, path: str) -> None:
+    response = client.get(path)
+    assert response.status_code == 200, response.text
+    found = Diagram.model_validate_json(response.content)
+    assert [node.place for node in found.nodes].count("focus") == 1
+    of_image = [None if node.image_id is None else node.place for node in found.nodes]
+    assert [place for place in of_image if place] == ["focus"] * ("1003" in path)
+    assert len(found.nodes) <= NODES
+    relation = np.zeros((len(found.nodes), len(found.nodes)), np.bool_)
+    for edge in found.edges:
+        relation[edge.lower, edge.upper] = True
+        lower, upper = found.nodes[edge.lower], found.nodes[edge.upper]
+        assert lower.depth > upper.depth
+        assert lower.place != "focus" or upper.place == "above"
+        assert upper.place != "focus" or lower.place == "below"
+    assert (covering(closure(relation)) == relation).all()
+    texts = [text for node in found.nodes for text in node.captions]
+    assert len(texts) == len(set(texts))
+
+
+def test_captions_are_in_the_order_of_what_follows_where_that_was_learned(client: Client) -> None:
+    found = Diagram.model_validate(client.get("/images/1003/diagram").json())
+    assert len(found.edges) > 0
+    threshold = client.app.state.engine.checkpoint.calibration.caption.threshold
+    for edge in found.edges:
+        lower, upper = found.nodes[edge.lower], found.nodes[edge.upper]
+        pairs = [
+            {"premise": said, "hypothesis": caption}
+            for said in lower.captions
+            for caption in upper.captions
+        ]
+        if pairs:
+            answers = client.post("/entails/batch", json={"pairs": pairs}).json()["answers"]
+            assert min(answer["violation"] for answer in answers) <= threshold
+
+
+def test_a_caption_stands_among_those_that_say_the_same(client: Client) -> None:
+    nodes = client.get("/diagram", params={"caption": "a dog runs"}).json()["nodes"]
+    (focus,) = [node for node in nodes if node["place"] == "focus"]
+    assert "a dog runs" in focus["captions"]
+
+
+def test_words_that_the_model_never_learned_are_named(client: Client) -> None:
+    for path, unknown in (
+        ("/diagram?caption=a+zorp+dog", ["zorp"]),
+        ("/diagram?caption=a+dog", []),
+        ("/images/1003/diagram", []),
+    ):
+        assert client.get(path).json()["unknown_words"] == unknown
+
+
+def drawn(client: Client) -> set[str]:
+    """Return the captions in the diagram of an image."""
+    nodes = client.get("/images/1003/diagram").json()["nodes"]
+    return {text for node in nodes for text in node["captions"]}
+
+
+def test_without_calibration_a_quarter_of_the_captions_is_drawn_those_that_fit_best(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"image": ("a.png", png(3))}
+    hits = client.post("/search/captions", files=files, data={"k": "24"}).json()["hits"]
+    texts = list(dict.fromkeys(hit["caption"] for hit in hits))
+    engine: Engine = client.app.state.engine
+    unknown = replace(engine.checkpoint, calibration=Calibrations())
+    monkeypatch.setattr(engine, "checkpoint", unknown)
+    assert len(texts) == 6
+    assert drawn(client) == set(texts[:2])
+
+
+def test_a_caption_of_which_no_word_is_known_is_in_no_diagram_of_an_image(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = drawn(client)
+    said = min(texts)
+    monkeypatch.setattr(Vocabulary, "knows", lambda _, text: text != said)
+    assert said not in drawn(client)
+
+
+def test_a_caption_that_is_removed_meanwhile_is_left_out(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index: Index = client.app.state.engine.index
+    read, gone = index.points, set[str]()
+
+    def without_the_first(kind: Kind, ids: Sequence[int]) -> dict[int, Point]:
+        found = dict(read(kind, ids))
+        if kind == "caption":
+            gone.add(index.captions([ids[0]])[ids[0]].text)
+            del found[ids[0]]
+        return found
+
+    before = drawn(client)
+    monkeypatch.setattr(index, "points", without_the_first)
+    assert drawn(client) & gone == set()
+    assert gone <= before
+
+
+@pytest.mark.parametrize("known", ["captions too", "images alone"])
+def test_a_picture_that_no_caption_is_true_of_has_an_empty_diagram(
+    client: Client, monkeypatch: pytest.MonkeyPatch, known: str
+) -> None:
+    engine: Engine = client.app.state.engine
+    nothing = Calibration((0.0, 1.0), (0.01, 0.0), 0.0, 100, 10)
+    pairs = engine.checkpoint.calibration.caption if known == "captions too" else None
+    calibration = Calibrations(image=nothing, caption=pairs)
+    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=calibration))
+    found = client.get("/images/1003/diagram")
+    assert (found.status_code, found.json()["nodes"], found.json()["edges"]) == (200, [], [])
+    page = client.get("/page/order?image=1003")
+    assert "There are no captions in this collection that are true of it." in page.text
+
+
+def test_a_caption_stands_alone_in_an_empty_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
+        engine: Engine = client.app.state.engine
+        engine.index.remove(range(1000, 1000 + IMAGES))
+        known = engine.checkpoint.calibration
+        for learned in (known, Calibrations(image=known.image), Calibrations()):
+            checkpoint = replace(engine.checkpoint, calibration=learned)
+            monkeypatch.setattr(engine, "checkpoint", checkpoint)
+            found = client.get("/diagram", params={"caption": "a dog runs"})
+            assert found.status_code == 200, found.text
+            assert [node["captions"] for node in found.json()["nodes"]] == [["a dog runs"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/diagram", 422),
+        ("/diagram?caption=+", 422),
+        ("/diagram?caption=" + "dog+" * 101, 422),
+        ("/images/7/diagram", 404),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_problem(client: Client, path: str, status: int) -> None:
+    response = client.get(path)
+    assert response.status_code == status
+    assert response.json()["detail"]

@@ -1,0 +1,559 @@
+"""The engine under faults: one item's trouble stays its own, and health tells the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from index.errors import CatalogUnreachableError
+from index.segments import stored_pictures
+from index.store import Index
+from index.types import ImageRow
+from service.app import create_app
+from service.core.encoding import Encoder
+from service.core.engine import Engine
+from service.core.stages import Stages
+from service.http.disconnect import SCOPE, Departure
+from service.runtime import loading
+from service.runtime.metrics import Metrics
+from service.runtime.readiness import Phase
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import make_collection, picture, png
+from tests.service.problems import problem
+from tests.tiny import tiny_model
+
+
+class Faults:
+    """A real engine whose model and index can be made to misbehave."""
+
+    def __init__(self) -> None:
+        self.poison: str | None = None
+        self.death: type[BaseException] | None = None
+        self.not_finite = False
+        self.gate = threading.Event()
+        self.gate.set()
+        self.batches: list[list[str]] = []
+
+    def open(self, settings: Settings, metrics: Metrics, on_death: Any) -> Engine:
+        engine = Engine.open(settings, metrics, on_death)
+        model = engine.checkpoint.model
+        encode = model.encode_captions
+
+        def encode_captions(texts: Sequence[str], batch_size: int = 256) -> NDArray[np.float32]:
+            self.batches.append(list(texts))
+            assert self.gate.wait(20)
+            if self.death is not None:
+                raise self.death
+            if self.poison in texts:
+                raise RuntimeError("CUDA error: device-side assert triggered")
+            points = encode(texts, batch_size)
+            return points * np.nan if self.not_finite else points
+
+        model.encode_captions = encode_captions  # type: ignore[method-assign]
+        return engine
+
+
+@pytest.fixture
+def faults() -> Faults:
+    return Faults()
+
+
+@pytest.fixture
+def failures() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def faulty(collection: Path, faults: Faults, failures: list[str]) -> Iterator[Client]:
+    settings = Settings(
+        index=collection,
+        device="cpu",
+        in_flight=4,
+        queued=2,
+        deadline_seconds=2.0,
+        ready_seconds=0.0,
+        stall_seconds=0.2,
+    )
+    with Client(create_app(settings, faults.open, failures.append)) as client:
+        yield client
+        faults.gate.set()
+
+
+async def ask(client: Client, caption: str = "a dog") -> Any:
+    return await client.http.post("/search/images", json={"caption": caption, "k": 1})
+
+
+async def until(true: Callable[[], bool]) -> None:
+    while not true():
+        await asyncio.sleep(0.002)
+
+
+def test_a_model_that_raises_fails_that_caption_alone(faulty: Client, faults: Faults) -> None:
+    faults.poison = "a cat"
+    faults.gate.clear()
+
+    async def together() -> list[Any]:
+        asking = [asyncio.create_task(ask(faulty, "a"))]
+        await until(lambda: faults.batches == [["a"]])
+        asking += [asyncio.create_task(ask(faulty, c)) for c in ("a dog", "a cat", "a child")]
+        await until(lambda: faulty.app.state.engine.encoder.batcher.waiting == 3)
+        faults.gate.set()
+        return await asyncio.gather(*asking)
+
+    first, dog, cat, child = faulty.run(together())
+    assert [first.status_code, dog.status_code, child.status_code] == [200, 200, 200]
+    found = problem(cat, 500, "encoding_failed")
+    assert "CUDA" not in found.detail
+    assert faults.batches[1] == ["a dog", "a cat", "a child"]
+    assert faulty.get("/readyz").status_code == 200
+
+
+def test_points_that_are_no_numbers_are_never_searched_with(faulty: Client, faults: Faults) -> None:
+    faults.not_finite = True
+    problem(faulty.post("/search/images", json={"caption": "a dog"}), 500, "encoding_failed")
+
+
+@pytest.mark.parametrize(("verb", "thread"), [("search_batch", "search"), ("add", "writer")])
+def test_every_worker_that_dies_ends_the_service(
+    tmp_path: Path, failures: list[str], verb: str, thread: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(index=make_collection(tmp_path), device="cpu", open_writes=True)
+
+    def die(*_: object, **__: object) -> None:
+        raise SystemExit
+
+    with Client(create_app(settings, on_failure=failures.append)) as client:
+        monkeypatch.setattr(client.app.state.engine.index, verb, die)
+        question: dict[str, Any] = {
+            "search": {"path": "/search/images", "json": {"caption": "a dog"}},
+            "writer": {"path": "/images", "files": {"image": ("a.png", png(50))}},
+        }[thread]
+        for _ in range(2):  # the one that it dies of, and one that comes after
+            found = problem(client.post(**question), 503, "not_ready")
+            assert found.detail == f"the {thread} has stopped"
+        if thread == "search":
+            assert "the search has stopped" in client.get("/readyz").json()["detail"]
+    assert failures == ["a worker ended unexpectedly; see the log"]
+
+
+def test_a_dead_worker_fails_readiness_and_ends_the_service(
+    faulty: Client, faults: Faults, failures: list[str]
+) -> None:
+    faults.death = SystemExit
+    problem(faulty.post("/search/images", json={"caption": "a dog"}), 503, "not_ready")
+    problem(faulty.get("/readyz"), 503, "not_ready")
+    problem(faulty.post("/search/images", json={"caption": "a dog"}), 503, "not_ready")
+    assert faulty.get("/livez").status_code == 200
+    assert len(failures) == 1
+
+
+def test_a_model_that_hangs_lets_go_of_its_callers_and_fails_readiness(
+    faulty: Client, faults: Faults
+) -> None:
+    faults.gate.clear()
+    problem(faulty.post("/search/images", json={"caption": "a dog"}), 503, "late")
+    found = problem(faulty.get("/readyz"), 503, "not_ready")
+    assert "hangs" in found.detail
+    faults.gate.set()
+    assert faulty.post("/search/images", json={"caption": "a dog"}).status_code == 200
+    assert faulty.get("/readyz").status_code == 200
+
+
+def test_a_probe_that_gets_no_answer_names_the_stage_and_is_not_waited_for(
+    faulty: Client, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.runtime.readiness._PROBE_SECONDS", 0.1)
+    faults.gate.clear()
+    found = problem(faulty.get("/readyz"), 503, "not_ready")
+    assert found.detail == "the caption encoder did not answer a probe in time"
+    assert found.status == 503
+
+
+def test_those_who_ask_for_readiness_together_share_a_probe_and_hear_of_a_stop(
+    collection: Path, faults: Faults
+) -> None:
+    faults.gate.clear()
+    settings = Settings(index=collection, device="cpu", ready_seconds=600)
+
+    async def together(client: Client) -> list[Any]:
+        asking = [asyncio.create_task(client.http.get("/readyz")) for _ in range(5)]
+        await until(lambda: bool(faults.batches))
+        await asyncio.sleep(0.05)
+        faults.gate.set()
+        return await asyncio.gather(*asking)
+
+    async def stopped_meanwhile(client: Client) -> Any:
+        asking = asyncio.create_task(client.http.get("/readyz"))
+        await until(lambda: bool(faults.batches))
+        client.app.state.readiness.phase = Phase.STOPPING
+        faults.gate.set()
+        return await asking
+
+    with Client(create_app(settings, faults.open)) as client:
+        assert {answer.status_code for answer in client.run(together(client))} == {200}
+        assert faults.batches == [["a"]]
+    faults.gate.clear()
+    faults.batches.clear()
+    with Client(create_app(settings, faults.open)) as client:
+        found = problem(client.run(stopped_meanwhile(client)), 503, "not_ready")
+        assert found.detail == Phase.STOPPING.value
+
+
+def test_a_full_queue_is_an_answer_with_a_time_to_come_back(faulty: Client, faults: Faults) -> None:
+    faults.gate.clear()
+
+    async def burst() -> list[Any]:
+        asking = [asyncio.create_task(ask(faulty)) for _ in range(20)]
+        await until(lambda: sum(task.done() for task in asking) == 14)
+        numbers = faulty.app.state.metrics.text().decode().splitlines()
+        assert {"hasse_in_flight 4.0", "hasse_queue_length 2.0"} <= set(numbers)
+        faults.gate.set()
+        return await asyncio.gather(*asking)
+
+    answers = faulty.run(burst())
+    assert sorted(answer.status_code for answer in answers) == [200] * 6 + [429] * 14
+    for answer in answers:
+        if answer.status_code == 429:
+            problem(answer, 429, "busy")
+            assert int(answer.headers["retry-after"]) >= 1
+    assert faulty.post("/search/images", json={"caption": "a dog"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/search/images", {"caption": "a cat"}),
+        ("/search/images/batch", {"captions": ["a cat"]}),
+        ("/search/all_of", {"all_of": ["a cat"]}),
+        ("/search/common", {"common": ["a cat"]}),
+        ("/search/like", {"like": "a cat", "plus": ["a cat"]}),
+        ("/entails", {"premise": 1000, "hypothesis": "a cat"}),
+        ("/entails/batch", {"pairs": [{"premise": "a cat", "hypothesis": "a cat"}]}),
+        ("/diagram", None),
+    ],
+)
+def test_a_client_that_goes_away_cancels_its_work(
+    faulty: Client, faults: Faults, path: str, asked: Any
+) -> None:
+    faults.gate.clear()
+
+    async def leave() -> None:
+        app = faulty.app
+        admission = app.state.engine.admission
+        first = asyncio.create_task(ask(faulty, "a"))
+        await until(lambda: faults.batches == [["a"]])
+        messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        body = json.dumps(asked).encode()
+        messages.put_nowait({"type": "http.request", "body": body, "more_body": False})
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                assert message["status"] == 499
+
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "POST" if asked else "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"" if asked else b"caption=a%20cat",
+            "headers": [(b"host", b"here"), (b"content-type", b"application/json")],
+            SCOPE: (leaves := Departure()),
+        }
+        leaving = asyncio.create_task(app(scope, messages.get, send))
+        await until(lambda: admission.in_flight == 2)
+        leaves.happen()
+        await leaving
+        assert admission.in_flight == 1
+        faults.gate.set()
+        assert (await first).status_code == 200
+
+    faulty.run(leave())
+    assert faulty.post("/search/images", json={"caption": "a dog"}).status_code == 200
+    assert ["a cat"] not in faults.batches
+
+
+def test_searches_that_come_together_are_answered_as_if_alone(client: Client) -> None:
+    captions = ["a dog", "a cat runs", "the red park", "a " * 60, "zorp", "a child in the park"]
+    options: list[dict[str, Any]] = [
+        {},
+        {"k": 3},
+        {"mode": "exact"},
+        {"max_violation": 0.5},
+        {"mode": "fast", "k": 2},
+    ]
+    queries = [{"caption": caption, **option} for caption in captions for option in options]
+
+    async def together() -> list[Any]:
+        return await asyncio.gather(
+            *(client.http.post("/search/images", json=query) for query in queries)
+        )
+
+    for query, answer in zip(queries, client.run(together()), strict=True):
+        alone = client.post("/search/images", json=query)
+        for ours, theirs in zip(answer.json()["hits"], alone.json()["hits"], strict=True):
+            assert ours["image_id"] == theirs["image_id"]
+            assert ours["violation"] == pytest.approx(theirs["violation"], abs=1e-6)
+
+
+def test_with_the_smallest_batches_and_one_place_answers_are_the_same(
+    client: Client, collection: Path
+) -> None:
+    sizes: dict[str, Any] = dict.fromkeys(
+        ("caption_batch", "picture_batch", "search_batch", "in_flight"), 1
+    )
+    settings = Settings(index=collection, device="cpu", queued=0, search_workers=2, **sizes)
+    questions: list[tuple[str, Any]] = [
+        ("/search/images/batch", {"json": {"captions": ["a dog", "a cat", "a child"]}}),
+        ("/search/all_of", {"json": {"all_of": ["a dog", "a cat", "a child"]}}),
+        ("/search/captions", {"files": {"image": ("a.png", png(1))}}),
+    ]
+    with Client(create_app(settings)) as small:
+        for path, how in questions:
+            ours, theirs = small.post(path, **how).json(), client.post(path, **how).json()
+            ours, theirs = (one.get("answers", [one]) for one in (ours, theirs))
+            for mine, usual in zip(ours, theirs, strict=True):
+                assert [hit["image_id"] for hit in mine["hits"]] == [
+                    hit["image_id"] for hit in usual["hits"]
+                ]
+
+
+def test_more_hits_than_a_service_gives_are_refused_and_its_most_are_not(collection: Path) -> None:
+    questions: list[tuple[str, str, dict[str, Any]]] = [
+        ("/search/images", "json", {"caption": "a dog"}),
+        ("/search/images/batch", "json", {"captions": ["a dog"]}),
+        ("/search/all_of", "json", {"all_of": ["a dog"]}),
+        ("/search/common", "json", {"common": ["a dog"]}),
+        ("/search/like", "json", {"like": "a dog", "plus": ["a cat"]}),
+        ("/search/captions", "data", {}),
+    ]
+    with Client(create_app(Settings(index=collection, device="cpu", k_maximum=5))) as client:
+        for path, way, question in questions:
+            how = {"files": {"image": ("a.png", png(1))}} if way == "data" else {}
+            assert client.post(path, **how, **{way: question | {"k": 5}}).status_code == 200
+            found = problem(client.post(path, **how, **{way: question | {"k": 6}}), 422, "invalid")
+            assert found.detail == "k: this service gives at most 5 hits"
+
+
+def test_an_engine_that_cannot_open_says_why_in_one_sentence(
+    collection: Path, tmp_path: Path
+) -> None:
+    for settings, words in (
+        (Settings(index=tmp_path / "none"), "no index at"),
+        (Settings(index=collection, model=tmp_path / "none"), "holds no model of retrieval"),
+        (Settings(index=collection, device="cuda:99"), "has no cuda:99"),
+    ):
+        failures: list[str] = []
+        app = create_app(settings, on_failure=failures.append)
+        with Client(app, wait=False) as client:
+            for _ in range(1000):
+                if failures:  # told last, after the phase has changed
+                    break
+                client.run(asyncio.sleep(0.01))
+            assert app.state.readiness.phase is Phase.FAILED
+            assert words in failures[0]
+            found = problem(client.get("/readyz"), 503, "not_ready")
+            assert str(tmp_path) not in found.detail
+            problem(client.post("/search/images", json={"caption": "a"}), 503, "not_ready")
+
+
+@pytest.mark.parametrize("step", ["_its_own_model", "sweep", "warm"])
+def test_an_engine_that_cannot_open_lets_go_of_its_index(
+    collection: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    let_go: list[Index] = []
+    close = Index.close
+
+    def closed(index: Index) -> None:
+        let_go.append(index)
+        close(index)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(Index, "close", closed)
+    monkeypatch.setattr(loading, step, fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        Engine.open(Settings(index=collection, device="cpu"))
+    assert len(let_go) == 1
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_an_engine_opens_also_where_nothing_can_be_swept(
+    collection: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    opened = Path.open
+
+    def no_lock(path: Path, mode: str = "r", *how: Any, **more: Any) -> Any:
+        if path.name == stored_pictures.LOCK:
+            raise OSError(number, "there is none")
+        return opened(path, mode, *how, **more)
+
+    monkeypatch.setattr(Path, "open", no_lock)
+    Engine.open(Settings(index=collection, device="cpu")).close()
+
+
+def test_an_engine_opens_also_while_another_process_writes(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu")
+    with stored_pictures.alone(collection, 0.0):
+        Engine.open(settings).close()
+    with Index.open(collection) as other, other.writing():
+        Engine.open(settings).close()
+
+
+def test_captions_and_pictures_have_batches_of_a_size_of_their_own() -> None:
+    told: list[tuple[str, int]] = []
+    model = tiny_model()
+    encoder = Encoder(
+        model,
+        Settings(caption_batch=2, picture_batch=1, batch_seconds=1),
+        on_batch=lambda kind, size: told.append((kind, size)),
+    )
+
+    async def main() -> None:
+        await encoder.captions(["a dog", "a cat"], Stages())
+        pixels = model.preprocessing.apply(picture(1))
+        await asyncio.gather(*(encoder.picture(pixels, Stages()) for _ in range(2)))
+
+    asyncio.run(main())
+    encoder.batcher.close()
+    assert told == [("caption", 2), ("picture", 1), ("picture", 1)]
+
+
+def test_captions_share_a_batch_with_captions_of_like_length() -> None:
+    model, sizes = tiny_model(), list[int]()
+    encoder = Encoder(
+        model,
+        Settings(caption_batch=2, batch_seconds=0.5),
+        on_batch=lambda kind, size: sizes.append(size),
+    )
+
+    async def main() -> None:
+        for words in ((1, 64), (65, 128), (64, 65)):
+            await encoder.captions([" ".join(["dog"] * count) for count in words], Stages())
+
+    asyncio.run(main())
+    encoder.batcher.close()
+    assert sizes == [2, 2, 1, 1]
+
+
+def test_a_start_that_fails_when_asked_to_stop_is_no_failure(collection: Path) -> None:
+    stopping, failures = threading.Event(), list[str]()
+
+    def unreachable(*_: object) -> Engine:
+        assert stopping.wait(20)
+        raise CatalogUnreachableError("the catalog does not answer")
+
+    app = create_app(Settings(index=collection, device="cpu"), unreachable, failures.append)
+    with Client(app, wait=False) as client:
+        assert client.get("/readyz").status_code == 503
+        app.state.readiness.phase = Phase.STOPPING  # as SIGTERM does
+        stopping.set()
+    assert failures == []
+
+
+def test_an_index_of_another_model_is_refused(collection: Path, tmp_path: Path) -> None:
+    from index.errors import ModelMismatchError
+    from tests.tiny import tiny_checkpoint
+
+    other = tiny_checkpoint(tmp_path / "other", seed=1)
+    with pytest.raises(ModelMismatchError, match="was made by the model 'tiny'"):
+        Engine.open(Settings(index=collection, model=other, device="cpu"))
+
+
+def test_what_another_process_adds_is_found_and_what_it_removes_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_collection(tmp_path)
+    settings = Settings(index=folder, device="cpu", refresh_seconds=0.02)
+
+    def found(client: Client) -> tuple[int, set[int]]:
+        answer = client.post("/search/images", json={"caption": "a dog", "k": 100}).json()
+        return answer["generation"], {hit["image_id"] for hit in answer["hits"]}
+
+    with Client(create_app(settings)) as client:
+        engine = client.app.state.engine
+        generation, before = found(client)
+        with Index.open(folder, threads=1) as other:
+            point = engine.checkpoint.model.encode_images([picture(99)])
+            other.add([ImageRow(7, "new.png", "new.png")], point)
+            other.remove([1000])
+        client.run(until(lambda: engine.info.generation == generation + 2))
+        assert found(client) == (generation + 2, before - {1000} | {7})
+        problem(client.get("/images/1000"), 404, "not_found")
+        assert client.get("/version").json()["captions"] == engine.info.captions == 22
+
+        refresh = engine.index.refresh
+
+        def unreachable_once() -> None:
+            monkeypatch.setattr(engine.index, "refresh", refresh)
+            raise CatalogUnreachableError("the catalog does not answer")
+
+        monkeypatch.setattr(engine.index, "refresh", unreachable_once)
+        with Index.open(folder, threads=1) as other:
+            other.remove([1001])
+        client.run(until(lambda: engine.info.generation == generation + 3))
+
+
+def test_what_a_killed_writer_left_is_swept_at_the_start(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path)
+    left = folder / "segments" / "half-written"
+    left.mkdir()
+    (left / "points").write_bytes(b"half")
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        assert client.get("/readyz").status_code == 200
+    assert not left.exists()
+
+
+def test_an_index_whose_folder_cannot_be_written_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_collection(tmp_path)
+    opened = Path.open
+
+    def refused(path: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
+        # Tests may run as root, whom permissions do not stop.
+        if folder in path.parents and not mode.startswith("r"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, mode, *rest, **more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        assert client.get("/readyz").status_code == 200
+        answer = client.post("/search/images", json={"caption": "a dog"}).json()
+        assert answer["searched"] == 12
+
+
+def test_a_collection_without_captions_is_served(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path, captions_each=0)
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        assert client.get("/readyz").status_code == 200
+        (hit,) = client.post("/search/images", json={"caption": "a dog", "k": 1}).json()["hits"]
+        assert hit["captions"] == []
+        answer = client.post("/search/captions", files={"image": ("a.png", png(1))}).json()
+        assert (answer["hits"], answer["searched"], answer["certified"]) == ([], 0, True)
+
+
+def test_no_threads_stay_behind(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu")
+    with Client(create_app(settings)) as client:
+        client.post("/search/images", json={"caption": "a dog"})
+    before = set(threading.enumerate())
+    for _ in range(2):
+        with Client(create_app(settings)) as client:
+            client.post("/search/images", json={"caption": "a dog"})
+            client.post("/search/captions", files={"image": ("a.png", png(1))})
+    # A thread that was told to end may still be on its way out.
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+    assert set(threading.enumerate()) <= before

@@ -1,0 +1,178 @@
+"""Pictures of strangers are read or refused in words, and never bring the service down."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import os
+import resource
+import threading
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from models.images.preprocessing import Preprocessing
+from service.app import create_app
+from service.core import pictures
+from service.core.pictures import Pictures, ThumbnailCache
+from service.errors import ServiceError
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import picture, png
+from tests.service.hostile_pictures import BAD, GOOD, encoded, png_header
+from tests.service.problems import problem
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+@pytest.mark.parametrize("name", GOOD)
+def test_odd_pictures_are_answered(client: Client, name: str) -> None:
+    response = client.post("/search/captions", files={"image": ("a", GOOD[name]())})
+    assert response.status_code == 200, response.text
+    assert len(response.json()["hits"]) == 10
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_pictures_are_refused_in_words(client: Client, name: str) -> None:
+    make, (status, reason) = BAD[name]
+    response = client.post("/search/captions", files={"image": ("a.jpg", make(), "image/jpeg")})
+    found = problem(response, status, reason)
+    assert found.errors[0].field == "image"
+    assert "Error" not in response.text
+    assert "/" not in found.detail
+    assert "(" not in found.detail, "what the decoder said stays inside"
+
+
+def test_pictures_too_large_to_decode_take_no_memory(client: Client) -> None:
+    make, _ = BAD["a bomb"]
+    bomb = make()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3):
+        client.post("/search/captions", files={"image": ("a.png", bomb)})
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 50_000  # kilobytes; decoded it would be 432,000
+
+
+def test_nothing_is_kept_of_a_picture_whose_client_left_before_it_was_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate, gone = threading.Event(), threading.Event()
+
+    class Sent(bytes):
+        def __del__(self) -> None:
+            gone.set()
+
+    def slowly(*args: object) -> Image.Image:
+        gate.wait(30)
+        return picture(1)
+
+    monkeypatch.setattr("service.core.pictures.open_picture", slowly)
+
+    async def main() -> None:
+        pictures = Pictures(Settings(decode_workers=1), Preprocessing())
+        first = asyncio.create_task(pictures.preview(b"first"))
+        await asyncio.sleep(0.05)
+        second = asyncio.create_task(pictures.preview(Sent(b"second")))
+        await asyncio.sleep(0.05)
+        second.cancel()
+        await asyncio.wait([second])
+        del second
+        await asyncio.sleep(0.05)
+        assert gone.is_set()
+        gate.set()
+        assert await first
+        pictures.close()
+
+    asyncio.run(main())
+
+
+def test_more_pictures_than_may_wait_are_told_to_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = threading.Event()
+
+    def slowly(*args: object) -> Image.Image:
+        gate.wait(5)
+        return picture(1)
+
+    monkeypatch.setattr("service.core.pictures.open_picture", slowly)
+
+    async def main() -> None:
+        pictures = Pictures(Settings(in_flight=1, queued=1), Preprocessing())
+        waiting = [asyncio.create_task(pictures.preview(png(at))) for at in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(ServiceError) as refused:
+            await pictures.preview(png(2))
+        assert (refused.value.reason, refused.value.retry_after) == ("busy", 1)
+        gate.set()
+        await asyncio.gather(*waiting)
+        assert await pictures.preview(png(2))  # who was answered makes room
+        pictures.close()
+
+    asyncio.run(main())
+
+
+def test_the_limit_on_pixels_is_a_setting(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu", picture_pixels=1000)
+    with Client(create_app(settings)) as client:
+        for size, status in (((10, 100), 200), ((10, 101), 413)):
+            body = encoded(picture(1, size), "PNG")
+            response = client.post("/search/captions", files={"image": ("a.png", body)})
+            assert response.status_code == status
+
+
+def test_a_picture_beyond_the_bytes_allowed_is_refused(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu", picture_bytes=20_000)
+    with Client(create_app(settings)) as client:
+        for size in (20_001, 100_000):
+            body = png_header(1, 1) + bytes(size)
+            response = client.post("/search/captions", files={"image": ("a.png", body)})
+            problem(response, 413, "body_too_large")
+
+
+def test_a_turned_picture_is_seen_upright(client: Client) -> None:
+    def captions(body: bytes) -> list[int]:
+        response = client.post("/search/captions", files={"image": ("a", body)})
+        return [hit["caption_id"] for hit in response.json()["hits"]]
+
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    upside_down = picture(1).transpose(Image.Transpose.ROTATE_180)
+    turned = encoded(upside_down, "PNG", exif=exif)
+    assert captions(turned) == captions(encoded(picture(1), "PNG"))
+
+
+def test_thumbnails_fit_their_size_and_are_not_enlarged(client: Client, collection: Path) -> None:
+    usual = client.get("/images/1001/thumbnail")
+    settings = Settings(index=collection, device="cpu", thumbnail_size=16)
+    with Client(create_app(settings)) as other:
+        small = other.get(
+            "/images/1001/thumbnail", headers={"If-None-Match": usual.headers["etag"]}
+        )
+        assert Image.open(io.BytesIO(small.content)).size == (16, 12)
+        engine = other.app.state.engine
+        preview = other.run(engine.pictures.preview(encoded(picture(1, (4, 8)), "PNG")))
+        assert Image.open(io.BytesIO(preview)).size == (4, 8)
+
+
+def test_a_picture_of_the_collection_that_cannot_be_opened_now_is_missing(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(pictures, "open_picture", refused)
+    problem(client.get("/images/1002/thumbnail"), 404, "picture_missing")
+
+
+def test_the_memory_of_thumbnails_is_bounded_and_keeps_the_latest() -> None:
+    cache = ThumbnailCache(capacity=100)
+    for at in range(10):
+        cache.put(f"{at}", bytes(30))
+        cache.get("0")
+    assert [at for at in range(10) if cache.get(f"{at}")] == [0, 8, 9]
+    cache.put("0", bytes(90))
+    assert [at for at in range(10) if cache.get(f"{at}")] == [0]
+    cache.put("huge", bytes(101))
+    assert cache.get("huge") is None

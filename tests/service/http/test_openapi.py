@@ -1,0 +1,172 @@
+"""The OpenAPI document is complete and true: what it says is what comes over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+import uvicorn
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS
+
+from service.app import create_app
+from service.errors import MEDIA_TYPE
+from service.http.access import fingerprint, new_key
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import make_collection, png
+
+KEY = new_key()
+WRITE_KEYS = f"tests:{fingerprint(KEY)}"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server that answers on a port of its own, over a collection of its own."""
+    folder = make_collection(tmp_path_factory.mktemp("openapi"))
+    settings = Settings(index=folder, device="cpu", write_keys=WRITE_KEYS)
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    config = uvicorn.Config(
+        create_app(settings), log_config=None, access_log=False, timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
+    thread.start()
+    try:
+        while httpx.get(f"{url}/readyz").status_code != 200:
+            pass
+        yield url
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+schema = schemathesis.openapi.from_dict(create_app(Settings(write_keys=WRITE_KEYS)).openapi())
+
+
+@schema.parametrize()
+@hypothesis_settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_no_request_of_any_shape_gets_an_answer_the_document_does_not_name(
+    case: schemathesis.Case[Any], url: str
+) -> None:
+    excluded: list[Any] = []
+    if case.media_type == "multipart/form-data":
+        # A schema cannot say which bytes are a picture, so what is valid is not for it to tell.
+        excluded = [
+            CHECKS.get_one("positive_data_acceptance"),
+            CHECKS.get_one("negative_data_rejection"),
+        ]
+        if case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE:
+            body: Any = case.body
+            body["image"] = png(1)
+    locked = "security" in case.operation.definition.raw
+    headers = {"Authorization": f"Bearer {KEY}"} if locked else {}
+    case.call_and_validate(base_url=url, headers=headers, timeout=30, excluded_checks=excluded)
+
+
+def test_every_operation_names_its_errors_as_problems(client: Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert set(paths) == {
+        "/search/images",
+        "/search/images/batch",
+        "/search/captions",
+        "/search/all_of",
+        "/search/common",
+        "/search/like",
+        "/entails",
+        "/entails/batch",
+        "/diagram",
+        "/images/{image_id}/diagram",
+        "/images",
+        "/images/{image_id}",
+        "/images/{image_id}/file",
+        "/images/{image_id}/thumbnail",
+        "/captions/{caption_id}",
+        "/livez",
+        "/readyz",
+        "/metrics",
+        "/version",
+    }
+    for path, methods in paths.items():
+        for operation in methods.values():
+            assert operation["summary"], path
+            assert operation["description"], path
+            for status, response in operation["responses"].items():
+                if int(status) >= 400:
+                    assert list(response["content"]) == [MEDIA_TYPE], (path, status)
+
+
+def test_every_reference_of_the_document_leads_somewhere(client: Client) -> None:
+    document = client.get("/openapi.json").json()
+
+    def references(node: Any) -> Iterator[str]:
+        if isinstance(node, dict):
+            if "$ref" in node:
+                yield node["$ref"]
+            for value in node.values():
+                yield from references(value)
+        elif isinstance(node, list):
+            for value in node:
+                yield from references(value)
+
+    names = {reference.removeprefix("#/components/schemas/") for reference in references(document)}
+    assert names <= set(document["components"]["schemas"])
+    assert {"ImageQuery", "PictureQuery", "ImageAnswer", "CaptionAnswer", "Problem"} <= names
+
+
+def test_the_fields_of_every_form_are_described_as_a_form_can_send_them(client: Client) -> None:
+    document = client.get("/openapi.json").json()
+    forms = [
+        content["multipart/form-data"]["schema"]["$ref"].rpartition("/")[2]
+        for methods in document["paths"].values()
+        for operation in methods.values()
+        if "multipart/form-data" in (content := operation.get("requestBody", {}).get("content", {}))
+    ]
+    assert set(forms) >= {"PictureQuery", "UploadForm", "AllOfForm", "LikeForm", "PictureClaim"}
+    for name in forms:
+        for field, schema in document["components"]["schemas"][name]["properties"].items():
+            assert "anyOf" not in schema, (name, field)
+            assert schema.get("default", "") is not None, (name, field)
+            if field == "image_ids":
+                assert re.fullmatch(schema["pattern"], "1003,7")
+
+
+def test_the_page_for_people_needs_nothing_from_elsewhere(client: Client) -> None:
+    response = client.get("/docs")
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert "http://" not in response.text
+    assert "https://" not in response.text
+    assert "<script" not in response.text
+    document = client.get("/openapi.json").json()
+    for path in document["paths"]:
+        assert path in response.text
+    for name in document["components"]["schemas"]:
+        assert f'id="schema-{name}"' in response.text
+    assert "a dog runs on the beach" in response.text
+
+
+def test_the_page_for_people_tells_each_way_in_which_a_question_may_be_sent(client: Client) -> None:
+    document = client.get("/openapi.json").json()
+    sections = client.get("/docs").text.split("<section>")[1:]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            address = f"{method.upper()}</span><code>{path}</code>"
+            (section,) = [text for text in sections if address in text]
+            content = operation.get("requestBody", {}).get("content", {})
+            for media_type, body in content.items():
+                assert f"end <code>{media_type}</code>." in section, address
+                name = body["schema"]["$ref"].rpartition("/")[2]
+                schema = document["components"]["schemas"][name]
+                for field in schema["properties"]:
+                    assert f"<td><code>{field}</code></td>" in section, (address, field)
+                assert section.count("<pre>") >= len(schema.get("examples", []))

@@ -1,0 +1,231 @@
+"""What a training reads is what its configuration says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image as Pillow
+from safetensors.torch import save_file
+
+from models.datasets import Caption, Dataset, DatasetError, Image
+from models.encoders.backbone import build_backbone
+from models.encoders.regions import PARTS
+from models.images.features import FeaturesError, FeatureStore, extract
+from models.images.preprocessing import Preprocessing
+from models.model import ModelConfig
+from models.training.config import TrainingConfig
+from models.training.inputs import FeatureInput, PixelInput
+from models.training.trainer import TrainingError
+from service.pipelines.training import (
+    Material,
+    from_features,
+    from_pictures,
+    learning_backbone,
+    note_weights,
+    require_chosen,
+    split_for_training,
+    with_choices,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("learning_rate", "nan"),
+        ("learning_rate", "1e38"),
+        ("clip_norm", "nan"),
+        ("sharpness", "1e39"),
+        ("margin", "inf"),
+        ("weight_decay", "-1"),
+        ("weight_decay", "nan"),
+        ("weight_decay", "1e39"),
+        ("entailment", "-1"),
+        ("warm_up", "-5"),
+        ("unknown_rate", "2"),
+        ("min_word_count", "0"),
+        ("batch_size", "1"),
+        ("seed", "-1"),
+        ("dimension", "100000000000000000000"),
+        ("word_dimension", "100000000000"),
+        ("resize", "100000000000"),
+        ("word_range", "nan"),
+        ("word_range", "1e39"),
+    ],
+)
+def test_a_value_that_nothing_is_learned_with_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(TrainingError, match=f"do not go together: .*{name}"):
+        with_choices(TrainingConfig(), {name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("backbone", "resnet50"), ("crop", "224"), ("crop", "300"), ("pooling", "parts")],
+)
+def test_a_choice_that_features_have_made_is_refused_and_any_other_kept(
+    name: str, value: str
+) -> None:
+    theirs = with_choices(TrainingConfig(), {"backbone": "vgg19", "crop": 256, "resize": 256})
+    assert theirs.model.pooling == "average"
+    choices = {"seed": "7", "crop": 256, "pooling": "average", "score": "cosine"}
+    kept = with_choices(theirs, choices)
+    require_chosen(kept, choices)
+    with pytest.raises(TrainingError, match=f"{name} cannot be '{value}': the features decide it"):
+        require_chosen(kept, choices | {name: value})
+
+
+@pytest.mark.parametrize("name", ["learning_rat", "mean", "model"])
+def test_an_option_that_there_is_not_is_refused_with_those_there_are(name: str) -> None:
+    with pytest.raises(TrainingError, match=f"no training option '{name}'; there are: .*margin"):
+        with_choices(TrainingConfig(), {name: "1"})
+
+
+@pytest.mark.parametrize(("name", "value"), [("epochs", "many"), ("score", "sine")])
+def test_a_value_of_another_type_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(TrainingError, match=f"{name} cannot be '{value}': input should be"):
+        with_choices(TrainingConfig(), {name: value})
+
+
+def test_every_tenth_image_is_held_out_where_there_are_no_splits() -> None:
+    def plain(count: int) -> Dataset:
+        return Dataset("plain", tuple(Image(at, f"{at}", Path(f"{at}")) for at in range(count)))
+
+    learned, held_out = split_for_training(plain(25), "train", "val")
+    assert [image.id for image in held_out.images] == [9, 19]
+    assert [image.id for image in learned.images] == [at for at in range(25) if at % 10 != 9]
+    with pytest.raises(DatasetError, match=r"has 9 images and no splits: .* at least 10"):
+        split_for_training(plain(9), "train", "val")
+    halves = tuple(replace(image, split="ab"[image.id % 2]) for image in plain(4).images)
+    learned, held_out = split_for_training(Dataset("halves", halves), "b", "a")
+    assert [[image.id for image in part.images] for part in (learned, held_out)] == [[1, 3], [0, 2]]
+
+
+def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    networks = [build_backbone("shufflenet_v2_x0_5") for _ in range(2)]
+    for name, network in zip(("theirs", "other"), networks, strict=True):
+        save_file(dict(network.network.state_dict()), f"{name}.safetensors")
+    Pillow.new("RGB", (40, 40)).save("a.png")
+    dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
+    renamed = Dataset("other", (Image(1, "b.png", tmp_path / "a.png"),))
+    looks, folder = Preprocessing(resize=36, crop=32), tmp_path / "f"
+    extract(dataset, networks[0], looks, folder)
+
+    def read(
+        weights: Path | None, held_out: Dataset = dataset, config: TrainingConfig | None = None
+    ) -> Material:
+        return from_features(config or TrainingConfig(), folder, weights, (dataset, held_out))
+
+    with pytest.raises(
+        FeaturesError, match="weights of shufflenet_v2_x0_5 that are not noted beside them: name"
+    ):
+        read(None)
+    note_weights(folder, Path("theirs.safetensors"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    material = read(None)
+    assert material.config.preprocessing == looks
+    assert material.config.model.backbone == "shufflenet_v2_x0_5"
+    assert material.backbone_weights is not None
+    for key, value in networks[0].state_dict().items():
+        assert material.backbone_weights[key].equal(value), key
+    with pytest.raises(
+        FeaturesError, match=r"made with other weights .* than .*other\.safetensors"
+    ):
+        read(tmp_path / "other.safetensors")
+    with pytest.raises(FeaturesError, match=r"image 1 is not b\.png"):
+        read(None, renamed)
+    (tmp_path / "theirs.safetensors").rename(tmp_path / "moved.safetensors")
+    with pytest.raises(FeaturesError, match=r"theirs\.safetensors, which is not there any more"):
+        read(None)
+    read(tmp_path / "moved.safetensors")
+
+
+def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    weights = tmp_path / "network.safetensors"
+    network = build_backbone("shufflenet_v2_x0_5")
+    save_file(dict(network.network.state_dict()), weights)
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    Pillow.fromarray(pixels).save(tmp_path / "a.png")
+    dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
+    looks = Preprocessing(resize=36, crop=32)
+    extract(dataset, build_backbone(network.name, weights), looks, tmp_path / "f", views=2)
+    whole = FeatureStore.open(tmp_path / "f").select([1], parts=False)
+    for config, views in ((TrainingConfig(), None), (TrainingConfig(views=True), (1, 3, 1024))):
+        material = from_features(config, tmp_path / "f", weights, (dataset, dataset))
+        for images in material.inputs:
+            assert isinstance(images, FeatureInput)
+            assert images.features.shape == (1, 1024)
+            np.testing.assert_array_equal(images.features, whole)
+            assert (None if images.views is None else images.views.shape) == views
+
+
+def test_pictures_that_came_after_their_features_are_told_and_left_out(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    weights = tmp_path / "network.safetensors"
+    network = build_backbone("shufflenet_v2_x0_5")
+    save_file(dict(network.network.state_dict()), weights)
+    Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
+    first, second, silent = (
+        Image(at, f"{at}.png", tmp_path / "a.png", captions=(Caption(at, at, "a dog"),) * told)
+        for at, told in ((1, 1), (2, 1), (3, 0))
+    )
+    before, after = Dataset("one", (first,)), Dataset("more", (first, second, silent))
+    extract(before, network, Preprocessing(resize=36, crop=32), tmp_path / "f")
+    lines: list[str] = []
+    for collections in ((before, before), (after, before)):
+        from_features(TrainingConfig(), tmp_path / "f", weights, collections, skipped=lines.append)
+    (line,) = lines
+    assert line.startswith("pictures without features, left out: 1 of 3, the first is image 2 (2.")
+
+
+def test_a_network_that_learns_begins_with_the_weights_it_is_given(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = build_backbone("shufflenet_v2_x0_5")
+    given = tmp_path / "network.safetensors"
+    save_file(dict(network.network.state_dict()), given)
+    shape, looks = ModelConfig(backbone=network.name), Preprocessing(resize=36, crop=32)
+    config = TrainingConfig(shape, looks)
+    assert learning_backbone(config, None) is None
+    begun = learning_backbone(config, given)
+    assert begun is not None
+    assert all(begun[key].equal(value) for key, value in network.state_dict().items())
+
+
+def test_what_is_measured_is_the_model_in_the_precision_it_is_used_in(tmp_path: Path) -> None:
+    Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
+    dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
+    config = TrainingConfig(precision="bfloat16", preprocessing=Preprocessing(resize=36, crop=32))
+    material = from_pictures(config, None, (dataset, dataset), tmp_path / "cache", workers=1)
+    training, validation = material.inputs
+    assert isinstance(training, PixelInput)
+    assert isinstance(validation, PixelInput)
+    assert (training.bfloat16, validation.bfloat16) == (True, False)
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_parts_are_read_where_they_are_wanted_and_there(
+    there: bool, wanted: bool, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    weights = tmp_path / "network.safetensors"
+    network = build_backbone("mobilenet_v2")
+    save_file(dict(network.network.state_dict()), weights)
+    Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
+    dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
+    looks = Preprocessing(resize=36, crop=32)
+    extract(dataset, network, looks, tmp_path / "f", parts=there)
+    config = TrainingConfig(model=ModelConfig(pooling="parts" if wanted else "average"))
+    material = from_features(config, tmp_path / "f", weights, (dataset, dataset))
+    assert material.config.model.pooling == ("parts" if wanted and there else "average")
+    (images, _) = material.inputs
+    assert isinstance(images, FeatureInput)
+    assert images.features.shape == ((1, PARTS, 1280) if wanted and there else (1, 1280))

@@ -1,0 +1,229 @@
+"""A real process on a real port: it starts in words, answers, and stops without breaking a word."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[3]
+# A service whose model, asked about "slowly", and whose catalog, asked for the image 7, wait until
+# a file is there.
+SERVE = """
+import sys, time
+from pathlib import Path
+from service import engine
+
+gate = Path(sys.argv[1])
+open_engine = engine.Engine.open
+
+def open_slow(*args):
+    opened = open_engine(*args)
+    encode = opened.checkpoint.model.encode_captions
+
+    def slowly(texts, batch_size=256):
+        while "slowly" in texts and not gate.exists():
+            time.sleep(0.01)
+        return encode(texts, batch_size)
+
+    opened.checkpoint.model.encode_captions = slowly
+    look_up = opened.index.images_with_captions
+
+    def silently(ids):
+        while 7 in ids and not gate.exists():
+            time.sleep(0.01)
+        return look_up(ids)
+
+    opened.index.images_with_captions = silently
+    return opened
+
+engine.Engine.open = open_slow
+from service import server
+from service.settings import Settings
+
+try:
+    server.serve(Settings(), say=lambda line: print(line, flush=True))
+except server.ServeError as error:
+    sys.exit(f"error: {error}")
+"""
+
+
+@dataclass
+class Server:
+    """A service in a process of its own."""
+
+    process: subprocess.Popen[str]
+    lines: list[str]
+
+    @property
+    def url(self) -> str:
+        found = re.search(r"http://[\d.:]+", self.lines[-1])
+        assert found is not None, self.lines
+        return found[0]
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the process; return its status and what it said to standard error."""
+        _, words = self.process.communicate(timeout=60)
+        return self.process.returncode, words
+
+
+@contextmanager
+def serving(index: Path, gate: Path = Path("none"), **settings: object) -> Iterator[Server]:
+    chosen = {"index": index, "port": 0, "device": "cpu", **settings}
+    environment = os.environ | {
+        f"HASSE_{name.upper()}": str(value) for name, value in chosen.items()
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, gate],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    server = Server(process, [])
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            server.lines.append(line.rstrip())
+            if "Serving" in line:
+                break
+        yield server
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def test_it_says_what_it_serves_answers_and_ends_with_0(collection: Path) -> None:
+    with serving(collection) as server:
+        said = "\n".join(server.lines)
+        assert "12 images, 24 captions" in said
+        assert "tiny: order, 16 dimensions, on cpu" in said
+        assert "64 searches at a time" in said
+        with httpx.Client(base_url=server.url) as client:
+            ready = client.get("/readyz")
+            assert ready.status_code == 200
+            assert ready.headers["cache-control"] == "no-store"
+            assert "server" not in ready.headers
+            answer = client.post("/search/images", json={"caption": "a dog", "k": 3})
+            assert len(answer.json()["hits"]) == 3
+            refused = client.post("/search/captions", files={"image": ("a.jpg", bytes(12_000_000))})
+            assert refused.status_code == 413
+            assert refused.json()["reason"] == "body_too_large"
+            head = client.head("/images/1000/file")
+            assert (head.status_code, head.content) == (200, b"")
+        with socket.create_connection(("127.0.0.1", httpx.URL(server.url).port)) as old:
+            old.sendall(b"GET /livez HTTP/1.0\r\n\r\n")  # of which no Host is asked
+            assert old.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
+        server.process.send_signal(signal.SIGTERM)
+        status, words = server.end()
+    assert status == 0
+    assert "Traceback" not in words
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in {"x86_64", "aarch64"},
+    reason="only Linux has turns of this kind",
+)
+def test_none_of_its_threads_interrupts_another_and_all_have_long_turns(collection: Path) -> None:
+    with serving(collection) as server:
+        threads = [int(entry.name) for entry in Path(f"/proc/{server.process.pid}/task").iterdir()]
+        assert len(threads) > 1
+        assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
+        release = tuple(int(part) for part in platform.release().split(".")[:2])
+        if release >= (6, 12):
+            assert {nanoseconds_of_a_turn(thread) for thread in threads} == {10_000_000}
+
+
+def nanoseconds_of_a_turn(thread: int) -> int:
+    """Ask by sched_getattr(2)."""
+    found = ctypes.create_string_buffer(56)
+    number = {"x86_64": 315, "aarch64": 275}[platform.machine()]
+    assert ctypes.CDLL(None).syscall(number, thread, found, 56, 0) == 0
+    return int.from_bytes(found.raw[24:32], "little")
+
+
+def test_a_stop_answers_everything_in_flight(collection: Path, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    limits = {"in_flight": 10, "deadline_seconds": 60, "log_format": "json"}
+    with serving(collection, gate, **limits) as server:
+        statuses: list[int] = []
+        host, port = server.url.removeprefix("http://").split(":")
+
+        def ask() -> None:
+            connection = HTTPConnection(host, int(port), timeout=60)
+            body = json.dumps({"caption": "slowly", "k": 1})
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", "/search/images", body, headers)
+            statuses.append(connection.getresponse().status)
+            connection.close()
+
+        threads = [threading.Thread(target=ask) for _ in range(50)]
+        for thread in threads:
+            thread.start()
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            while "hasse_queue_length 40.0" not in client.get("/metrics").text:
+                time.sleep(0.05)
+            server.process.send_signal(signal.SIGTERM)
+            # Until the signal is heard, it may be the encoder that is said not to answer.
+            while client.get("/readyz").json().get("detail") != "the service is stopping":
+                time.sleep(0.01)
+        gate.touch()
+        for thread in threads:
+            thread.join()
+        status, words = server.end()
+    assert statuses == [200] * 50
+    assert status == 0
+    events = [json.loads(line)["event"] for line in words.splitlines()]
+    assert "stopping" in events
+    assert events[-1] == "stopped"
+
+
+def test_a_stop_tells_whom_it_does_not_wait_for(collection: Path) -> None:
+    with serving(collection, shutdown_seconds=1, log_format="json") as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        connection = HTTPConnection(host, int(port), timeout=60)
+        headers = {"Content-Type": "application/json", "Content-Length": "100"}
+        connection.request("POST", "/search/images", b'{"caption": ', headers)
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            while "hasse_body_bytes 12.0" not in client.get("/metrics").text:
+                time.sleep(0.05)
+        server.process.send_signal(signal.SIGTERM)
+        response = connection.getresponse()
+        found = json.loads(response.read())
+        assert (response.status, found["reason"]) == (503, "not_ready")
+        assert response.getheader("Retry-After") == "1"
+        connection.close()
+        status, words = server.end()
+    assert status == 0
+    lines = [json.loads(line) for line in words.splitlines()]
+    (line,) = [line for line in lines if line.get("status") == 503]
+    assert line["reason"] == "not_ready"
+    assert lines[-1]["event"] == "stopped"
+
+
+def test_a_stop_waits_for_no_catalog_that_says_nothing(collection: Path) -> None:
+    with serving(collection, deadline_seconds=0.2, shutdown_seconds=1, log_format="json") as server:
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            assert client.get("/images/7").json()["reason"] == "catalog_unreachable"
+        server.process.send_signal(signal.SIGINT)
+        status, words = server.end()
+    assert status == 0
+    assert json.loads(words.splitlines()[-1])["event"] == "stopped"

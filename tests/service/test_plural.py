@@ -1,0 +1,11 @@
+"""Numbers of things, as people read them."""
+
+from __future__ import annotations
+
+from service.plural import count
+
+
+def test_numbers_are_written_for_people() -> None:
+    assert count(1, "picture") == "1 picture"
+    assert count(0, "picture") == "0 pictures"
+    assert count(113287, "picture") == "113,287 pictures"
