@@ -9,8 +9,8 @@ beforehand. Times are of one thread, the median of rounds in which the contender
 step reads the recurrent weights once for all captions, and does two operations with each weight
 for each caption: alone a caption waits for the memory, among many for the processor.
 
-A second table is of what lengths that even out hubs (`models.encoders.hubness`) take beside that, by a
-crowd of the preset `hasse`; alone a point waits for the crowd to be read.
+A second table is of what lengths that even out hubs (`models.encoders.hubness`) take beside that,
+by a crowd of the preset `hasse`; alone a point waits for the crowd to be read.
 """
 
 from __future__ import annotations

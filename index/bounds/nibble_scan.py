@@ -1,8 +1,9 @@
 """A scan of half a byte per coordinate: what it rules out is not looked at again.
 
 One instruction looks up as many rows as a vector has bytes in a table of a query
-(`index.bounds.query_tables`), and sums of what is found bound the rows' violations from below. After every few groups of
-coordinates a block of rows is left as soon as few of its rows are possible hits.
+(`index.bounds.query_tables`), and sums of what is found bound the rows' violations from
+below. After every few groups of coordinates a block of rows is left as soon
+as few of its rows are possible hits.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Encoders: captions and pictures become points. Pretrained networks, recurrences, heads and pooling."""
+"""Encoders that turn captions and pictures into points, with their heads and pooling."""

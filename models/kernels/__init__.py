@@ -1,1 +1,1 @@
-"""Compiled kernels for training and encoding, each with a plain reference: CPU by LLVM, GPU by Triton."""
+"""Compiled kernels for training and encoding; each is tested against a plain reference."""

@@ -1,8 +1,8 @@
 """What kernels for a CPU are emitted from, where numba has no words: vectors, and LLVM's functions.
 
 `numba.extending.intrinsic` types an operation; its code is put together from these. Of numba, so
-this module is imported by kernels only. `index/kernels/llvm.py` is the like for kernels that search,
-since neither package knows the other.
+this module is imported by kernels only. `index/kernels/llvm.py` is the like for kernels that
+search, since neither package knows the other.
 
 Numba keeps machine code until the file of the kernel itself is changed: after a change here, remove
 `__pycache__`.
