@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from models.errors import HasseError
+
 REMEDY = "restore it from a backup, or build the index again"  # of a damaged file
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-class HasseIndexError(Exception):
+class HasseIndexError(HasseError):
     """The base of all of them: one sentence that names the file and what to do."""
 
 

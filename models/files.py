@@ -13,8 +13,10 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from models.errors import HasseError
 
-class FolderTakenError(Exception):
+
+class FolderTakenError(HasseError):
     """A folder that another process is writing to; the message says what to do."""
 
     def __init__(self, folder: Path) -> None:

@@ -28,6 +28,7 @@ from index.errors import (
     IndexLockedError,
     ReadOnlyIndexError,
 )
+from models.errors import HasseError
 from service.runtime.logs import event
 
 MEDIA_TYPE = "application/problem+json"
@@ -79,7 +80,7 @@ _METHODS = ("DELETE", "GET", "POST")
 _OF_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}
 
 
-class ServiceError(Exception):
+class ServiceError(HasseError):
     """An answer that is an error: a reason of the table and a sentence for a person."""
 
     def __init__(

@@ -21,13 +21,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from models.checkpoints.weight_quantization import from_stored
+from models.errors import HasseError
 from models.files import alone_in, write_weights, write_whole
 
 WEIGHTS, CONFIG, SUMS = "model.safetensors", "config.json", "SHA256SUMS"
 UNNAMED = "retrieval"  # the kind of a model whose config.json names none
 
 
-class CheckpointError(Exception):
+class CheckpointError(HasseError):
     """A checkpoint that cannot be used; the message says why and what to do."""
 
 

@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from models.errors import HasseError
+
 FILE_NAME = "dataset.json"
 
 
-class DatasetError(Exception):
+class DatasetError(HasseError):
     """A dataset that cannot be used; the message says what is wrong and what to do."""
 
 

@@ -25,6 +25,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.fx.experimental.optimization import fuse
 
+from models.errors import HasseError
 from models.files import put_in_place
 
 # The attribute that holds the classifier, in all of torchvision's families.
@@ -36,7 +37,7 @@ _OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)")
 _CHUNK = 1 << 20
 
 
-class BackboneError(Exception):
+class BackboneError(HasseError):
     """A network or weights that cannot be used; the message says why and what to do."""
 
 

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from models.datasets import Image
 from models.encoders.regions import PARTS
+from models.errors import HasseError
 from models.files import alone_in, write_whole
 from models.images.preprocessing import Preprocessing
 
@@ -38,7 +39,7 @@ MANIFEST, FEATURES, IMAGES, STAMPS = "manifest.json", "features.f16", "images.i6
 FORMAT = 1
 
 
-class FeaturesError(Exception):
+class FeaturesError(HasseError):
     """Features that cannot be made or used; the message says why and what to do."""
 
 

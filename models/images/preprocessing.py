@@ -33,6 +33,8 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 from torch import Tensor
 
+from models.errors import HasseError
+
 MAX_PIXELS = 50_000_000
 MAX_SIDE = 16_384  # of what a network looks at
 MAX_SCANS = 100  # of a JPEG: programs make some ten, and each goes through all of its pixels
@@ -101,7 +103,7 @@ _UPRIGHT = {
 }
 
 
-class PictureError(Exception):
+class PictureError(HasseError):
     """A picture that cannot be used; `reason` is for programs, the message for people."""
 
     def __init__(self, reason: Reason, message: str) -> None:

@@ -31,6 +31,7 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate
 from models.checkpoints.weight_quantization import from_stored, to_stored
 from models.datasets import Image
 from models.encoders.backbone import Backbone, build_backbone
+from models.errors import HasseError
 from models.files import write_weights
 from models.images.augmentation import CutsConfig, varied
 from models.images.preprocessing import MAX_SIDE, standardised
@@ -46,7 +47,7 @@ _SHARE_OF_MEMORY = 0.5  # of what a device has free, that pictures may take
 Pixels = NDArray[np.uint8]
 
 
-class DistillationError(Exception):
+class DistillationError(HasseError):
     """A distillation that cannot start or go on; the message says why and what to do."""
 
 

@@ -11,12 +11,13 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from models.errors import HasseError
 from models.files import write_weights
 
 FILE_NAME = "training.safetensors"
 
 
-class StateError(Exception):
+class StateError(HasseError):
     """A state that a training cannot go on from; the message says why and what to do."""
 
 

@@ -28,6 +28,7 @@ from models.checkpoints.weight_quantization import from_stored, to_stored
 from models.datasets import Dataset, DatasetError
 from models.encoders.backbone import fingerprint_of
 from models.encoders.hubness import Crowd
+from models.errors import HasseError
 from models.evaluation.calibration import Calibrations, calibrations
 from models.evaluation.ground_truth import known_truth
 from models.evaluation.retrieval import Evaluation, evaluate
@@ -48,7 +49,7 @@ _CROWD = 2**32  # no epoch: what the crowd is drawn from
 _NO_NUMBER = "look for features that are not numbers, or lower --learning-rate"
 
 
-class TrainingError(Exception):
+class TrainingError(HasseError):
     """A training that cannot start or go on; the message says why and what to do."""
 
 

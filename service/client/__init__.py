@@ -10,13 +10,13 @@ It lives with the service because what goes over the wire is written down here o
             print(hit.image_id, hit.violation)
 """
 
+from models.errors import HasseError
 from service.client.asynchronous import AsyncClient
 from service.client.calls import Options
 from service.client.errors import (
     AccessError,
     BusyError,
     ConflictError,
-    HasseError,
     InvalidError,
     NotFoundError,
     ProblemError,

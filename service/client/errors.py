@@ -5,11 +5,8 @@ from __future__ import annotations
 import httpx
 from pydantic import ValidationError
 
+from models.errors import HasseError
 from service.schemas import Problem
-
-
-class HasseError(Exception):
-    """The base of all of them."""
 
 
 class UnreachableError(HasseError):
@@ -33,7 +30,8 @@ class ProblemError(HasseError):
     """
 
     def __init__(self, problem: Problem, retry_after: float | None) -> None:
-        super().__init__(problem, retry_after)
+        super().__init__(problem.detail)
+        self.args = (problem, retry_after)  # what a copy is made from
         self.problem = problem
         self.retry_after = retry_after
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from models.errors import HasseError
 from models.model import OrderEmbedding, Points
 from service.core.batching import Batcher, Done, Onward, Other
 from service.core.stages import Stages
@@ -36,7 +37,7 @@ def check_caption(caption: str, settings: Settings, field: str = "caption") -> N
         raise invalid(field, "the caption is blank: say what the images show")
 
 
-class NotFiniteError(Exception):
+class NotFiniteError(HasseError):
     """The model gave a point with coordinates that are not numbers."""
 
 

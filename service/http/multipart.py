@@ -10,6 +10,8 @@ from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
+from models.errors import HasseError
+
 # What is wrong with a form is said to its sender; the log is not a client's to fill.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
@@ -19,7 +21,7 @@ _HEADER_BYTES = 4096
 _TEXT_BYTES = 24 * 1024  # a thousand ids
 
 
-class FormError(Exception):
+class FormError(HasseError):
     """What was sent is not a form that can be read."""
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.errors import HasseError
 from models.evaluation.ground_truth import known_truth
 from models.evaluation.retrieval import BLOCK_ENTRIES
 from models.score import penalties_between
@@ -41,7 +42,7 @@ STYLE: Any = {
 Floats = NDArray[np.float64]
 
 
-class FiguresError(Exception):
+class FiguresError(HasseError):
     """Figures that cannot be drawn; the message says why and what to do."""
 
 

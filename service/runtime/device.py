@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from models.errors import HasseError
 
-class DeviceError(Exception):
+
+class DeviceError(HasseError):
     """A device that this machine does not have; the message says what it has."""
 
 

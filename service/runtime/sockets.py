@@ -6,6 +6,8 @@ import errno
 import socket
 from typing import Any, Literal, TypeAlias
 
+from models.errors import HasseError
+
 # A client that finds this queue full is left without an answer for seconds; the system may allow
 # fewer (net.core.somaxconn).
 BACKLOG = 4096
@@ -13,7 +15,7 @@ BACKLOG = 4096
 Listens: TypeAlias = Literal["at once", "when open"]
 
 
-class ServeError(Exception):
+class ServeError(HasseError):
     """A service that cannot start or had to end; the message says why and what to do."""
 
 

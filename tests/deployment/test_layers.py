@@ -26,7 +26,7 @@ def imported(path: Path) -> Iterator[str]:
     ("package", "known"),
     [
         ("models", {"models"}),
-        ("index", {"index", "models.order"}),
+        ("index", {"index", "models.order", "models.errors"}),
         ("service", {"service", "index", "models"}),
     ],
 )
@@ -36,3 +36,13 @@ def test_a_package_imports_those_below_it_alone(package: str, known: set[str]) -
             if name.split(".")[0] in OURS and name != "models":
                 allowed = any(name == one or name.startswith(f"{one}.") for one in known)
                 assert allowed, f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("package", ["models", "index", "service"])
+def test_errors_of_a_package_derive_from_the_base_that_users_are_shown(package: str) -> None:
+    for path in (ROOT / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Error"):
+                bases = {ast.unparse(base) for base in node.bases}
+                bare = bases & {"Exception", "ValueError", "RuntimeError", "OSError", "LookupError"}
+                assert not bare or path == ROOT / "models/errors.py", f"{path}: {node.name}"

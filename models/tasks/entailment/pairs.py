@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from models.errors import HasseError
 
-class EntailmentError(Exception):
+
+class EntailmentError(HasseError):
     """Pairs of entailment, or a start, that cannot be used; the message says why and what to do."""
 
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models.errors import HasseError
+
 Edges = NDArray[np.int64]  # (n, 2): the more specific concept, the more general one
 
 
-class HypernymError(Exception):
+class HypernymError(HasseError):
     """A hierarchy that cannot be used; the message says why and what to do."""
 
 

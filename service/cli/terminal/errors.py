@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,36 +10,16 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from models.errors import HasseError
+
 ORDER = (
     *("demo", "data", "features", "distill", "train", "evaluate", "index", "search", "entails"),
     *("serve", "key", "hypernyms", "entailment"),
 )
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
-# Exceptions whose message is written for people. They are named, not imported: importing them
-# would load torch before `--help` can answer, and one that was raised is always loaded.
-MISTAKES = (
-    ("service.cli.terminal.errors", "Mistake"),
-    ("service.runtime.device", "DeviceError"),
-    ("service.errors", "ServiceError"),
-    ("service.pipelines.figures", "FiguresError"),
-    ("service.runtime.sockets", "ServeError"),
-    ("models.datasets.dataset", "DatasetError"),
-    ("models.images.preprocessing", "PictureError"),
-    ("models.encoders.backbone", "BackboneError"),
-    ("models.images.feature_store", "FeaturesError"),
-    ("models.checkpoints.model_folder", "CheckpointError"),
-    ("models.training.distillation", "DistillationError"),
-    ("models.files", "FolderTakenError"),
-    ("models.training.trainer", "TrainingError"),
-    ("models.training.state", "StateError"),
-    ("models.tasks.hypernyms.taxonomy", "HypernymError"),
-    ("models.tasks.entailment.pairs", "EntailmentError"),
-    ("index.errors", "HasseIndexError"),
-)
 
-
-class Mistake(Exception):
+class Mistake(HasseError):
     """Something asked of the command line that it cannot do; the message has the remedy."""
 
 
@@ -79,11 +58,8 @@ class Shell(TyperGroup):
 
 def explain(error: Exception) -> str | None:
     """Return the sentence for a person, or None for an error that is not theirs to mend."""
-    for module, name in MISTAKES:
-        loaded = sys.modules.get(module)
-        kind = getattr(loaded, name, None) if loaded else None
-        if kind is not None and isinstance(error, kind):
-            return " ".join(str(error).split())
+    if isinstance(error, HasseError):
+        return " ".join(str(error).split())
     if _is_out_of_memory(error):
         return (
             "there is not enough memory for this: choose fewer coordinates, smaller pictures or "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from importlib import import_module
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from models.datasets import DatasetError
-from service.cli.terminal.errors import MISTAKES, Mistake, Shell, Stopped, explain, keeping
+from service.cli.terminal.errors import Mistake, Shell, Stopped, explain, keeping
 
 
 def run(action: Exception | type[BaseException]) -> tuple[int, str]:
@@ -81,11 +80,6 @@ def test_what_the_system_refuses_names_the_file_and_the_remedy(number: int, reme
 def test_an_error_of_no_known_reason_is_ours_and_a_reader_that_left_is_none() -> None:
     assert explain(OSError("broken")) is None
     assert explain(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))) is None
-
-
-@pytest.mark.parametrize(("module", "name"), MISTAKES)
-def test_every_mistake_that_is_named_is_an_exception_that_there_is(module: str, name: str) -> None:
-    assert issubclass(getattr(import_module(module), name), Exception)
 
 
 def test_work_that_is_kept_is_told_of_only_when_it_is_interrupted() -> None:

@@ -1,0 +1,23 @@
+"""The base of every error that is meant for a user. Standard library only."""
+
+from __future__ import annotations
+
+
+class HasseError(Exception):
+    """What went wrong and what to do about it, in words for people.
+
+    Attributes:
+        message: what went wrong; it may name the remedy itself.
+        remedy: what to do about it. A subclass may set one for all of its errors.
+    """
+
+    remedy: str = ""
+
+    def __init__(self, message: str = "", remedy: str | None = None) -> None:
+        super().__init__(*([message] if remedy is None else [message, remedy]))
+        self.message = message
+        if remedy is not None:
+            self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.remedy}" if self.remedy else self.message
