@@ -175,7 +175,8 @@ def test_points_that_should_not_be_there_are_found_even_with_a_good_checksum(
         points = np.ones((2, 16), np.float32)
         points[1, 3] = np.nan
         for module in ("additions", "segment"):
-            monkeypatch.setattr(f"index.{module}.checked", lambda *args: np.asarray(args[2]))
+            unchecked = f"index.segments.{module}.checked"
+            monkeypatch.setattr(unchecked, lambda *args: np.asarray(args[2]))
         index.add(images([1, 2]), points)
     (finding,) = verify(tmp_path / "i").findings
     assert "image 2 (row 1) has nan at coordinate 3" in finding

@@ -107,19 +107,19 @@ SETS = {"x86_64": ["+ssse3,+avx,+avx2", "+ssse3", ""], "aarch64": ["+neon", ""]}
 def test_every_instruction_set_finds_the_same_rows(features: str) -> None:
     code = """
 import numpy as np
-from index import nibbles
+from index.bounds import nibble_scan
 from index.bounds.quantizer import LEVELS
 rng = np.random.default_rng(0)
 columns = rng.integers(0, 256, (2, 24, 128), np.uint8)
 order = np.concatenate([rng.permutation(24), np.zeros(8, int)]).astype(np.int32).reshape(1, 4, 8)
 entries = rng.integers(0, 256, (1, 3, 8, LEVELS), np.uint8)
 sums = np.zeros((1, 2, 256), np.uint16)
-nibbles.add_groups(columns, order, entries, np.array([[3, 0, 1]]), np.array([3]), 0, 2, sums)
+nibble_scan.add_groups(columns, order, entries, np.array([[3, 0, 1]]), np.array([3]), 0, 2, sums)
 by_row = np.empty(512, np.int64)
 for place in range(512):
     block = place // 256
-    by_row[256 * block + nibbles.row_of(place % 256, 128)] = sums[0, block, place % 256]
-print(nibbles._WIDTH, by_row.tolist())
+    by_row[256 * block + nibble_scan.row_of(place % 256, 128)] = sums[0, block, place % 256]
+print(nibble_scan._WIDTH, by_row.tolist())
 """
     here, other = printed(code), printed(code, features)
     assert other.split(" ", 1)[1] == here.split(" ", 1)[1]

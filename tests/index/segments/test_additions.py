@@ -82,7 +82,7 @@ def test_a_caption_finds_its_image_among_what_is_written_with_it(tmp_path: Path)
         assert set(index.captions([1])) == {1}
 
 
-@pytest.mark.parametrize("step", ["durable.write", "changes.insert_segments"])
+@pytest.mark.parametrize("step", ["durable.write", "catalog.mutations.insert_segments"])
 def test_a_full_disk_is_said_to_everyone_who_waited_and_nothing_is_left(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,18 +157,18 @@ SETS = {"x86_64": ["+avx2,+fma,+f16c", ""]}
 def test_other_processors_compute_the_same_bits(features: str) -> None:
     code = """
 import numpy as np
-from models import packed_gru
+from models.kernels import cpu_gru
 rng = np.random.default_rng(0)
 n, lengths = 40, np.array([9, 8, 8, 7, 5, 5, 5, 3, 3, 2, 2, 1, 1])
 alive = (lengths > np.arange(9)[:, None]).sum(1)
 words = rng.integers(0, 7, alive.sum())
-table = packed_gru.widened(rng.normal(size=(7, 3, n)).astype(np.float32))
-weights = packed_gru.packed(rng.normal(size=(3 * n, n)).astype(np.float16).astype(np.float32))
-bias = packed_gru.widened(rng.normal(size=n).astype(np.float32))
+table = cpu_gru.widened(rng.normal(size=(7, 3, n)).astype(np.float32))
+weights = cpu_gru.packed(rng.normal(size=(3 * n, n)).astype(np.float16).astype(np.float32))
+bias = cpu_gru.widened(rng.normal(size=n).astype(np.float32))
 out = np.full((13, len(bias)), -np.inf, np.float32)
 states = np.zeros((2, *out.shape), np.float32)
-packed_gru.read(words, alive, table, weights, bias, states, out, True, False)
-print(packed_gru.WIDTH, weights.dtype, out[:, :n].view(np.uint32).tolist(), sep="|")
+cpu_gru.read(words, alive, table, weights, bias, states, out, True, False)
+print(cpu_gru.WIDTH, weights.dtype, out[:, :n].view(np.uint32).tolist(), sep="|")
 """
     here, other = (printed(code, given).split("|") for given in (None, features))
     assert other[:2] == ["8", "uint16" if "f16c" in features else "float32"]

@@ -353,7 +353,7 @@ KILLER = """
 import os, random, signal, sys, time
 from pathlib import Path
 import torch
-from models import features
+from models.images import features
 from models.encoders.backbone import build_backbone
 from models.datasets import load
 from models.images.preprocessing import Preprocessing

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 SERVE = """
 import sys, time
 from pathlib import Path
-from service import engine
+from service.core import engine
 
 gate = Path(sys.argv[1])
 open_engine = engine.Engine.open
@@ -54,12 +54,12 @@ def open_slow(*args):
     return opened
 
 engine.Engine.open = open_slow
-from service import server
+from service.runtime import server, sockets
 from service.settings import Settings
 
 try:
     server.serve(Settings(), say=lambda line: print(line, flush=True))
-except server.ServeError as error:
+except sockets.ServeError as error:
     sys.exit(f"error: {error}")
 """
 

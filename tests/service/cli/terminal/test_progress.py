@@ -94,7 +94,7 @@ def test_a_line_stands_above_the_bar(line: str) -> None:
         "import time\n"
         "from models.tasks.entailment import training\n"
         "from models.evaluation.threshold import Threshold\n"
-        "from service.cli import entailment\n"
+        "from service.cli.model import entailment\n"
         "from service.cli.terminal.progress import progress, tell\n"
         "with progress('learning') as report:\n"
         "    report(1, 2)\n"
