@@ -13,10 +13,11 @@ from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 
 
 def test_the_settings_table_is_that_of_the_service() -> None:
-    rows = re.findall(r"^\| `(HASSE_\w+)` \| (?:`(.*?)`)? ?\| (.+) \|$", README, re.MULTILINE)
+    rows = re.findall(r"^\| `(HASSE_\w+)` \| (?:`(.*?)`)? ?\| (.+) \|$", REFERENCE, re.MULTILINE)
     expected = [
         (
             f"HASSE_{name.upper()}",
@@ -54,7 +55,9 @@ def test_it_leads_with_the_two_commands() -> None:
 
 
 def test_the_answers_it_shows_are_answers_of_the_service() -> None:
-    images, captions, entailment, added = re.findall(r"^```json\n(.+?)^```", README, re.M | re.S)
+    shown = re.compile(r"^```json\n(.+?)^```", re.M | re.S)
+    (images,) = shown.findall(README)
+    captions, entailment, added = shown.findall(REFERENCE)
     ImageAnswer.model_validate_json(images)
     CaptionAnswer.model_validate_json(captions)
     Entailment.model_validate_json(entailment)

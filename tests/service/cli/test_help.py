@@ -16,7 +16,12 @@ import typer.main
 from service.cli import app
 from tests.service.cli.shell import hasse
 
-README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+DOCUMENTS = [
+    path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+]
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -41,19 +46,19 @@ def test_help_says_what_a_command_does_and_what_each_option_is_for(path: tuple[s
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_the_readme_lists_every_command(path: tuple[str, ...]) -> None:
-    assert f"| `hasse {' '.join(path)}` |" in README
+def test_the_reference_lists_every_command(path: tuple[str, ...]) -> None:
+    assert f"| `hasse {' '.join(path)}` |" in REFERENCE
 
 
-def test_the_readme_lists_no_other_command() -> None:
+def test_the_reference_lists_no_other_command() -> None:
     listed = {
-        tuple(name.split()) for name in re.findall(r"^\| `hasse ([a-z0-9 ]+)` \|", README, re.M)
+        tuple(name.split()) for name in re.findall(r"^\| `hasse ([a-z0-9 ]+)` \|", REFERENCE, re.M)
     }
     assert listed == set(ALL)
 
 
-def test_every_example_in_the_readme_and_in_help_is_a_command_that_exists() -> None:
-    texts = [README, *(command.help or "" for command in HELPED.values())]
+def test_every_example_in_the_documents_and_in_help_is_a_command_that_exists() -> None:
+    texts = [*DOCUMENTS, *(command.help or "" for command in HELPED.values())]
     for text in (text.replace("\\\n", "") for text in texts):
         for line in re.findall(r"^ *(?:[A-Z_]+=\S+ )?hasse ([^|#\n]+?)(?: \\)?$", text, re.M):
             words = tuple(re.match(r"(?:[a-z0-9]+ ?)*", line)[0].split())  # type: ignore[index]
