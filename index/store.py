@@ -351,7 +351,7 @@ class Index:
         found: dict[int, Points] = {}
         for live in self._snapshot.of(kind):
             for row in np.flatnonzero(np.isin(live.segment.ids, np.asarray(ids, np.int64))):
-                if not (len(live.dead) and live.dead[row]):
+                if not (len(live.excluded) and live.excluded[row]):
                     found[int(live.segment.ids[row])] = np.array(live.segment.points[row])
         return found
 

@@ -109,7 +109,7 @@ class Bounds:
         bounded: Bounded,
         count: int,
         share: float,
-        dead: NDArray[np.bool_],
+        excluded: NDArray[np.bool_],
         workers: Workers,
     ) -> tuple[Chosen, NDArray[np.float64]]:
         """Return up to `count` live rows that look best to each query.
@@ -133,7 +133,7 @@ class Bounds:
         counts, rests = np.empty(queries, np.int64), np.empty(queries)
 
         def choose(edges: tuple[int, int]) -> None:
-            nibble_scan.smallest(sums, self.rows, dead, *edges, found, counts, rests)
+            nibble_scan.smallest(sums, self.rows, excluded, *edges, found, counts, rests)
 
         workers.map(choose, workers.ranges(queries, sums[0].nbytes))
         pairs = zip(found, counts.tolist(), strict=True)
@@ -142,7 +142,7 @@ class Bounds:
     def survivors(
         self,
         bounded: Bounded,
-        dead: NDArray[np.bool_],
+        excluded: NDArray[np.bool_],
         limits: NDArray[np.float64],
         workers: Workers,
     ) -> tuple[Chosen, NDArray[np.int64]]:
@@ -152,7 +152,7 @@ class Bounds:
         (B,) the columns left, whose bytes were read.
         """
         largest = bounded.largest(limits).tolist()
-        left, starts = self._left(bounded, dead, bounded.tables.thresholds(largest), workers)
+        left, starts = self._left(bounded, excluded, bounded.tables.thresholds(largest), workers)
         thresholds = np.array([coding.threshold(most, self.step) for most in largest], np.int64)
         possible = np.empty(len(left), np.bool_)
 
@@ -169,7 +169,7 @@ class Bounds:
     def _left(
         self,
         bounded: Bounded,
-        dead: NDArray[np.bool_],
+        excluded: NDArray[np.bool_],
         thresholds: NDArray[np.int64],
         workers: Workers,
     ) -> tuple[NDArray[np.int32], Ids]:
@@ -186,7 +186,7 @@ class Bounds:
             nibble_scan.rule_out(
                 self.columns,
                 self.rows,
-                dead,
+                excluded,
                 tables.order,
                 tables.entries,
                 tables.shifts,

@@ -229,7 +229,7 @@ def _possible(sums: NDArray[np.uint16], limit: np.uint16) -> int:
 def smallest(
     sums: NDArray[np.uint16],
     rows: int,
-    dead: NDArray[np.bool_],
+    excluded: NDArray[np.bool_],
     start: int,
     stop: int,
     found: Ids,
@@ -242,14 +242,14 @@ def smallest(
     all. No other live row has a sum below rests[b].
     """
     for b in range(start, stop):
-        chosen, rests[b] = _smallest(sums[b], rows, dead, found.shape[1])
+        chosen, rests[b] = _smallest(sums[b], rows, excluded, found.shape[1])
         counts[b] = chosen.shape[0]
         found[b, : counts[b]] = chosen
 
 
 @kernel
 def _smallest(
-    sums: NDArray[np.uint16], rows: int, dead: NDArray[np.bool_], count: int
+    sums: NDArray[np.uint16], rows: int, excluded: NDArray[np.bool_], count: int
 ) -> tuple[Ids, float]:
     """Return the `count` live rows with the smallest of all sums (R / 2H, 2H), in ascending order.
 
@@ -266,7 +266,7 @@ def _smallest(
         while limit <= MOST and left > 0:
             left -= sampled[limit // _STEP]
             limit += _STEP
-        found, theirs = _below(sums, limit, rows, dead)
+        found, theirs = _below(sums, limit, rows, excluded)
         if found.shape[0] > count or limit > MOST:
             break
         wanted *= 4
@@ -277,13 +277,13 @@ def _smallest(
 
 
 @kernel
-def _is_live(row: int, rows: int, dead: NDArray[np.bool_]) -> bool:
-    return row < rows and not (dead.shape[0] > 0 and dead[row])
+def _is_live(row: int, rows: int, excluded: NDArray[np.bool_]) -> bool:
+    return row < rows and not (excluded.shape[0] > 0 and excluded[row])
 
 
 @kernel
 def _below(
-    sums: NDArray[np.uint16], limit: int, rows: int, dead: NDArray[np.bool_]
+    sums: NDArray[np.uint16], limit: int, rows: int, excluded: NDArray[np.bool_]
 ) -> tuple[Ids, NDArray[np.uint16]]:
     # The live rows whose sums are below the limit, which are few, and these sums.
     half = sums.shape[1] // 2
@@ -297,7 +297,7 @@ def _below(
                 place = first + _lowest(bits)
                 bits &= bits - _ONE
                 row = block * 2 * half + row_of(place, half)
-                if _is_live(row, rows, dead):
+                if _is_live(row, rows, excluded):
                     found[count], theirs[count] = row, sums[block, place]
                     count += 1
     return found[:count], theirs[:count]
@@ -307,7 +307,7 @@ def _below(
 def rule_out(
     columns: NDArray[np.uint8],
     rows: int,
-    dead: NDArray[np.bool_],
+    excluded: NDArray[np.bool_],
     order: NDArray[np.int32],
     entries: NDArray[np.uint8],
     shifts: NDArray[np.int64],
@@ -340,7 +340,7 @@ def rule_out(
                 for one in range(group, last):
                     _add(columns, block, order[b], entries[b], one, shifts[b, one], own)
                 group = last
-            counts[b] = _list(own, limit, block, rows, half, dead, found[b], counts[b])
+            counts[b] = _list(own, limit, block, rows, half, excluded, found[b], counts[b])
 
 
 @kernel
@@ -350,7 +350,7 @@ def _list(
     block: int,
     rows: int,
     half: int,
-    dead: NDArray[np.bool_],
+    excluded: NDArray[np.bool_],
     found: NDArray[np.int32],
     count: int,
 ) -> int:
@@ -359,7 +359,7 @@ def _list(
         while bits != 0:
             row = block * 2 * half + row_of(first + _lowest(bits), half)
             bits &= bits - _ONE
-            if _is_live(row, rows, dead):
+            if _is_live(row, rows, excluded):
                 found[count] = row
                 count += 1
     return count

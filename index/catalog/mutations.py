@@ -84,7 +84,7 @@ def drop_segments(connection: Connection, names: Sequence[str]) -> None:
 
 
 def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation: int) -> None:
-    """Forget deletions up to a generation, except those that `needed` (R,) rows are dead by."""
+    """Forget deletions up to a generation, except those that `needed` (R,) rows are deleted by."""
     # An id that was deleted again since then is needed for a younger segment.
     old = sql.select(DELETED.c.id).where(DELETED.c.kind == kind, DELETED.c.generation <= generation)
     ids = np.fromiter(connection.execute(old).scalars(), np.int64)
@@ -104,9 +104,9 @@ def delete_images(connection: Connection, ids: Sequence[int], generation: int) -
         connection.execute(CAPTIONS.delete().where(theirs))
         connection.execute(IMAGES.delete().where(IMAGES.c.id.in_(part)))
     removed: list[tuple[Kind, Sequence[int]]] = [("image", ids), ("caption", gone)]
-    for kind, dead in removed:
-        for at in range(0, len(dead), LOOKUP):
-            part = [int(id_) for id_ in dead[at : at + LOOKUP]]
+    for kind, deleted in removed:
+        for at in range(0, len(deleted), LOOKUP):
+            part = [int(id_) for id_ in deleted[at : at + LOOKUP]]
             connection.execute(
                 DELETED.delete().where(DELETED.c.kind == kind, DELETED.c.id.in_(part))
             )
@@ -115,7 +115,7 @@ def delete_images(connection: Connection, ids: Sequence[int], generation: int) -
             DELETED,
             (
                 _with_checksum({"kind": kind, "id": int(id_), "generation": generation})
-                for id_ in dead
+                for id_ in deleted
             ),
         )
     return gone

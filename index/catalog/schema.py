@@ -67,7 +67,7 @@ SEGMENTS = Table(
     Column("generation", BigInteger, nullable=False),
     Column("checksum", BigInteger, nullable=False),
 )
-# A row of a segment is dead when its id was deleted in a later generation than the segment's
+# A row of a segment is deleted when its id was deleted in a later generation than the segment's
 # own, so that an id that is removed and added again lives in its new segment.
 DELETED = Table(
     "deleted",

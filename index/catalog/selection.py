@@ -1,6 +1,6 @@
 """Searches over part of a collection: by split, by id, by when an image was added.
 
-A selection becomes rows that are dead for one search. So every kernel, bound and proof takes it as
+A selection excludes rows from one search. So every kernel, bound and proof takes it as
 it takes deletions, and the answer is the exact top k of what was selected.
 """
 
@@ -91,7 +91,7 @@ class Masks:
     """Which rows of which segment a selection leaves out, the least recently used forgotten first.
 
     A segment never changes and neither does what the catalog says of an image, so that a mask
-    stays right in later generations: what is deleted is dead in any case.
+    stays right in later generations: deleted rows are excluded in any case.
     """
 
     def __init__(self, capacity: int = _KEPT_BYTES) -> None:

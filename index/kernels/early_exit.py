@@ -167,7 +167,7 @@ def _leave(
 def scan_lines(
     points: Points,
     ids: Ids,
-    dead: NDArray[np.bool_],
+    excluded: NDArray[np.bool_],
     queries: Points,
     form: int,
     lines: NDArray[np.int32],
@@ -184,7 +184,7 @@ def scan_lines(
     lines (B, L) are of `heaviest_lines`, slack of `slack_of`; all else is as there.
     """
     room = violations.shape[1]
-    masked = dead.shape[0] > 0
+    masked = excluded.shape[0] > 0
     left = np.empty(TOGETHER, np.int64)
     totals = np.empty(TOGETHER, np.float32)
     for first in range(start, stop, TOGETHER):
@@ -192,7 +192,7 @@ def scan_lines(
             count = 0
             for row in range(first, min(first + TOGETHER, stop)):
                 left[count] = row
-                count += not (masked and dead[row])
+                count += not (masked and excluded[row])
             limit = limits[b]
             if counts[b] == room:
                 limit = np.float64(violations[b, 0])

@@ -61,7 +61,7 @@ class Resident:
 
     def shortlist(
         self,
-        dead: NDArray[np.bool_],
+        excluded: NDArray[np.bool_],
         queries: Points,
         k: int,
         limits: NDArray[np.float64],
@@ -71,7 +71,7 @@ class Resident:
         They are few more than k, unless there are many ties.
         """
         device = self.columns.device
-        gone = torch.from_numpy(np.array(dead)).to(device) if len(dead) else None
+        gone = torch.from_numpy(np.array(excluded)).to(device) if len(excluded) else None
         asked = torch.from_numpy(np.array(queries)).to(device)
         smallest = smallest_of_tiles(self.columns, asked, gone, self.rows, self.form)  # (B, tiles)
         norm = float(np.linalg.norm(queries, axis=1).max())

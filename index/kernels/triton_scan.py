@@ -73,11 +73,11 @@ def _violations(  # type: ignore[no-untyped-def]
 
 
 @jit
-def _unless_dead(total, dead, rows, row_count, masked):  # type: ignore[no-untyped-def]
-    # Rows that are dead, or beyond the last one, are infinitely bad.
+def _unless_excluded(total, excluded, rows, row_count, masked):  # type: ignore[no-untyped-def]
+    # Rows that are excluded, or beyond the last one, are infinitely bad.
     alive = rows < row_count
     if masked:
-        alive = alive & (tl.load(dead + rows, mask=alive, other=1) == 0)
+        alive = alive & (tl.load(excluded + rows, mask=alive, other=1) == 0)
     return tl.where(alive[None, :], total, float("inf"))
 
 
@@ -85,7 +85,7 @@ def _unless_dead(total, dead, rows, row_count, masked):  # type: ignore[no-untyp
 def _smallest(  # type: ignore[no-untyped-def]
     columns,
     queries,
-    dead,
+    excluded,
     out,
     row_count,
     row_stride,
@@ -107,7 +107,7 @@ def _smallest(  # type: ignore[no-untyped-def]
     total = _violations(
         columns, queries, rows, asked, row_stride, query_stride, dimension, form, total, step
     )
-    total = _unless_dead(total, dead, rows, row_count, masked)
+    total = _unless_excluded(total, excluded, rows, row_count, masked)
     values = tl.min(tl.reshape(total, (together, tiles, tile_rows)), axis=2)
     at = block * tiles + tl.arange(0, tiles)
     place = asked.to(tl.int64)[:, None] * (row_stride // tile_rows) + at[None, :]
@@ -118,7 +118,7 @@ def _smallest(  # type: ignore[no-untyped-def]
 def _tiles(  # type: ignore[no-untyped-def]
     columns,
     queries,
-    dead,
+    excluded,
     pair_queries,
     pair_tiles,
     out,
@@ -138,7 +138,7 @@ def _tiles(  # type: ignore[no-untyped-def]
     total = _violations(
         columns, queries, rows, asked, row_stride, query_stride, dimension, form, total, step
     )
-    total = _unless_dead(total, dead, rows, row_count, masked)
+    total = _unless_excluded(total, excluded, rows, row_count, masked)
     place = pair * tile_rows + tl.arange(0, tile_rows)
     tl.store(out + place[None, :], total)
 
@@ -154,11 +154,11 @@ def columns_for(rows: int, dimension: int, device: torch.device) -> Tensor:
 
 
 def smallest_of_tiles(
-    columns: Tensor, queries: Tensor, dead: Tensor | None, rows: int, form: Form
+    columns: Tensor, queries: Tensor, excluded: Tensor | None, rows: int, form: Form
 ) -> Tensor:
     """Return each query's smallest violation in each tile: (N, R), (B, N) -> (B, R / TILE).
 
-    `columns` is as `columns_for` made it, of which `rows` are points; queries are float32; dead
+    `columns` is as `columns_for` made it, of which `rows` are points; queries are float32; excluded
     (rows,) is of bool. A tile without a live row has infinity. Sums are float32, in an order of
     the device's own.
     """
@@ -168,14 +168,14 @@ def smallest_of_tiles(
     _smallest[(asked.shape[1] // shape.queries, columns.shape[1] // shape.rows)](
         columns,
         asked,
-        columns if dead is None else dead,
+        columns if excluded is None else excluded,
         out,
         rows,
         columns.shape[1],
         asked.shape[1],
         len(columns),
         form=int(form),
-        masked=dead is not None,
+        masked=excluded is not None,
         tile_rows=TILE,
         tiles=shape.rows // TILE,
         together=shape.queries,
@@ -189,7 +189,7 @@ def smallest_of_tiles(
 def violations_of_tiles(
     columns: Tensor,
     queries: Tensor,
-    dead: Tensor | None,
+    excluded: Tensor | None,
     rows: int,
     form: Form,
     pair_queries: Tensor,
@@ -203,7 +203,7 @@ def violations_of_tiles(
         _tiles[(len(out[part]),)](
             columns,
             asked,
-            columns if dead is None else dead,
+            columns if excluded is None else excluded,
             pair_queries[part],
             pair_tiles[part],
             out[part],
@@ -212,7 +212,7 @@ def violations_of_tiles(
             asked.shape[1],
             len(columns),
             form=int(form),
-            masked=dead is not None,
+            masked=excluded is not None,
             tile_rows=TILE,
             step=STEP,
             num_warps=1,

@@ -249,7 +249,7 @@ def sort(violations: Any, ids: Any, count: int) -> None:
 def scan_rows(
     points: Points,
     ids: Ids,
-    dead: NDArray[np.bool_],
+    excluded: NDArray[np.bool_],
     queries: Points,
     start: int,
     stop: int,
@@ -260,13 +260,13 @@ def scan_rows(
 ) -> None:
     """Score the live rows [start, stop) with all queries by cosine, and keep the best of each.
 
-    points (R, N), ids (R,), dead (R,) or (0,) when all live, queries (B, N), limits (B,).
+    points (R, N), ids (R,), excluded (R,) or (0,) when all live, queries (B, N), limits (B,).
     Violations and ids (B, room) are heaps as `offer` has them, of counts (B,) hits each.
     """
     whole = queries.shape[0] // QUERIES_TOGETHER * QUERIES_TOGETHER
-    masked = dead.shape[0] > 0
+    masked = excluded.shape[0] > 0
     for row in range(start, stop):
-        if masked and dead[row]:
+        if masked and excluded[row]:
             continue
         for first in range(0, whole, QUERIES_TOGETHER):
             some = _some_cosines(points, row, queries, first)

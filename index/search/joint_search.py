@@ -107,18 +107,18 @@ class _Task:
 
     def propose(self) -> None:
         """Choose candidates: the rows that look best to all parts in one."""
-        segment, dead = self._live.segment, self._live.dead
+        segment, excluded = self._live.segment, self._live.excluded
         if self._whole:
             self._rows = self._live.rows()
         else:
             whole = _composed(self._parts, segment.form)[None]
             if segment.prefilter is not None and self._query.mode == "fast":
-                (self._rows,) = segment.prefilter.candidates(whole, self._count, dead)
+                (self._rows,) = segment.prefilter.candidates(whole, self._count, excluded)
                 self.read += segment.prefilter.bytes_per_query
             elif segment.bounds is not None:
                 bounded = segment.bounds.begin(whole)
                 (self._rows,), _ = segment.bounds.propose(
-                    bounded, self._count, _HEAVY, dead, self._workers
+                    bounded, self._count, _HEAVY, excluded, self._workers
                 )
                 self.read += int(bounded.read[0])
         self.proposed = len(self._rows)
@@ -135,7 +135,7 @@ class _Task:
         bounds = self._live.segment.bounds
         if self.proved or bounds is None:
             return
-        rows, hidden = self._rows, self._live.dead
+        rows, hidden = self._rows, self._live.excluded
         each = [bounds.begin(part[None]) for part in self._parts]
         before = self._live.live
         # One by one, the most demanding first: what the bounds of one rule out no other checks.

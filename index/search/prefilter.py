@@ -77,13 +77,13 @@ class Prefilter:
     def _probed(self) -> int:
         return int(min(self._lists.nlist, max(8, round(self._lists.nlist * _SHARE))))
 
-    def candidates(self, queries: Points, count: int, dead: NDArray[np.bool_]) -> Chosen:
+    def candidates(self, queries: Points, count: int, excluded: NDArray[np.bool_]) -> Chosen:
         """Return up to `count` live rows for each query (B, N)."""
         if self._index.metric_type != faiss.METRIC_INNER_PRODUCT:
             queries = _raised(queries)
         some = faiss.SearchParametersIVF(nprobe=self._probed)
-        if len(dead):
-            some.sel = faiss.IDSelectorBitmap(np.packbits(~dead, bitorder="little"))
+        if len(excluded):
+            some.sel = faiss.IDSelectorBitmap(np.packbits(~excluded, bitorder="little"))
         parameters = faiss.SearchParametersPreTransform(index_params=some)
         _, rows = self._index.search(queries, min(count, self._index.ntotal), params=parameters)
         return Chosen.of([np.sort(found[found >= 0]) for found in rows])

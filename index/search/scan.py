@@ -18,7 +18,7 @@ from index.types import Form, Ids, Points
 def scan(
     points: Points,
     ids: Ids,
-    dead: NDArray[np.bool_],
+    excluded: NDArray[np.bool_],
     queries: Points,
     best: Best,
     *,
@@ -27,7 +27,7 @@ def scan(
 ) -> None:
     """Score every live row with every query and offer it to the best so far.
 
-    points (R, N), ids (R,), dead (R,) or (0,) when all live, queries (B, N).
+    points (R, N), ids (R,), excluded (R,) or (0,) when all live, queries (B, N).
     """
     queries, limits = read_only(queries), best.limits()
     order = None if form is Form.COSINE else heaviest_lines(points, queries, form)
@@ -38,9 +38,9 @@ def scan(
         violations, found = np.full(room, np.nan, np.float32), np.empty(room, np.int64)
         places = (*edges, limits, violations, found, np.zeros(len(queries), np.int64))
         if order is None:
-            scan_rows(points, ids, dead, queries, *places)
+            scan_rows(points, ids, excluded, queries, *places)
         else:
-            scan_lines(points, ids, dead, queries, int(form), order, slack, *places)
+            scan_lines(points, ids, excluded, queries, int(form), order, slack, *places)
         return found, violations
 
     ranges = workers.ranges(len(ids), 4 * points.shape[1] * len(queries))

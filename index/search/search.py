@@ -74,7 +74,7 @@ def search(
     for task in tasks:
         task.score_candidates(best)
     for live, resident in residents:
-        rows = resident.shortlist(live.dead, queries, query.k, best.limits())
+        rows = resident.shortlist(live.excluded, queries, query.k, best.limits())
         _score(live.segment, rows, queries, best, workers)
     for live in scans:
         _scan(live, queries, best, workers)
@@ -175,16 +175,16 @@ class _Task:
 
     def propose(self) -> None:
         """Choose candidates for every query: by FAISS, or by the codes' heaviest coordinates."""
-        segment, dead, query = self.live.segment, self.live.dead, self._query
+        segment, excluded, query = self.live.segment, self.live.excluded, self._query
         count = proposed(query, segment.rows)
         if is_few(self.live, count):
             self._candidates = Chosen.alike(self.live.rows(), len(self._queries))
         elif segment.prefilter is not None and query.mode == "fast":
-            self._candidates = segment.prefilter.candidates(self._queries, count, dead)
+            self._candidates = segment.prefilter.candidates(self._queries, count, excluded)
         elif segment.bounds is not None:
             self._bounded = segment.bounds.begin(self._queries)
             self._candidates, self._others = segment.bounds.propose(
-                self._bounded, count, _SHARE, dead, self._workers
+                self._bounded, count, _SHARE, excluded, self._workers
             )
         self.proposed = self._candidates.counts
 
@@ -198,7 +198,7 @@ class _Task:
         if bounds is None or self._bounded is None:
             return
         possible, self.checked = bounds.survivors(
-            self._bounded, self.live.dead, best.limits(), self._workers
+            self._bounded, self.live.excluded, best.limits(), self._workers
         )
         survivors = possible.without(self._candidates)
         self.surveyed, self.left, self.survivors = True, possible.counts, survivors.counts
@@ -252,7 +252,7 @@ def _scan(live: LiveSegment, queries: Points, best: Best, workers: Workers) -> N
         scan(
             segment.points,
             segment.ids,
-            live.dead,
+            live.excluded,
             queries,
             best,
             form=segment.form,

@@ -81,7 +81,7 @@ class Joined:
             bounds=None,
             prefilter=None,
         )
-        return LiveSegment(whole, _dead(segments), sum(live.live for live in segments))
+        return LiveSegment(whole, _excluded(segments), sum(live.live for live in segments))
 
 
 def joined(segments: Sequence[LiveSegment]) -> Joined:
@@ -98,14 +98,14 @@ def joined(segments: Sequence[LiveSegment]) -> Joined:
     return empty.with_all(segments)
 
 
-def _dead(segments: Sequence[LiveSegment]) -> NDArray[np.bool_]:
-    """Return which rows are dead, (R,), or (0,) when every row lives."""
-    if not any(len(live.dead) for live in segments):
-        return segments[0].dead
+def _excluded(segments: Sequence[LiveSegment]) -> NDArray[np.bool_]:
+    """Return which rows are excluded, (R,), or (0,) when every row lives."""
+    if not any(len(live.excluded) for live in segments):
+        return segments[0].excluded
     return read_only(
         np.concatenate(
             [
-                live.dead if len(live.dead) else np.zeros(live.segment.rows, np.bool_)
+                live.excluded if len(live.excluded) else np.zeros(live.segment.rows, np.bool_)
                 for live in segments
             ]
         )

@@ -38,7 +38,7 @@ ROWS_PER_SEGMENT = 1 << 20
 # power of it, and no size has more segments than that.
 _FANOUT = 8
 _SMALLEST_TIER = 512  # rows; all that is smaller is of similar size
-_DEAD_SHARE = 0.25  # of the rows of one segment, before it is rewritten for their sake alone
+_DELETED_SHARE = 0.25  # of the rows of one segment, before it is rewritten for their sake alone
 _BLOCK_ROWS = 4096
 
 Group: TypeAlias = list[LiveSegment]
@@ -64,7 +64,7 @@ class Merged:
     """Segments of one kind and what takes their place: `record`, or nothing if no row lives.
 
     The rows are those that were alive in `generation`. `needed` are ids whose deletions have to
-    be remembered, because rows of other segments are dead by them.
+    be remembered, because rows of other segments are deleted by them.
     """
 
     kind: Kind
@@ -75,7 +75,7 @@ class Merged:
 
 
 def tiers(segments: Sequence[LiveSegment]) -> list[Group]:
-    """Choose what keeps searches quick at little cost: eight of a size, and the mostly dead.
+    """Choose what keeps searches quick at little cost: eight of a size, and the mostly deleted.
 
     Like a log-structured merge tree, so that every row is rewritten a few times in its life.
     """
@@ -92,7 +92,7 @@ def tiers(segments: Sequence[LiveSegment]) -> list[Group]:
             [live]
             for live in _of(kind, segments)
             if live.segment.record.name not in merging
-            and live.segment.rows - live.live > _DEAD_SHARE * live.segment.rows
+            and live.segment.rows - live.live > _DELETED_SHARE * live.segment.rows
         ]
     return groups
 
@@ -103,7 +103,7 @@ def everything(segments: Sequence[LiveSegment]) -> list[Group]:
         group
         for kind in KINDS
         for group in _packed(_of(kind, segments))
-        if len(group) > 1 or len(group[0].dead)
+        if len(group) > 1 or len(group[0].excluded)
     ]
 
 
@@ -180,9 +180,9 @@ def merge(
             raise
         sealed = writer.seal()
     others = [
-        live.segment.ids[live.dead]
+        live.segment.ids[live.excluded]
         for live in _of(record.kind, snapshot.segments)
-        if len(live.dead) and live.segment.record.name not in names
+        if len(live.excluded) and live.segment.record.name not in names
     ]
     needed = np.concatenate(others) if others else np.empty(0, np.int64)
     return Merged(record.kind, names, sealed, snapshot.generation, needed)
@@ -213,6 +213,6 @@ def _packed(segments: Sequence[LiveSegment]) -> list[Group]:
 def _live_blocks(live: LiveSegment) -> Iterator[Ids]:
     for at in range(0, live.segment.rows, _BLOCK_ROWS):
         rows = np.arange(at, min(at + _BLOCK_ROWS, live.segment.rows))
-        kept = rows[~live.dead[rows]] if len(live.dead) else rows
+        kept = rows[~live.excluded[rows]] if len(live.excluded) else rows
         if len(kept):
             yield kept

@@ -58,7 +58,7 @@ class Loader:
         segments = []
         for record in state.segments:
             live = known.get(record.name) or LiveSegment.whole(self._opened(record, state))
-            # An id is dead here when it was deleted after the segment was written.
+            # An id is deleted here when it was deleted after the segment was written.
             ids, generations = deleted[record.kind]
             segments.append(live.without(ids[generations > record.generation]))
         return tuple(segments)

@@ -195,7 +195,7 @@ class Segment:
 
     @property
     def rows(self) -> int:
-        """The number of rows, dead ones included."""
+        """The number of rows, excluded ones included."""
         return self.record.rows
 
     @property

@@ -17,10 +17,10 @@ _ALL_LIVE.flags.writeable = False
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveSegment:
-    """A segment as one generation sees it. `dead` is (R,), or (0,) when every row lives."""
+    """A segment as one generation sees it. `excluded` is (R,), or (0,) when every row lives."""
 
     segment: Segment
-    dead: NDArray[np.bool_]
+    excluded: NDArray[np.bool_]
     live: int
 
     @classmethod
@@ -30,24 +30,30 @@ class LiveSegment:
 
     def rows(self) -> Ids:
         """Return the rows that live, in ascending order."""
-        return np.flatnonzero(~self.dead) if len(self.dead) else np.arange(self.segment.rows)
+        return (
+            np.flatnonzero(~self.excluded) if len(self.excluded) else np.arange(self.segment.rows)
+        )
 
     def without(self, ids: Ids) -> LiveSegment:
-        """Return the segment with the rows of these ids dead as well."""
+        """Return the segment with the rows of these ids excluded as well."""
         rows = np.flatnonzero(np.isin(self.segment.ids, ids)) if len(ids) else _ALL_LIVE
         if not len(rows):
             return self
-        dead = self.dead.copy() if len(self.dead) else np.zeros(self.segment.rows, np.bool_)
-        dead[rows] = True
-        return self._with(dead)
+        excluded = (
+            self.excluded.copy() if len(self.excluded) else np.zeros(self.segment.rows, np.bool_)
+        )
+        excluded[rows] = True
+        return self._with(excluded)
 
     def hiding(self, hidden: NDArray[np.bool_]) -> LiveSegment:
-        """Return the segment with the rows that are True in `hidden` (R,) dead as well."""
-        return self._with(self.dead | hidden if len(self.dead) else hidden)
+        """Return the segment with the rows that are True in `hidden` (R,) excluded as well."""
+        return self._with(self.excluded | hidden if len(self.excluded) else hidden)
 
-    def _with(self, dead: NDArray[np.bool_]) -> LiveSegment:
-        dead.flags.writeable = False
-        return LiveSegment(self.segment, dead, self.segment.rows - int(np.count_nonzero(dead)))
+    def _with(self, excluded: NDArray[np.bool_]) -> LiveSegment:
+        excluded.flags.writeable = False
+        return LiveSegment(
+            self.segment, excluded, self.segment.rows - int(np.count_nonzero(excluded))
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -117,8 +117,8 @@ class Writer:
     def replace(self, merged: Merged) -> int:
         """Show a published segment in place of those it was merged from; return the generation.
 
-        It is as old as the generation they were read in, so that what was deleted since is dead
-        in it too. Deletions by which no row is dead any more are forgotten, once all readers have
+        It is as old as the generation they were read in, so that what was deleted since is deleted
+        in it too. Deletions that no row needs any more are forgotten, once all readers have
         followed them: one that has not is told by them that a hit of its is another row by now.
         """
         seen = leases.oldest(self.folder, merged.generation)

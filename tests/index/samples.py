@@ -66,12 +66,12 @@ def snapshot(
     kind: Kind,
     score: Score,
     blocks: Sequence[tuple[NDArray[np.int64], Points]],
-    dead: Sequence[int] = (),
+    excluded: Sequence[int] = (),
 ) -> Snapshot:
     """One generation of one segment for each block of ids and points."""
     live = [
         LiveSegment.whole(segment(folder, kind, score, ids, points)).without(
-            np.array(dead, np.int64)
+            np.array(excluded, np.int64)
         )
         for ids, points in blocks
     ]

@@ -113,7 +113,7 @@ def test_no_row_within_the_limit_is_ruled_out(
     rng = np.random.default_rng(seed)
     make = grid if discrete else embeddings
     points, queries = (make(rng, n, dimension) * np.float32(scale) for n in (rows, 3))
-    dead = read_only(rng.random(rows) < 0.2)
+    excluded = read_only(rng.random(rows) < 0.2)
     exact = [scored(points, query, form) for query in queries]
     limits = np.array([np.quantile(violation, 0.1) for violation in exact])
     with pytest.MonkeyPatch.context() as patch:
@@ -122,12 +122,12 @@ def test_no_row_within_the_limit_is_ruled_out(
         bounds = bounds_of(tmp_path_factory.mktemp("bounds"), points, form)
         bounded = bounds.begin(queries)
         if proposed:
-            bounds.propose(bounded, 2, 0.5, dead, workers)
-        found, checked = bounds.survivors(bounded, dead, limits, workers)
+            bounds.propose(bounded, 2, 0.5, excluded, workers)
+        found, checked = bounds.survivors(bounded, excluded, limits, workers)
     for violation, limit, survivors, count in zip(exact, limits, found, checked, strict=True):
-        within = np.flatnonzero((violation <= limit) & ~dead)
+        within = np.flatnonzero((violation <= limit) & ~excluded)
         assert np.isin(within, survivors).all()
-        assert not dead[survivors].any()
+        assert not excluded[survivors].any()
         assert (np.diff(survivors) > 0).all()
         assert len(survivors) <= count <= rows
 
@@ -154,9 +154,11 @@ def test_without_a_limit_every_live_row_is_possible(form: Form, tmp_path: Path) 
     rng = np.random.default_rng(2)
     points = embeddings(rng, 500, 40)
     bounds = bounds_of(tmp_path, points, form)
-    dead = read_only(rng.random(500) < 0.2)
-    (found,), _ = bounds.survivors(bounds.begin(points[:1]), dead, np.array([np.inf]), Workers(1))
-    assert np.array_equal(found, np.flatnonzero(~dead))
+    excluded = read_only(rng.random(500) < 0.2)
+    (found,), _ = bounds.survivors(
+        bounds.begin(points[:1]), excluded, np.array([np.inf]), Workers(1)
+    )
+    assert np.array_equal(found, np.flatnonzero(~excluded))
 
 
 def test_bounds_rule_out_nearly_every_row_of_a_large_segment(tmp_path: Path) -> None:
@@ -195,17 +197,17 @@ def test_what_is_not_proposed_is_no_better_than_the_bound_that_comes_with_it(
 
 
 @pytest.mark.parametrize("alive", [0.02, 0.5, 1.0])
-def test_as_many_rows_are_proposed_as_were_asked_for_whatever_is_dead(
+def test_as_many_rows_are_proposed_as_were_asked_for_whatever_is_excluded(
     alive: float, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(5)
     points = grid(rng, 5000, 24)  # many ties
     bounds = bounds_of(tmp_path, points, Form.STORED_ABOVE)
-    dead = read_only(rng.random(5000) >= alive) if alive < 1 else ALL_LIVE
-    (rows,), (rest,) = bounds.propose(bounds.begin(points[:1]), 40, 0.6, dead, workers)
+    excluded = read_only(rng.random(5000) >= alive) if alive < 1 else ALL_LIVE
+    (rows,), (rest,) = bounds.propose(bounds.begin(points[:1]), 40, 0.6, excluded, workers)
     assert len(rows) == 40
     assert np.isfinite(rest)
-    assert not len(dead) or not dead[rows].any()
-    (everything,), (rest,) = bounds.propose(bounds.begin(points[:1]), 6000, 0.6, dead, workers)
-    assert len(everything) == (5000 - dead.sum() if len(dead) else 5000)
+    assert not len(excluded) or not excluded[rows].any()
+    (everything,), (rest,) = bounds.propose(bounds.begin(points[:1]), 6000, 0.6, excluded, workers)
+    assert len(everything) == (5000 - excluded.sum() if len(excluded) else 5000)
     assert rest == np.inf

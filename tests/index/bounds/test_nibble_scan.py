@@ -76,11 +76,11 @@ def test_the_smallest_sums_are_those_of_a_sort(
     for block in range(blocks):
         for place in range(2 * half):
             sums[block, place] = by_row[2 * half * block + nibble_scan.row_of(place, half)]
-    dead = rng.random(rows) < deleted if deleted else np.empty(0, bool)
-    alive = np.flatnonzero(~dead) if deleted else np.arange(rows)
+    excluded = rng.random(rows) < deleted if deleted else np.empty(0, bool)
+    alive = np.flatnonzero(~excluded) if deleted else np.arange(rows)
     chosen = np.empty((2, count), np.int64)
     counts, rests = np.zeros(2, np.int64), np.zeros(2)
-    nibble_scan.smallest(np.stack([sums + 1, sums]), rows, dead, 1, 2, chosen, counts, rests)
+    nibble_scan.smallest(np.stack([sums + 1, sums]), rows, excluded, 1, 2, chosen, counts, rests)
     found, rest = chosen[1, : counts[1]], rests[1]
     assert np.isin(found, alive).all()
     assert (np.diff(found) > 0).all()

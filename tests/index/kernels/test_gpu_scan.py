@@ -39,8 +39,8 @@ def test_a_device_gives_the_cpus_answers_bit_for_bit(
 ) -> None:
     rng = np.random.default_rng(0)
     blocks = [(np.arange(at, at + 150), make(rng, 150, 33)) for at in (0, 150)]
-    dead = rng.permutation(300)[:40].tolist()
-    now = snapshot(tmp_path, kind, score, blocks, dead)
+    excluded = rng.permutation(300)[:40].tolist()
+    now = snapshot(tmp_path, kind, score, blocks, excluded)
     queries = np.vstack([make(rng, 4, 33), blocks[0][1][:2]])
     device = Accelerator(DEVICE, memory=10**9)
     device.keep([live.segment for live in now.segments])
@@ -77,7 +77,7 @@ def test_a_shortlist_holds_few_more_rows_than_are_wanted(tmp_path: Path) -> None
     resident = device.resident(now.segments[0].segment)
     assert resident is not None
     queries = embeddings(rng, 10, 64)
-    for rows in resident.shortlist(now.segments[0].dead, queries, 10, np.full(10, np.inf)):
+    for rows in resident.shortlist(now.segments[0].excluded, queries, 10, np.full(10, np.inf)):
         assert 10 <= len(rows) <= 13
 
 

@@ -8,7 +8,7 @@ from index.kernels.triton_scan import SHAPES, STEP, TILE
 from index.types import Form
 from tests.compilation import Signature, compiled
 
-READ: Signature = {"columns": "*fp16", "queries": "*fp32", "dead": "*i1", "out": "*fp32"}
+READ: Signature = {"columns": "*fp16", "queries": "*fp32", "excluded": "*i1", "out": "*fp32"}
 COUNTS: Signature = dict.fromkeys(("row_count", "row_stride", "query_stride", "dimension"), "i32")
 
 

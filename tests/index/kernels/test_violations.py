@@ -28,8 +28,8 @@ def scanned(
 ) -> list[Hits]:
     found = Best(len(queries), k, limit)
     points, ids = read_only(points), read_only(np.arange(len(points)))
-    dead = read_only(np.zeros(0, np.bool_))
-    scan(points, ids, dead, queries, found, form=form, workers=workers)
+    excluded = read_only(np.zeros(0, np.bool_))
+    scan(points, ids, excluded, queries, found, form=form, workers=workers)
     return found.hits()
 
 

@@ -37,11 +37,13 @@ def test_the_worst_part_ranks_as_numpy_finds(
     for rows in (1, 50, 400):
         ids = rng.permutation(10 * rows)[:rows].astype(np.int64)
         points = grid(rng, rows, dimension)
-        dead = ids[rng.random(rows) < 0.15].tolist()
-        alive = ~np.isin(ids, dead)
+        excluded = ids[rng.random(rows) < 0.15].tolist()
+        alive = ~np.isin(ids, excluded)
         half = rows // 2
         blocks = [(ids[:half], points[:half]), (ids[half:], points[half:])]
-        now = snapshot(tmp_path, kind, score, [block for block in blocks if len(block[0])], dead)
+        now = snapshot(
+            tmp_path, kind, score, [block for block in blocks if len(block[0])], excluded
+        )
         for count in (1, 2, 5):
             parts = grid(rng, count, dimension)
             expected = worst(kind, score, points, parts)

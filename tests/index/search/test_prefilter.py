@@ -31,12 +31,12 @@ def composed(rng: np.random.Generator, every: Points, count: int, most: int) -> 
 
 
 def found(
-    folder: Path, rows: Points, queries: Points, form: Form, dead: np.ndarray, count: int
+    folder: Path, rows: Points, queries: Points, form: Form, excluded: np.ndarray, count: int
 ) -> tuple[list[Ids], list[Ids]]:
     write_prefilter(folder / PREFILTER, rows, form)
-    proposed = Prefilter.open(folder / PREFILTER).candidates(queries, count, dead)
+    proposed = Prefilter.open(folder / PREFILTER).candidates(queries, count, excluded)
     best = Best(len(queries), K)
-    scan(rows, np.arange(len(rows)), dead, queries, best, form=form, workers=Workers(1))
+    scan(rows, np.arange(len(rows)), excluded, queries, best, form=form, workers=Workers(1))
     return list(proposed), [hits.ids for hits in best.hits()]
 
 
@@ -92,8 +92,8 @@ def test_dead_rows_are_never_proposed(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     every = facts(rng)
     captions, images = composed(rng, every, 500, 4), composed(rng, every, 20, 12)
-    dead = rng.random(500) < 0.5
+    excluded = rng.random(500) < 0.5
     for form in (Form.STORED_ABOVE, Form.COSINE):
-        proposed, _ = found(tmp_path, captions, images, form, dead, 400)
-        assert not dead[np.concatenate(proposed)].any()
+        proposed, _ = found(tmp_path, captions, images, form, excluded, 400)
+        assert not excluded[np.concatenate(proposed)].any()
         assert all((np.diff(rows) > 0).all() for rows in proposed)

@@ -41,9 +41,9 @@ def test_certified_and_exact_are_what_numpy_finds(
     for rows in (1, 70, 400):
         ids = rng.permutation(10 * rows)[:rows].astype(np.int64)
         points = grid(rng, rows, dimension)
-        dead = ids[rng.random(rows) < 0.15].tolist()
-        alive = ~np.isin(ids, dead)
-        now = snapshot(tmp_path, kind, score, split(rng, ids, points), dead)
+        excluded = ids[rng.random(rows) < 0.15].tolist()
+        alive = ~np.isin(ids, excluded)
+        now = snapshot(tmp_path, kind, score, split(rng, ids, points), excluded)
         queries = np.vstack([grid(rng, 28, dimension), points[rng.integers(0, rows, 4)]])
         expected = [violations(kind, score, points, query) for query in queries]
         for k in (1, 10, 100):
@@ -210,11 +210,11 @@ def test_ten_thousand_queries_are_answered_as_numpy_answers_them(
     for dimension, rows, make in ((5, 90, grid), (33, 257, grid), (130, 300, grid)):
         ids = rng.permutation(5 * rows)[:rows].astype(np.int64)
         points = make(rng, rows, dimension)
-        dead = ids[rng.random(rows) < 0.2].tolist()
-        alive = ~np.isin(ids, dead)
+        excluded = ids[rng.random(rows) < 0.2].tolist()
+        alive = ~np.isin(ids, excluded)
         folder = tmp_path / str(dimension)
         folder.mkdir()
-        now = snapshot(folder, kind, "order", split(rng, ids, points), dead)
+        now = snapshot(folder, kind, "order", split(rng, ids, points), excluded)
         for k in (3, 400):
             queries = np.vstack([make(rng, 420, dimension), points, points[:0]])[:420]
             answers = [

@@ -223,7 +223,7 @@ def test_an_id_removed_and_added_again_keeps_only_its_last_point(tmp_path: Path)
         index.remove([5])
 
         def latest(segments: object) -> list[compaction.Group]:
-            return [[live for live in index.snapshot.segments if len(live.dead)][-1:]]
+            return [[live for live in index.snapshot.segments if len(live.excluded)][-1:]]
 
         for _ in range(3):
             # Whichever goes first, no older point of the image comes back.
