@@ -6,7 +6,7 @@ The dataset is `hasse data import karpathy dataset_coco.json`, the checkpoints a
 Each is measured as the paper measures (Vendrov et al., section 4.5): on the first five captions of
 each of the 5,000 test images, over all of them, and as the mean over five blocks of 1,000. Features
 are read where a folder of them was made by a checkpoint's own network; else the pictures are.
-docs/coco.md has every step from the downloads to here.
+docs/papers.md has every step from the downloads to here.
 """
 
 from __future__ import annotations

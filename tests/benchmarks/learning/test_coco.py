@@ -1,4 +1,4 @@
-"""The steps of docs/coco.md, from COCO's files to the paper's table, on a few drawn pictures."""
+"""The steps of docs/papers.md, from COCO's files to the paper's table, on a few drawn pictures."""
 
 from __future__ import annotations
 
