@@ -22,11 +22,11 @@ from index.types import ImageRow
 from models.checkpoints.checkpoint import Checkpoint
 from service.core.admission import Admission
 from service.core.encoding import Encoder, check_caption
-from service.core.pictures import Pictures
+from service.core.pictures import PictureReader
 from service.core.searching import Found, Searcher
 from service.core.serialization import caption_hits, caption_record, facts, image_hits, image_record
 from service.core.stages import Stages
-from service.core.writing import Writing
+from service.core.write_queue import WriteQueue
 from service.errors import ServiceError, absent, invalid, reaching_catalog
 from service.heaps import give_back
 from service.runtime import loading
@@ -51,7 +51,7 @@ class Engine:
 
     All searches raise `ServiceError`: `invalid` for a query out of bounds, `busy` and `late`
     under load, `encoding_failed` and `not_ready` when something inside is broken, and what
-    `Pictures.pixels` says of a picture.
+    `PictureReader.pixels` says of a picture.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Engine:
         self.index = index
         self.settings = settings
         self.admission = Admission(settings.in_flight, settings.queued, settings.deadline_seconds)
-        self.pictures = Pictures(settings, checkpoint.model.preprocessing)
+        self.pictures = PictureReader(settings, checkpoint.model.preprocessing)
         self.encoder = Encoder(
             checkpoint.model, settings, on_batch=metrics.batch, on_death=on_death
         )
@@ -79,7 +79,7 @@ class Engine:
             on_batch=metrics.batch,
             on_death=on_death,
         )
-        self.writing = Writing(
+        self.writing = WriteQueue(
             index,
             self.encoder,
             self.pictures,

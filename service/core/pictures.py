@@ -1,17 +1,16 @@
-"""Pictures of strangers and of the collection, decoded in a bounded number of threads."""
+"""Decodes pictures, sent or stored, in a bounded number of threads, and caches thumbnails."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from PIL import Image
 from torch import Tensor
@@ -22,6 +21,7 @@ from service.errors import ServiceError
 from service.settings import Settings
 
 Result = TypeVar("Result")
+Opener: TypeAlias = Callable[[bytes | Path, int, int], Image.Image]
 
 MEDIA_TYPES = {
     b"\xff\xd8\xff": "image/jpeg",
@@ -35,17 +35,12 @@ SUFFIXES = {
     "image/gif": ".gif",
     "image/webp": ".webp",
 }
-_REASONS = {
-    "not_a_picture": "not_a_picture",
-    "too_many_pixels": "too_many_pixels",
-    "damaged": "damaged_picture",
-}
 THUMBNAIL_MEDIA_TYPE = "image/jpeg"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Inspected:
-    """A picture that was found good: its facts, its pixels (crops, 3, H, W) and its thumbnail."""
+class InspectedPicture:
+    """A picture to add: its facts, its pixels (crops, 3, H, W) and its thumbnail."""
 
     sha256: str
     suffix: str
@@ -55,44 +50,35 @@ class Inspected:
     thumbnail: bytes
 
 
-class Pictures:
-    """A pool that decodes, and a memory of thumbnails.
+class PictureReader:
+    """Decodes pictures in a thread pool and caches thumbnails. Belongs to one event loop.
 
-    Each thread holds one decoded picture at a time, so that memory is bounded by their number
-    and by the limit on pixels.
+    Each thread holds one decoded picture at a time, so memory is bounded by the number of threads
+    and the limit on pixels.
     """
 
-    def __init__(self, settings: Settings, preprocessing: Preprocessing) -> None:
+    def __init__(
+        self, settings: Settings, preprocessing: Preprocessing, open_: Opener = open_picture
+    ) -> None:
         self._settings = settings
         self._preprocessing = preprocessing
+        self._open_picture = open_
         self._pool = ThreadPoolExecutor(settings.decode_workers, thread_name_prefix="decode")
-        self._room = settings.in_flight + settings.queued
+        self._free = settings.in_flight + settings.queued
         self._thumbnails = ThumbnailCache(settings.thumbnail_cache_bytes)
 
     async def pixels(self, source: bytes | Path, stages: Stages) -> Tensor:
-        """Decode a picture and make it the input of a model: -> (crops, 3, H, W).
+        """Decode a picture into the input of a model: (crops, 3, H, W).
 
         Raises:
-            ServiceError: `not_a_picture`, `too_many_pixels`, `damaged_picture`; for a file of
-                the collection `picture_missing`; `busy` when too many wait.
+            ServiceError: `not_a_picture`, `too_many_pixels`, `damaged_picture`; for a stored
+                picture `picture_missing`; `busy` if too many wait.
         """
         with stages.measure("decode"):
             return await self._in_pool(lambda: self._pixels(source))
 
-    async def thumbnail(self, path: Path, version: str) -> bytes:
-        """Return the JPEG thumbnail of a picture of the collection.
-
-        Raises:
-            ServiceError: `picture_missing`, or `busy` when too many wait.
-        """
-        kept = self._thumbnails.get(version)
-        if kept is None:
-            kept = await self._in_pool(lambda: self._thumbnail(path))
-            self._thumbnails.put(version, kept)
-        return kept
-
-    async def inspected(self, picture: bytes, stages: Stages) -> Inspected:
-        """Look at a picture that is to be kept: what it is, its input and its thumbnail.
+    async def inspected(self, picture: bytes, stages: Stages) -> InspectedPicture:
+        """Decode a picture that is to be added, and make its thumbnail.
 
         Raises:
             ServiceError: as `pixels`.
@@ -100,28 +86,42 @@ class Pictures:
         with stages.measure("decode"):
             return await self._in_pool(lambda: self._inspected(picture))
 
-    def remember(self, version: str, thumbnail: bytes) -> None:
-        """Keep a thumbnail that was made before anyone asked for it."""
-        self._thumbnails.put(version, thumbnail)
-
     async def preview(self, picture: bytes) -> bytes:
-        """Return the JPEG thumbnail of a picture that a client sent; it is not remembered.
+        """Return the JPEG thumbnail of a picture that a client sent; it is not cached.
 
         Raises:
             ServiceError: as `pixels`.
         """
         return await self._in_pool(lambda: self._thumbnail(picture))
 
+    async def thumbnail(self, path: Path, version: str) -> bytes:
+        """Return the JPEG thumbnail of a stored picture.
+
+        Raises:
+            ServiceError: `picture_missing`, or `busy` if too many wait.
+        """
+        cached = self._thumbnails.get(version)
+        if cached is None:
+            cached = await self._in_pool(lambda: self._thumbnail(path))
+            self._thumbnails.put(version, cached)
+        return cached
+
+    def remember(self, path: Path, thumbnail: bytes) -> None:
+        """Cache the thumbnail of a picture that was just stored.
+
+        Raises:
+            ServiceError: `picture_missing`.
+        """
+        self._thumbnails.put(version_of(path, self._settings.thumbnail_size), thumbnail)
+
     def close(self) -> None:
-        """Let the threads finish what they do, and end them."""
+        """Wait for running work and end the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     async def _in_pool(self, work: Callable[[], Result]) -> Result:
-        if self._room <= 0:
-            raise ServiceError(
-                "busy", "the service decodes as many pictures as it can", retry_after=1
-            )
-        self._room -= 1
+        if self._free <= 0:
+            raise ServiceError("busy", "too many pictures wait to be decoded", retry_after=1)
+        self._free -= 1
         waiting = [work]
 
         def begin() -> Result:
@@ -130,18 +130,17 @@ class Pictures:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, begin)
         finally:
-            # What a client sent who left goes at once, not when a thread comes to its work.
+            # If the client left, its picture is freed now and not when a thread gets to it.
             waiting.clear()
-            self._room += 1
+            self._free += 1
 
     def _pixels(self, source: bytes | Path) -> Tensor:
-        picture = self._open(source, self._preprocessing.resize)
-        return self._preprocessing.apply(picture)
+        return self._preprocessing.apply(self._open(source, self._preprocessing.resize))
 
-    def _inspected(self, picture: bytes) -> Inspected:
-        pixels = self._pixels(picture)  # it is one that can be read, or refused here
+    def _inspected(self, picture: bytes) -> InspectedPicture:
+        pixels = self._pixels(picture)  # refuses what cannot be read
         width, height = picture_size(picture, self._settings.picture_pixels)
-        return Inspected(
+        return InspectedPicture(
             sha256=hashlib.sha256(picture).hexdigest(),
             suffix=SUFFIXES[MEDIA_TYPES[picture[:3]]],
             width=width,
@@ -160,55 +159,51 @@ class Pictures:
 
     def _open(self, source: bytes | Path, at_least: int) -> Image.Image:
         try:
-            return open_picture(source, self._settings.picture_pixels, at_least)
-        except OSError:  # of a file of the collection, which cannot be opened now
+            return self._open_picture(source, self._settings.picture_pixels, at_least)
+        except OSError:  # a stored file that cannot be opened now
             raise picture_missing() from None
         except PictureError as error:
             if isinstance(source, Path):
                 raise picture_missing() from None
-            # What the decoder itself said stays inside.
-            words = str(error).partition(" (")[0]
-            raise ServiceError(
-                _REASONS[error.reason], f"image: {words}", errors=(("image", words),)
-            ) from None
+            # The decoder's own message, in parentheses, stays inside.
+            message = str(error).partition(" (")[0]
+            reason = "damaged_picture" if error.reason == "damaged" else error.reason
+            raise ServiceError(reason, f"image: {message}", errors=(("image", message),)) from None
 
 
 class ThumbnailCache:
-    """Thumbnails by version, the least recently asked for forgotten first."""
+    """Least-recently-used cache of thumbnails by version, bounded in bytes."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._size = 0
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = threading.Lock()
+        self._cached: OrderedDict[str, bytes] = OrderedDict()
 
     def get(self, version: str) -> bytes | None:
-        """Return a thumbnail that is still remembered."""
-        with self._lock:
-            if version in self._kept:
-                self._kept.move_to_end(version)
-            return self._kept.get(version)
+        """Return a thumbnail that is cached."""
+        if version in self._cached:
+            self._cached.move_to_end(version)
+        return self._cached.get(version)
 
     def put(self, version: str, thumbnail: bytes) -> None:
-        """Remember a thumbnail, within the capacity in bytes."""
-        with self._lock:
-            self._size += len(thumbnail) - len(self._kept.pop(version, b""))
-            self._kept[version] = thumbnail
-            while self._size > self._capacity:
-                _, dropped = self._kept.popitem(last=False)
-                self._size -= len(dropped)
+        """Cache a thumbnail, and drop others until all fit."""
+        self._size += len(thumbnail) - len(self._cached.pop(version, b""))
+        self._cached[version] = thumbnail
+        while self._size > self._capacity:
+            _, dropped = self._cached.popitem(last=False)
+            self._size -= len(dropped)
 
 
 def picture_missing() -> ServiceError:
-    """Return the error for a picture of the collection that cannot be read."""
+    """Return the error for a stored picture that cannot be read."""
     return ServiceError(
         "picture_missing",
-        "the collection knows this image, but its picture is not where it was when it was indexed",
+        "the file of this image is no longer where it was when the image was indexed",
     )
 
 
 def version_of(path: Path, *parts: int) -> str:
-    """Return a name for the present contents of a file, from what the disk says of it.
+    """Return a version of a file's contents, from its path, size and modification time.
 
     Raises:
         ServiceError: `picture_missing`.
@@ -222,10 +217,10 @@ def version_of(path: Path, *parts: int) -> str:
 
 
 def read_picture(path: Path) -> tuple[bytes, str]:
-    """Return the bytes of a picture of the collection and its media type.
+    """Return the bytes of a stored picture and its media type.
 
     Raises:
-        ServiceError: `picture_missing` when there is no file or it is of no format we read.
+        ServiceError: `picture_missing` if there is no file, or its format is not one we read.
     """
     try:
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Pictures of strangers are read or refused in words, and never bring the service down."""
+"""Pictures are decoded or refused with a clear error, within bounded memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from PIL import Image
 
 from models.images.preprocessing import Preprocessing
 from service.app import create_app
-from service.core import pictures
-from service.core.pictures import Pictures, ThumbnailCache
+from service.core.pictures import PictureReader, ThumbnailCache
 from service.errors import ServiceError
 from service.settings import Settings
 from tests.service.client import Client
@@ -27,14 +26,14 @@ from tests.service.problems import problem
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
 @pytest.mark.parametrize("name", GOOD)
-def test_odd_pictures_are_answered(client: Client, name: str) -> None:
+def test_search_by_odd_picture_succeeds(client: Client, name: str) -> None:
     response = client.post("/search/captions", files={"image": ("a", GOOD[name]())})
     assert response.status_code == 200, response.text
     assert len(response.json()["hits"]) == 10
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_pictures_are_refused_in_words(client: Client, name: str) -> None:
+def test_search_by_bad_picture_is_refused_with_a_reason(client: Client, name: str) -> None:
     make, (status, reason) = BAD[name]
     response = client.post("/search/captions", files={"image": ("a.jpg", make(), "image/jpeg")})
     found = problem(response, status, reason)
@@ -44,7 +43,7 @@ def test_bad_pictures_are_refused_in_words(client: Client, name: str) -> None:
     assert "(" not in found.detail, "what the decoder said stays inside"
 
 
-def test_pictures_too_large_to_decode_take_no_memory(client: Client) -> None:
+def test_search_by_picture_with_too_many_pixels_takes_no_memory(client: Client) -> None:
     make, _ = BAD["a bomb"]
     bomb = make()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -54,9 +53,7 @@ def test_pictures_too_large_to_decode_take_no_memory(client: Client) -> None:
     assert grown < 50_000  # kilobytes; decoded it would be 432,000
 
 
-def test_nothing_is_kept_of_a_picture_whose_client_left_before_it_was_decoded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_preview_cancelled_while_waiting_frees_the_picture() -> None:
     gate, gone = threading.Event(), threading.Event()
 
     class Sent(bytes):
@@ -67,10 +64,8 @@ def test_nothing_is_kept_of_a_picture_whose_client_left_before_it_was_decoded(
         gate.wait(30)
         return picture(1)
 
-    monkeypatch.setattr("service.core.pictures.open_picture", slowly)
-
     async def main() -> None:
-        pictures = Pictures(Settings(decode_workers=1), Preprocessing())
+        pictures = PictureReader(Settings(decode_workers=1), Preprocessing(), slowly)
         first = asyncio.create_task(pictures.preview(b"first"))
         await asyncio.sleep(0.05)
         second = asyncio.create_task(pictures.preview(Sent(b"second")))
@@ -87,19 +82,15 @@ def test_nothing_is_kept_of_a_picture_whose_client_left_before_it_was_decoded(
     asyncio.run(main())
 
 
-def test_more_pictures_than_may_wait_are_told_to_come_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_preview_beyond_the_queue_is_busy() -> None:
     gate = threading.Event()
 
     def slowly(*args: object) -> Image.Image:
         gate.wait(5)
         return picture(1)
 
-    monkeypatch.setattr("service.core.pictures.open_picture", slowly)
-
     async def main() -> None:
-        pictures = Pictures(Settings(in_flight=1, queued=1), Preprocessing())
+        pictures = PictureReader(Settings(in_flight=1, queued=1), Preprocessing(), slowly)
         waiting = [asyncio.create_task(pictures.preview(png(at))) for at in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(ServiceError) as refused:
@@ -107,13 +98,13 @@ def test_more_pictures_than_may_wait_are_told_to_come_back(
         assert (refused.value.reason, refused.value.retry_after) == ("busy", 1)
         gate.set()
         await asyncio.gather(*waiting)
-        assert await pictures.preview(png(2))  # who was answered makes room
+        assert await pictures.preview(png(2))  # a finished one makes room
         pictures.close()
 
     asyncio.run(main())
 
 
-def test_the_limit_on_pixels_is_a_setting(collection: Path) -> None:
+def test_picture_pixels_setting_limits_searches(collection: Path) -> None:
     settings = Settings(index=collection, device="cpu", picture_pixels=1000)
     with Client(create_app(settings)) as client:
         for size, status in (((10, 100), 200), ((10, 101), 413)):
@@ -122,7 +113,7 @@ def test_the_limit_on_pixels_is_a_setting(collection: Path) -> None:
             assert response.status_code == status
 
 
-def test_a_picture_beyond_the_bytes_allowed_is_refused(collection: Path) -> None:
+def test_picture_bytes_setting_limits_searches(collection: Path) -> None:
     settings = Settings(index=collection, device="cpu", picture_bytes=20_000)
     with Client(create_app(settings)) as client:
         for size in (20_001, 100_000):
@@ -131,7 +122,7 @@ def test_a_picture_beyond_the_bytes_allowed_is_refused(collection: Path) -> None
             problem(response, 413, "body_too_large")
 
 
-def test_a_turned_picture_is_seen_upright(client: Client) -> None:
+def test_search_by_picture_follows_exif_orientation(client: Client) -> None:
     def captions(body: bytes) -> list[int]:
         response = client.post("/search/captions", files={"image": ("a", body)})
         return [hit["caption_id"] for hit in response.json()["hits"]]
@@ -143,7 +134,7 @@ def test_a_turned_picture_is_seen_upright(client: Client) -> None:
     assert captions(turned) == captions(encoded(picture(1), "PNG"))
 
 
-def test_thumbnails_fit_their_size_and_are_not_enlarged(client: Client, collection: Path) -> None:
+def test_thumbnail_fits_its_size_and_is_not_enlarged(client: Client, collection: Path) -> None:
     usual = client.get("/images/1001/thumbnail")
     settings = Settings(index=collection, device="cpu", thumbnail_size=16)
     with Client(create_app(settings)) as other:
@@ -156,17 +147,18 @@ def test_thumbnails_fit_their_size_and_are_not_enlarged(client: Client, collecti
         assert Image.open(io.BytesIO(preview)).size == (4, 8)
 
 
-def test_a_picture_of_the_collection_that_cannot_be_opened_now_is_missing(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object) -> None:
+def test_thumbnail_of_a_file_that_cannot_be_opened_is_missing(tmp_path: Path) -> None:
+    def refused(*_: object) -> Image.Image:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(pictures, "open_picture", refused)
-    problem(client.get("/images/1002/thumbnail"), 404, "picture_missing")
+    pictures = PictureReader(Settings(), Preprocessing(), refused)
+    with pytest.raises(ServiceError) as error:
+        asyncio.run(pictures.thumbnail(tmp_path / "a.png", "1"))
+    pictures.close()
+    assert error.value.reason == "picture_missing"
 
 
-def test_the_memory_of_thumbnails_is_bounded_and_keeps_the_latest() -> None:
+def test_thumbnail_cache_is_bounded_and_keeps_the_latest() -> None:
     cache = ThumbnailCache(capacity=100)
     for at in range(10):
         cache.put(f"{at}", bytes(30))

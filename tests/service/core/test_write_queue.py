@@ -1,172 +1,300 @@
-"""The ledger: the changes of one batch are planned together, and each is refused alone."""
+"""Adding and removing images: durable before the answer, seen by the next search."""
 
 from __future__ import annotations
 
-import hashlib
-import time
-from collections.abc import Iterator
-from dataclasses import replace
+import asyncio
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from index.errors import BadRowsError, CatalogUnreachableError
 from index.store import Index
-from index.types import ImageRow
-from service.core.write_queue import Arrival, Ledger, Removal, Stored
-from service.errors import ServiceError
-from service.schemas import ID_MAXIMUM
-from tests.service.collection import make_collection, png
+from index.types import CaptionRow, ImageRow
+from index.verify import verify
+from models.checkpoints import checkpoint
+from models.datasets import Dataset
+from models.datasets import Image as Described
+from service.app import create_app
+from service.core.pictures import picture_missing
+from service.pipelines import indexing
+from service.pipelines.dataset_encoding import ImageSource
+from service.schemas import ID_MAXIMUM, AddedImage, CaptionAnswer
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import png
+from tests.service.hostile_pictures import encoded
+from tests.service.problems import problem
+from tests.service.uploads import add, added, found
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[Index]:
-    with Index.open(make_collection(tmp_path), threads=1) as index:
-        yield index
+def with_beach(folder: Path, tmp_path: Path) -> Path:
+    """Add a picture of a dataset to the index, and return where it lies."""
+    path = tmp_path / "beach.png"
+    path.write_bytes(png(50))
+    loaded = checkpoint.load(tmp_path / "model")
+    with Index.open(folder, loaded.fingerprint) as index:
+        beach = Dataset("more", (Described(1, path.name, path),))
+        assert indexing.add(index, beach, loaded, ImageSource()).added == 1
+    return path
 
 
-def arrival(index: Index, seed: int, image_id: int | None = None, **given: Any) -> Arrival:
-    picture, point = png(seed), np.ones(index.model.dimension, np.float32)
-    return Arrival(
-        picture=picture,
-        sha256=hashlib.sha256(picture).hexdigest(),
-        suffix=".png",
-        file_name=given.pop("file_name", "a.png"),
-        width=64,
-        height=48,
-        split="",
-        image_id=image_id,
-        point=point,
-        captions=[],
-        caption_points=np.empty((0, index.model.dimension), np.float32),
-        **given,
+def test_add_new_picture_is_found_described_and_shown(writable: Client, folder: Path) -> None:
+    before = found(writable)
+    data = {"caption": ["a dog  runs", "a red park", "a dog runs"], "split": "new"}
+    image = added(add(writable, png(50), "photos/beach.png", **data))
+    assert image.image_id == 1012
+    assert (image.file_name, image.width, image.height, image.split) == ("beach.png", 64, 48, "new")
+    assert [caption.caption for caption in image.captions] == ["a dog runs", "a red park"]
+    assert found(writable) == before | {1012}
+    assert writable.get("/images/1012").json() == image.model_dump(exclude={"created"})
+    assert writable.get("/images/1012/file").content == png(50)
+    answer = writable.post("/search/captions", data={"k": "100"}, files={"image": ("a", png(1))})
+    captions = CaptionAnswer.model_validate_json(answer.content)
+    assert {hit.caption_id for hit in captions.hits if hit.image_id == 1012} == {
+        caption.caption_id for caption in image.captions
+    }
+    assert writable.get("/version").json()["images"] == 13
+    (stored,) = folder.glob("pictures/*/*")
+    assert stored.read_bytes() == png(50)
+    assert verify(folder).ok
+
+
+def test_write_after_the_answer_is_seen_by_another_process(writable: Client, folder: Path) -> None:
+    image = added(add(writable, png(50), caption="a dog"))
+    with Index.open(folder, threads=1) as index:
+        assert index.image(image.image_id) is not None
+        assert index.info().captions == 25
+    assert writable.request("DELETE", f"/images/{image.image_id}").status_code == 204
+    with Index.open(folder, threads=1) as index:
+        assert index.image(image.image_id) is None
+
+
+def test_add_picture_survives_restart_and_moved_index(folder: Path, tmp_path: Path) -> None:
+    settings = Settings(index=folder, device="cpu", open_writes=True)
+    with Client(create_app(settings)) as client:
+        image = added(add(client, png(50)))
+    moved = folder.rename(tmp_path / "moved")
+    with Client(create_app(Settings(index=moved, device="cpu"))) as client:
+        assert image.image_id in found(client)
+        assert client.get(image.image_url).content == png(50)
+
+
+def test_add_picture_caches_its_thumbnail(
+    writable: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = added(add(writable, png(50)))
+
+    def fail(*_: object) -> None:
+        raise AssertionError("it was made again")
+
+    monkeypatch.setattr(writable.app.state.engine.pictures, "_thumbnail", fail)
+    thumbnail = writable.get(image.thumbnail_url).content
+    assert Image.open(BytesIO(thumbnail)).size == (64, 48)
+
+
+def test_add_picture_removed_before_thumbnail_is_cached_succeeds(
+    writable: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise picture_missing()
+
+    monkeypatch.setattr(writable.app.state.engine.pictures, "remember", gone)
+    image = added(add(writable, png(50)))
+    assert image.image_id in found(writable)
+
+
+def test_add_same_picture_again_only_adds_missing_captions(writable: Client, folder: Path) -> None:
+    first = added(add(writable, png(50), caption="a dog"))
+    generation = writable.get("/version").json()["generation"]
+    again = added(add(writable, png(50), "other.png", caption="a dog", split="other"), 200)
+    assert again.model_dump(exclude={"created"}) == first.model_dump(exclude={"created"})
+    assert writable.get("/version").json()["generation"] == generation
+    more = added(add(writable, png(50), caption=["a dog", "a cat"]), 200)
+    assert [row.caption for row in more.captions] == ["a dog", "a cat"]
+    assert more.image_id == first.image_id
+    assert len(found(writable)) == 13
+    assert len(list(folder.glob("pictures/*/*"))) == 1
+
+
+def test_add_picture_of_a_dataset_returns_its_image(folder: Path, tmp_path: Path) -> None:
+    path = with_beach(folder, tmp_path)
+    with Client(create_app(Settings(index=folder, device="cpu", open_writes=True))) as client:
+        image = added(add(client, png(50), caption="a dog"), 200)
+        assert (image.image_id, image.file_name) == (1012, "beach.png")
+        assert [row.caption for row in image.captions] == ["a dog"]
+        assert client.request("DELETE", "/images/1012").status_code == 204
+    assert path.read_bytes() == png(50)
+    assert not list(folder.glob("pictures/*/*"))
+
+
+def test_remove_image_deletes_its_stored_picture_though_another_has_the_same_bytes(
+    folder: Path, tmp_path: Path
+) -> None:
+    settings = Settings(index=folder, device="cpu", open_writes=True)
+    with Client(create_app(settings)) as client:
+        image = added(add(client, png(50)))
+    with_beach(folder, tmp_path)
+    with Client(create_app(settings)) as client:
+        assert client.request("DELETE", f"/images/{image.image_id}").status_code == 204
+        assert not list(folder.glob("pictures/*/*"))
+        assert client.get("/images/1013/file").content == png(50)
+
+
+def test_add_with_chosen_id_conflicts_with_another_picture(writable: Client) -> None:
+    assert added(add(writable, png(50), image_id="5000000")).image_id == 5_000_000
+    assert added(add(writable, png(50), image_id="5000000"), 200).image_id == 5_000_000
+    problem(add(writable, png(51), image_id="5000000"), 409, "conflict")
+    problem(add(writable, png(51), image_id="1000"), 409, "conflict")
+    problem(add(writable, png(50), image_id="6"), 409, "conflict")
+    assert added(add(writable, png(51), image_id=str(2**53 - 1))).image_id == 2**53 - 1
+    assert added(add(writable, png(52))).image_id == 2**53
+    assert added(add(writable, png(53), image_id="0")).image_id == 0
+
+
+def test_add_without_a_larger_caption_id_is_refused_with_the_picture(
+    writable: Client, folder: Path
+) -> None:
+    with Index.open(folder, threads=1) as index:
+        image = ImageRow(1, "one.png", "one.png", 1, 1, "")
+        points = np.ones((1, index.model.dimension), np.float32)
+        index.add([image], points, [CaptionRow(ID_MAXIMUM - 1, 1, "a dog")], points)
+    refused = add(writable, png(50), caption=["a dog", "a cat"])
+    assert "no larger id is left for a caption" in problem(refused, 409, "conflict").detail
+    assert added(add(writable, png(50))).captions == []
+    (caption,) = added(add(writable, png(50), caption="a dog"), 200).captions
+    assert caption.caption_id == ID_MAXIMUM
+    problem(add(writable, png(50), caption="a child"), 409, "conflict")
+    assert added(add(writable, png(50), caption="a dog"), 200).captions == [caption]
+    assert verify(folder).ok
+
+
+def test_remove_image_deletes_captions_and_picture_and_never_reuses_the_id(
+    writable: Client, folder: Path
+) -> None:
+    image = added(add(writable, png(50), caption="a dog"))
+    assert writable.request("DELETE", f"/images/{image.image_id}").status_code == 204
+    assert image.image_id not in found(writable)
+    problem(writable.get(f"/images/{image.image_id}"), 404, "not_found")
+    problem(writable.get(image.image_url), 404, "not_found")
+    problem(writable.get(f"/captions/{image.captions[0].caption_id}"), 404, "not_found")
+    problem(writable.request("DELETE", f"/images/{image.image_id}"), 404, "not_found")
+    assert not list(folder.glob("pictures/*/*"))
+    again = added(add(writable, png(50)))
+    assert again.image_id > image.image_id
+    assert again.captions == []
+
+
+def test_remove_image_leaves_files_outside_the_index(writable: Client, folder: Path) -> None:
+    assert writable.request("DELETE", "/images/1000").status_code == 204
+    assert (folder.parent / "pictures" / "picture-0.png").exists()
+    assert found(writable) == set(range(1001, 1012))
+
+
+@pytest.mark.parametrize(
+    ("fields", "at_fault"),
+    [
+        ({"caption": ""}, "caption.0"),
+        ({"caption": ["a dog", "  "]}, "caption.1"),
+        ({"caption": "a\0dog"}, "caption.0"),
+        ({"caption": ["a dog", "a dog", "a " * 101]}, "caption.2"),
+        ({"caption": "é" * 2001}, "caption.0"),
+        ({"caption": [f"a dog {at}" for at in range(33)]}, "caption"),
+        ({"image_id": "seven"}, "image_id"),
+        ({"image_id": "-1"}, "image_id"),
+        ({"image_id": str(2**53)}, "image_id"),
+        ({"image_id": ["1", "2"]}, "image_id"),
+        ({"split": "x" * 65}, "split"),
+        ({"split": "a\nb"}, "split"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_add_field_out_of_bounds_is_named_and_stores_nothing(
+    writable: Client, folder: Path, fields: dict[str, Any], at_fault: str
+) -> None:
+    response = add(writable, png(50), **fields)
+    assert problem(response, 422, "invalid").errors[0].field == at_fault
+    assert not (folder / "pictures").exists()
+    assert len(found(writable)) == 12
+
+
+def test_add_file_that_is_no_picture_is_refused(writable: Client) -> None:
+    problem(add(writable, b"no picture"), 415, "not_a_picture")
+    problem(add(writable, png(1)[:200]), 422, "damaged_picture")
+    problem(add(writable, b""), 415, "not_a_picture")
+    response = writable.post("/images", json={"image": "x"})
+    problem(response, 415, "wrong_media_type")
+    problem(
+        writable.post("/images", data={"caption": "x"}, files={"x": ("x", b"")}), 422, "invalid"
     )
 
 
-def add(index: Index, *arrivals: Arrival) -> list[int | str]:
-    """Return the ids that pictures got, and why others got none."""
-    said: list[int | str] = []
-    for outcome in Ledger(index, lambda: None).run("add", arrivals):
-        if isinstance(outcome, ServiceError):
-            said.append(outcome.detail)
-        else:
-            assert isinstance(outcome, Stored)
-            said.append(outcome.row.id)
-    return said
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "GIF"])
+def test_add_each_format_stores_the_bytes_unchanged(writable: Client, form: str) -> None:
+    data = encoded(Image.new("RGB", (30, 20), "red"), form)
+    image = added(add(writable, data, "\\evil\\..\\a\u202eb.x"))
+    assert image.file_name == "ab.x"
+    response = writable.get(image.image_url)
+    assert (response.content, response.headers["content-type"]) == (data, f"image/{form.lower()}")
 
 
-def test_ids_that_are_given_in_one_batch_are_larger_than_all_that_are_chosen_in_it(
-    index: Index,
+def test_add_concurrently_shares_generations(writable: Client) -> None:
+    async def together() -> list[Any]:
+        pictures = [png(50 + at // 2) for at in range(20)]
+        return await asyncio.gather(
+            *(
+                writable.http.post(
+                    "/images", files={"image": ("a.png", data)}, data={"caption": f"a dog {at}"}
+                )
+                for at, data in enumerate(pictures)
+            )
+        )
+
+    before = writable.get("/version").json()["generation"]
+    answers = [AddedImage.model_validate_json(one.content) for one in writable.run(together())]
+    assert sum(one.created for one in answers) == 10
+    assert len({one.image_id for one in answers}) == 10
+    version = writable.get("/version").json()
+    assert (version["images"], version["captions"]) == (22, 44)
+    assert version["generation"] - before < 20
+
+
+def test_remove_twice_concurrently_succeeds_once(writable: Client) -> None:
+    async def together() -> list[Any]:
+        return await asyncio.gather(
+            *(writable.http.delete(f"/images/{at}") for at in (1000, 1000, 1001, 77))
+        )
+
+    statuses = sorted(one.status_code for one in writable.run(together()))
+    assert statuses == [204, 204, 404, 404]
+    assert len(found(writable)) == 10
+
+
+def test_add_more_captions_than_the_setting_is_refused(folder: Path) -> None:
+    settings = Settings(index=folder, device="cpu", open_writes=True, image_captions=2)
+    with Client(create_app(settings)) as client:
+        refused = add(client, png(50), caption=["a dog", "a cat", "a child"])
+        assert problem(refused, 422, "invalid").detail == "caption: more than 2 captions"
+        assert len(added(add(client, png(50), caption=["a dog", "a dog", "a cat"])).captions) == 2
+
+
+def test_search_stored_caption_without_a_known_word_has_no_probability(
+    writable: Client,
 ) -> None:
-    chosen = (None, 5000, 7, None, None, 5000)
-    said = add(index, *(arrival(index, 50 + at, one) for at, one in enumerate(chosen)))
-    assert said == [1012, 5000, 7, 5001, 5002, "another picture is the image 5000 already"]
-    assert said[:5] == [row.id for row in map(index.image, [1012, 5000, 7, 5001, 5002]) if row]
-
-
-def test_a_picture_that_comes_twice_in_one_batch_is_one_image_with_each_caption_once(
-    index: Index,
-) -> None:
-    points = np.ones((2, index.model.dimension), np.float32)
-    twice = [
-        replace(arrival(index, 50), captions=captions, caption_points=points)
-        for captions in (["a dog", "a cat"], ["a cat", "a child"])
-    ]
-    said = add(index, *twice, arrival(index, 50, 7))
-    assert said == [1012, 1012, "this picture is the image 1012 already"]
-    texts = [row.text for row in index.captions_of([1012])[1012]]
-    assert texts == ["a dog", "a cat", "a child"]
-
-
-def test_where_no_larger_id_is_left_one_has_to_be_chosen(index: Index) -> None:
-    assert add(index, arrival(index, 50, ID_MAXIMUM - 1)) == [ID_MAXIMUM - 1]
-    said = add(index, arrival(index, 51), arrival(index, 52), arrival(index, 53, 7))
-    assert said == [ID_MAXIMUM, "there is no larger id left: send one as image_id", 7]
-
-
-def test_a_picture_without_a_name_is_called_by_its_id(index: Index) -> None:
-    assert add(index, arrival(index, 50, file_name="")) == [1012]
-    row = index.image(1012)
-    assert row is not None
-    assert row.file_name == "1012.png"
-
-
-def test_an_id_that_another_process_takes_meanwhile_is_not_given(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put = index.add
-
-    def taken_first(*rows: Any, **more: Any) -> None:
-        monkeypatch.setattr(index, "add", put)
-        point = np.ones((1, index.model.dimension), np.float32)
-        with Index.open(index.folder, threads=1) as other:
-            other.add([ImageRow(1012, "b.png", "b.png")], point)
-        put(*rows, **more)
-
-    monkeypatch.setattr(index, "add", taken_first)
-    assert add(index, arrival(index, 50)) == [1013]
-    row = index.image(1013)
-    assert row is not None
-    assert index.path_of(row).read_bytes() == png(50)
-
-
-def test_what_others_take_again_and_again_is_given_up_and_not_acknowledged(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def taken(*_: object, **__: object) -> None:
-        raise BadRowsError("there is an image with the id 1012 already")
-
-    monkeypatch.setattr(index, "add", taken)
-    with pytest.raises(BadRowsError):
-        add(index, arrival(index, 50))
-    assert not list(index.folder.glob("pictures/*/*"))
-
-
-def test_the_picture_of_an_image_is_kept_where_nobody_was_told_that_it_is_there(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put = index.add
-
-    def cut_off(*rows: Any, **more: Any) -> None:
-        put(*rows, **more)
-        raise CatalogUnreachableError("no answer")
-
-    monkeypatch.setattr(index, "add", cut_off)
-    with pytest.raises(CatalogUnreachableError):
-        add(index, arrival(index, 50))
-    row = index.image(1012)
-    assert row is not None
-    assert index.path_of(row).read_bytes() == png(50)
-
-
-def test_of_removals_of_one_image_in_one_batch_the_first_removes_it(index: Index) -> None:
-    removals = [Removal(image_id) for image_id in (1000, 1001, 1000, 77)]
-    outcomes = Ledger(index, lambda: None).run("remove", removals)
-    said = [one.detail if isinstance(one, ServiceError) else one for one in outcomes]
-    assert said[:2] == [None, None]
-    assert said[2:] == [f"there is no image with the id {image_id}" for image_id in (1000, 77)]
-    assert index.images([1000, 1001]) == {}
-
-
-@pytest.mark.parametrize("lane", ["add", "remove"])
-def test_the_lock_is_waited_for_from_the_time_that_the_first_of_a_batch_came(
-    index: Index, monkeypatch: pytest.MonkeyPatch, lane: Any
-) -> None:
-    patiences = []
-
-    def changed(*_: object, patience: float) -> None:
-        patiences.append(patience)
-
-    monkeypatch.setattr(index, lane, changed)
-    ledger, now = Ledger(index, lambda: None), time.monotonic()
-
-    def change(at: int, waited: float) -> Arrival | Removal:
-        since = now - waited
-        return arrival(index, at, since=since) if lane == "add" else Removal(1000 + at, since)
-
-    ledger.run(lane, [change(0, 0), change(1, 8), change(2, 1)])
-    ledger.run(lane, [change(0, 60)])
-    assert patiences[0] <= 2
-    assert patiences[1] == 0
+    zorp, dog = added(add(writable, png(70), caption=["zorp glim", "a dog"])).captions
+    asked = {"files": {"image": png(70)}, "data": {"k": "100"}}
+    common = {"common": [1001, "a dog"], "k": 100}
+    for response in (
+        writable.post("/search/captions", **asked),
+        writable.post("/search/common", json=common),
+    ):
+        said = {hit["caption_id"]: hit["probability"] for hit in response.json()["hits"]}
+        assert said.pop(zorp.caption_id) is None
+        assert None not in said.values()
+        assert dog.caption_id in said
+    drawn = writable.get("/images/1001/diagram").json()["nodes"]
+    assert "zorp glim" not in {text for node in drawn for text in node["captions"]}
+    page = writable.get("/?image=1001&k=100").text
+    assert page.count("unknown words") == 1

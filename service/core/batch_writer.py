@@ -1,0 +1,246 @@
+"""Applies a batch of queued writes to the index, all in one generation."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from index import durable
+from index.errors import BadRowsError, NotLoadedError
+from index.segments import stored_pictures
+from index.store import LOCK_PATIENCE, Index
+from index.types import CaptionRow, ImageRow, Kind, Points
+from service.core.encoding import Point
+from service.errors import ServiceError, absent
+from service.runtime.logs import event
+from service.schemas import ID_MAXIMUM
+
+Operation: TypeAlias = Literal["add", "remove"]
+
+# Another process may take a planned id between the plan and the commit.
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewImage:
+    """A picture to add, with its captions, all encoded."""
+
+    picture: bytes
+    sha256: str
+    suffix: str
+    file_name: str
+    width: int
+    height: int
+    split: str
+    image_id: int | None
+    point: Point
+    captions: Sequence[str]
+    caption_points: Points
+    queued_at: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """An image to delete."""
+
+    image_id: int
+    queued_at: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredImage:
+    """An image of the collection; `created` is False if its picture was there before."""
+
+    row: ImageRow
+    captions: list[CaptionRow]
+    created: bool
+
+
+Write: TypeAlias = NewImage | Deletion
+WriteResult: TypeAlias = StoredImage | ServiceError | None
+
+
+class BatchWriter:
+    """Applies batches of writes. Belongs to one thread."""
+
+    def __init__(self, index: Index, on_change: Callable[[], None]) -> None:
+        self._index = index
+        self._on_change = on_change
+
+    def run(self, operation: Operation, writes: Sequence[Write]) -> list[WriteResult]:
+        """Apply the writes durably. A write that is refused does not affect the others.
+
+        Raises:
+            HasseIndexError, OSError: nothing was changed.
+        """
+        with stored_pictures.alone(self._index.folder, _seconds_left(writes)):
+            if operation == "remove":
+                return self._remove([one for one in writes if isinstance(one, Deletion)])
+            return self._add([one for one in writes if isinstance(one, NewImage)])
+
+    def _add(self, new: Sequence[NewImage]) -> list[WriteResult]:
+        for attempt in range(1, _ATTEMPTS + 1):
+            plan = _Plan(self._index)
+            results = [plan.add(one) for one in new]
+            try:
+                self._commit(plan, new)
+            except BadRowsError:
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                break
+        ids = [result.row.id for result in results if isinstance(result, StoredImage)]
+        rows, captions = self._index.images_with_captions(ids)
+        return [
+            StoredImage(rows.get(one.row.id, one.row), captions[one.row.id], one.created)
+            if isinstance(one, StoredImage)
+            else one
+            for one in results
+        ]
+
+    def _commit(self, plan: _Plan, new: Sequence[NewImage]) -> None:
+        if not plan.images and not plan.captions:
+            return
+        written: dict[str, str] = {}  # SHA-256 by path
+        try:
+            for one in plan.new:
+                path = stored_pictures.keep(self._index.folder, one.picture, one.sha256, one.suffix)
+                written[path] = one.sha256
+            dimension = self._index.model.dimension
+            with _logging_not_loaded():
+                self._index.add(
+                    plan.images,
+                    np.reshape([one.point for one in plan.new], (-1, dimension)),
+                    plan.captions,
+                    np.reshape(plan.caption_points, (-1, dimension)),
+                    patience=_seconds_left(new),
+                )
+        except Exception:
+            if written:
+                self._index.catalog.settle()
+            for path, sha256 in written.items():
+                # The file may belong to an image that was added earlier.
+                if not self._is_in_use(path, sha256):
+                    durable.remove(self._index.folder / path)
+            raise
+        self._on_change()
+
+    def _remove(self, deletions: Sequence[Deletion]) -> list[WriteResult]:
+        image_ids = [one.image_id for one in deletions]
+        rows = self._index.images(image_ids)
+        if rows:
+            with _logging_not_loaded():
+                self._index.remove(sorted(rows), patience=_seconds_left(deletions))
+            for row in rows.values():
+                if stored_pictures.is_kept(row) and not self._is_in_use(row.path, row.sha256):
+                    self._delete_file(row.path)
+            self._on_change()
+        return [
+            None if image_id in rows and image_id not in image_ids[:at] else absent(image_id)
+            for at, image_id in enumerate(image_ids)
+        ]
+
+    def _delete_file(self, path: str) -> None:
+        """Delete the stored picture of a deleted image, or leave it to the next start."""
+        try:
+            durable.remove(self._index.folder / path)
+        except OSError as error:
+            event("picture not removed", logging.WARNING, path=path, error=str(error))
+
+    def _is_in_use(self, path: str, sha256: str) -> bool:
+        """Tell whether a stored picture is the file of an image of the collection."""
+        same = self._index.catalog.image_of(sha256)
+        return same is not None and same.path == path
+
+
+@dataclass(slots=True)
+class _Plan:
+    """The rows that a batch of new images will add."""
+
+    index: Index
+    images: list[ImageRow] = field(default_factory=list)
+    new: list[NewImage] = field(default_factory=list)
+    captions: list[CaptionRow] = field(default_factory=list)
+    caption_points: list[Point] = field(default_factory=list)
+    _largest: dict[Kind, int] = field(default_factory=dict)
+    _texts: dict[int, set[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._largest.update(self.index.catalog.largest_ids())
+
+    def add(self, new: NewImage) -> StoredImage | ServiceError:
+        """Plan one image; the result holds the rows known before the commit."""
+        existing = self._existing(new.sha256)
+        if existing is not None:
+            if new.image_id not in (None, existing.id):
+                return ServiceError("conflict", f"this picture is already image {existing.id}")
+            return self._add_captions(existing.id, new) or StoredImage(existing, [], created=False)
+        image_id = new.image_id
+        if image_id is None:
+            image_id = self._largest["image"] + 1
+        if image_id > ID_MAXIMUM:
+            return ServiceError("conflict", "no larger id is left: choose one with image_id")
+        if self._is_taken(image_id):
+            return ServiceError("conflict", f"image {image_id} is already another picture")
+        self._texts[image_id] = set()
+        if (refusal := self._add_captions(image_id, new)) is not None:
+            return refusal
+        row = ImageRow(
+            image_id,
+            new.file_name or f"{image_id}{new.suffix}",
+            stored_pictures.path_of(new.sha256, new.suffix),
+            new.width,
+            new.height,
+            new.split,
+            new.sha256,
+        )
+        self._largest["image"] = max(self._largest["image"], image_id)
+        self.images.append(row)
+        self.new.append(new)
+        return StoredImage(row, [], created=True)
+
+    def _existing(self, sha256: str) -> ImageRow | None:
+        planned = next((row for row in self.images if row.sha256 == sha256), None)
+        return planned or self.index.catalog.image_of(sha256)
+
+    def _is_taken(self, image_id: int) -> bool:
+        planned = any(row.id == image_id for row in self.images)
+        return planned or self.index.image(image_id) is not None
+
+    def _add_captions(self, image_id: int, new: NewImage) -> ServiceError | None:
+        """Plan the captions that an image lacks: all of them, or none and return the reason."""
+        if image_id not in self._texts:
+            known = self.index.captions_of([image_id])[image_id]
+            self._texts[image_id] = {row.text for row in known}
+        texts = self._texts[image_id]
+        if self._largest["caption"] + len(set(new.captions) - texts) > ID_MAXIMUM:
+            return ServiceError(
+                "conflict", "no larger id is left for a caption: send the picture without captions"
+            )
+        for text, point in zip(new.captions, new.caption_points, strict=True):
+            if text not in texts:
+                texts.add(text)
+                self._largest["caption"] += 1
+                self.captions.append(CaptionRow(self._largest["caption"], image_id, text))
+                self.caption_points.append(point)
+        return None
+
+
+@contextmanager
+def _logging_not_loaded() -> Iterator[None]:
+    """Log `NotLoadedError`: the change is durable, and the next refresh loads it."""
+    try:
+        yield
+    except NotLoadedError as error:
+        event("refresh failed", logging.ERROR, error=str(error))
+
+
+def _seconds_left(writes: Sequence[Write]) -> float:
+    """Return how long to wait for a lock, counted from when the oldest write was queued."""
+    return max(0.0, min(one.queued_at for one in writes) + LOCK_PATIENCE - time.monotonic())

@@ -1,0 +1,176 @@
+"""A batch of writes is planned together; each write is refused on its own."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from index.errors import BadRowsError, CatalogUnreachableError
+from index.store import Index
+from index.types import ImageRow
+from service.core.batch_writer import BatchWriter, Deletion, NewImage, StoredImage
+from service.errors import ServiceError
+from service.schemas import ID_MAXIMUM
+from tests.service.collection import make_collection, png
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    with Index.open(make_collection(tmp_path), threads=1) as index:
+        yield index
+
+
+def new_image(index: Index, seed: int, image_id: int | None = None, **given: Any) -> NewImage:
+    picture, point = png(seed), np.ones(index.model.dimension, np.float32)
+    return NewImage(
+        picture=picture,
+        sha256=hashlib.sha256(picture).hexdigest(),
+        suffix=".png",
+        file_name=given.pop("file_name", "a.png"),
+        width=64,
+        height=48,
+        split="",
+        image_id=image_id,
+        point=point,
+        captions=[],
+        caption_points=np.empty((0, index.model.dimension), np.float32),
+        **given,
+    )
+
+
+def add(index: Index, *new: NewImage) -> list[int | str]:
+    """Return the ids of the added pictures, and why the others were refused."""
+    said: list[int | str] = []
+    for result in BatchWriter(index, lambda: None).run("add", new):
+        if isinstance(result, ServiceError):
+            said.append(result.detail)
+        else:
+            assert isinstance(result, StoredImage)
+            said.append(result.row.id)
+    return said
+
+
+def test_add_assigns_ids_larger_than_those_chosen_in_the_batch(
+    index: Index,
+) -> None:
+    chosen = (None, 5000, 7, None, None, 5000)
+    said = add(index, *(new_image(index, 50 + at, one) for at, one in enumerate(chosen)))
+    assert said == [1012, 5000, 7, 5001, 5002, "image 5000 is already another picture"]
+    assert said[:5] == [row.id for row in map(index.image, [1012, 5000, 7, 5001, 5002]) if row]
+
+
+def test_add_same_picture_twice_in_a_batch_makes_one_image(
+    index: Index,
+) -> None:
+    points = np.ones((2, index.model.dimension), np.float32)
+    twice = [
+        replace(new_image(index, 50), captions=captions, caption_points=points)
+        for captions in (["a dog", "a cat"], ["a cat", "a child"])
+    ]
+    said = add(index, *twice, new_image(index, 50, 7))
+    assert said == [1012, 1012, "this picture is already image 1012"]
+    texts = [row.text for row in index.captions_of([1012])[1012]]
+    assert texts == ["a dog", "a cat", "a child"]
+
+
+def test_add_without_a_larger_id_asks_for_a_chosen_one(index: Index) -> None:
+    assert add(index, new_image(index, 50, ID_MAXIMUM - 1)) == [ID_MAXIMUM - 1]
+    said = add(index, new_image(index, 51), new_image(index, 52), new_image(index, 53, 7))
+    assert said == [ID_MAXIMUM, "no larger id is left: choose one with image_id", 7]
+
+
+def test_add_picture_without_name_is_named_by_its_id(index: Index) -> None:
+    assert add(index, new_image(index, 50, file_name="")) == [1012]
+    row = index.image(1012)
+    assert row is not None
+    assert row.file_name == "1012.png"
+
+
+def test_add_id_taken_by_another_process_is_planned_again(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = index.add
+
+    def taken_first(*rows: Any, **more: Any) -> None:
+        monkeypatch.setattr(index, "add", put)
+        point = np.ones((1, index.model.dimension), np.float32)
+        with Index.open(index.folder, threads=1) as other:
+            other.add([ImageRow(1012, "b.png", "b.png")], point)
+        put(*rows, **more)
+
+    monkeypatch.setattr(index, "add", taken_first)
+    assert add(index, new_image(index, 50)) == [1013]
+    row = index.image(1013)
+    assert row is not None
+    assert index.path_of(row).read_bytes() == png(50)
+
+
+def test_add_id_taken_at_each_attempt_fails_without_a_stored_file(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(*_: object, **__: object) -> None:
+        raise BadRowsError("there is an image with the id 1012 already")
+
+    monkeypatch.setattr(index, "add", taken)
+    with pytest.raises(BadRowsError):
+        add(index, new_image(index, 50))
+    assert not list(index.folder.glob("pictures/*/*"))
+
+
+def test_add_committed_but_unacknowledged_keeps_the_picture(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = index.add
+
+    def cut_off(*rows: Any, **more: Any) -> None:
+        put(*rows, **more)
+        raise CatalogUnreachableError("no answer")
+
+    monkeypatch.setattr(index, "add", cut_off)
+    with pytest.raises(CatalogUnreachableError):
+        add(index, new_image(index, 50))
+    row = index.image(1012)
+    assert row is not None
+    assert index.path_of(row).read_bytes() == png(50)
+
+
+def test_remove_same_image_twice_in_a_batch_succeeds_once(index: Index) -> None:
+    deletions = [Deletion(image_id) for image_id in (1000, 1001, 1000, 77)]
+    results = BatchWriter(index, lambda: None).run("remove", deletions)
+    said = [one.detail if isinstance(one, ServiceError) else one for one in results]
+    assert said[:2] == [None, None]
+    assert said[2:] == [f"there is no image with the id {image_id}" for image_id in (1000, 77)]
+    assert index.images([1000, 1001]) == {}
+
+
+@pytest.mark.parametrize("operation", ["add", "remove"])
+def test_lock_wait_counts_from_the_oldest_write_of_the_batch(
+    index: Index, monkeypatch: pytest.MonkeyPatch, operation: Any
+) -> None:
+    waits = []
+
+    def changed(*_: object, patience: float) -> None:
+        waits.append(patience)
+
+    monkeypatch.setattr(index, operation, changed)
+    writer, now = BatchWriter(index, lambda: None), time.monotonic()
+
+    def change(at: int, waited: float) -> NewImage | Deletion:
+        queued_at = now - waited
+        return (
+            new_image(index, at, queued_at=queued_at)
+            if operation == "add"
+            else Deletion(1000 + at, queued_at)
+        )
+
+    writer.run(operation, [change(0, 0), change(1, 8), change(2, 1)])
+    writer.run(operation, [change(0, 60)])
+    assert waits[0] <= 2
+    assert waits[1] == 0
