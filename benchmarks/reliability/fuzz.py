@@ -32,7 +32,7 @@ from index.types import KINDS, CaptionRow, ImageRow, ModelIdentity
 from index.verify import verify
 from models.images.preprocessing import PictureError, open_picture
 from service.errors import ServiceError
-from service.http.multipart import Form, FormError
+from service.http.multipart import parse_form
 from service.http.strict_json import parse_json
 from service.schemas import ImageQuery
 
@@ -130,11 +130,8 @@ class Requests:
             if rng.random() < 0.5:
                 ImageQuery.model_validate(parse_json(change(rng, self._query)))
                 return "query"
-            form = Form("multipart/form-data; boundary=x")
-            for part in np.array_split(np.frombuffer(change(rng, self._form), np.uint8), 3):
-                form.feed(part.tobytes())
-            form.finish()
-        except (ServiceError, ValidationError, FormError):
+            parse_form("multipart/form-data; boundary=x", change(rng, self._form))
+        except (ServiceError, ValidationError):
             return "refused"
         return "form"
 

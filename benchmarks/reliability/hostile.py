@@ -22,7 +22,8 @@ from benchmarks.reliability.soak import form
 from service.errors import REASONS
 from service.settings import Settings
 from tests.service.hostile_pictures import BAD, GOOD
-from tests.service.http.test_bodies import HOSTILE_FORMS, HOSTILE_JSON
+from tests.service.http.test_bodies import HOSTILE_JSON
+from tests.service.http.test_multipart import HOSTILE_FORMS
 
 # A decoder takes about 17 bytes for each pixel it is allowed, in each thread.
 DECODING_MB = 17e-6

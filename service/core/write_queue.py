@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
@@ -32,13 +33,23 @@ from service.core.pictures import PictureReader
 from service.core.serialization import added_image
 from service.core.stages import Stages
 from service.errors import ServiceError, invalid, unreachable
-from service.http.bodies import Upload
 from service.runtime.logs import event
 from service.schemas import AddedImage
 from service.settings import Settings
 
 _BATCH = 64
 _UNCHANGED = "nothing was changed, and searches go on"
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A picture to add, and what comes with it; without an id it gets the next one."""
+
+    picture: bytes
+    file_name: str
+    captions: list[str]
+    image_id: int | None = None
+    split: str = ""
 
 
 class WriteQueue:

@@ -1,11 +1,10 @@
-"""What clients send: read within limits of size, time and memory, as JSON or as a form."""
+"""Reads request bodies, as JSON or as a form, within limits of size, time and memory."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -14,60 +13,73 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
 from service.errors import ServiceError, given_twice, invalid, invalid_fields, shown
-from service.http.multipart import Form, FormError, Part
+from service.http.multipart import FormField, parse_form
 from service.http.strict_json import parse_json
-from service.schemas import UPLOAD_CAPTIONS_MAXIMUM, SearchOptions, UploadFields
+from service.schemas import UPLOAD_CAPTIONS_MAXIMUM
 from service.settings import Settings
 
 Model = TypeVar("Model", bound=BaseModel)
 Other = TypeVar("Other", bound=BaseModel)
 
-# What a form has beside its file and its captions: names, options, boundaries.
-_FORM_ROOM = 64 * 1024
+# What a form holds beside its files and captions: names, options, boundaries.
+_FORM_OVERHEAD = 64 * 1024
 _CHARACTER_BYTES = 4  # at most, in UTF-8
 _HELD = "hasse.held"
+_FORM = "multipart/form-data"
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
-# A body that is too large is read a little further, because a client that is still sending
-# would see a broken connection instead of the answer.
-_LINGER_SECONDS = 2.0
+_WHOLE_NUMBERS = frozenset({"k", "candidates", "offset", "image_id"})
+_REPEATED = frozenset({"caption", "all_of", "common", "plus", "minus"})
 
 
-@dataclass(frozen=True, slots=True)
-class PictureForm:
-    """A picture and how to search with it."""
+class Form:
+    """A multipart form that was read."""
 
-    picture: bytes
-    options: SearchOptions
+    def __init__(self, fields: list[FormField]) -> None:
+        self.files = [field for field in fields if field.is_file]
+        self.texts = [(field.name, _text(field)) for field in fields if not field.is_file]
 
+    def picture(self) -> FormField:
+        """Return the file `image`, the only one; raises ServiceError `invalid`."""
+        if "image" in dict(self.texts):
+            raise invalid("image", "send a file, with a file name")
+        for file in self.files:
+            if file.name != "image":
+                raise invalid(shown(file.name), "there is no such file field")
+        if not self.files:
+            raise invalid("image", "this file field is required")
+        if len(self.files) > 1:
+            raise given_twice("image")
+        return self.files[0]
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A picture for the collection, and what comes with it."""
-
-    picture: bytes
-    file_name: str
-    captions: list[str]
-    image_id: int | None
-    split: str
-
-
-@dataclass(frozen=True, slots=True)
-class Brought:
-    """One of the pictures that a visitor of the page brings."""
-
-    name: str
-    content: bytes
+    def as_model(self, model: type[Model]) -> Model:
+        """Return picture and texts as `model`; raises ServiceError `invalid` for what is not."""
+        values: dict[str, Any] = {"image": self.picture().content}
+        for name, text in self.texts:
+            if name in _REPEATED:
+                values.setdefault(name, []).append(text)
+            elif name in values:
+                raise given_twice(name)
+            # An empty text leaves the default, except where it selects: no split, and no image.
+            elif text or name in ("split", "image_ids"):
+                values[name] = _value(name, text)
+        return validated(model, values)
 
 
 class Bodies:
-    """Reads bodies, and knows how many bytes of them are held at this moment."""
+    """Reads bodies, and counts how many bytes of them are held."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, linger_seconds: float = 2.0) -> None:
+        """Take limits from `settings`.
+
+        A body that is too large is read for `linger_seconds` more: a client that is still sending
+        would see a broken connection instead of the answer.
+        """
         self._settings = settings
+        self._linger_seconds = linger_seconds
         # No form has more captions than that of a new picture.
         captions = UPLOAD_CAPTIONS_MAXIMUM * settings.caption_characters * _CHARACTER_BYTES
-        self._form_bytes = settings.picture_bytes + captions + _FORM_ROOM
+        self._form_bytes = settings.picture_bytes + captions + _FORM_OVERHEAD
         self._held = 0
 
     async def json(self, request: Request, model: type[Model]) -> Model:
@@ -79,112 +91,30 @@ class Bodies:
         """
         if _media_type(request) != "application/json":
             raise ServiceError("wrong_media_type", "send JSON as 'Content-Type: application/json'")
-        received = bytearray()
-        await self._receive(request, self._settings.json_bytes, received.extend)
-        return _validated(model, parse_json(bytes(received)))
+        body = await self._receive(request, self._settings.json_bytes)
+        return validated(model, parse_json(body))
 
-    async def picture_form(self, request: Request) -> PictureForm:
-        """Read a multipart form: the file field `image` and the options of a search.
-
-        Raises:
-            ServiceError: as `json`.
-        """
-        picture, fields = await self.picture_and_texts(request)
-        return PictureForm(picture, _options(fields))
-
-    async def picture_and_texts(self, request: Request) -> tuple[bytes, dict[str, str]]:
-        """Read a multipart form: the file field `image`, and texts by the names of their fields.
+    async def form(self, request: Request) -> Form:
+        """Read a multipart form. All its files together are bounded as one picture is.
 
         Raises:
             ServiceError: as `json`.
         """
-        picture, texts = await self._form(request)
-        fields: dict[str, str] = {}
-        for name, text in texts:
-            if name in fields:
-                raise given_twice(name)
-            fields[name] = text
-        return bytes(picture.content), fields
-
-    async def form(self, request: Request, model: type[Model], repeated: Collection[str]) -> Model:
-        """Read a multipart form, the file field `image` and options among its fields, as `model`.
-
-        An empty text is a default, see `_says`; the fields of `repeated` may come more than once.
-
-        Raises:
-            ServiceError: as `json`.
-        """
-        picture, texts = await self._form(request)
-        values = _values(texts, repeated, _value)
-        return _validated(model, {"image": bytes(picture.content), **values})
+        if _media_type(request) != _FORM:
+            raise ServiceError("wrong_media_type", f"send a form as 'Content-Type: {_FORM}'")
+        body = await self._receive(request, self._form_bytes)
+        form = Form(parse_form(request.headers["content-type"], body))
+        if sum(len(file.content) for file in form.files) > self._settings.picture_bytes:
+            raise _too_large(self._settings.picture_bytes)
+        return form
 
     async def json_or_form(
-        self, request: Request, model: type[Model], form: type[Other], repeated: Collection[str]
+        self, request: Request, model: type[Model], form_model: type[Other]
     ) -> Model | Other:
-        """Read a multipart form as `form` and anything else as JSON; see `form` and `json`."""
-        if _media_type(request) == "multipart/form-data":
-            return await self.form(request, form, repeated)
+        """Read a multipart form as `form_model`, and any other body as JSON."""
+        if _media_type(request) == _FORM:
+            return (await self.form(request)).as_model(form_model)
         return await self.json(request, model)
-
-    async def upload_form(self, request: Request) -> Upload:
-        """Read a multipart form: the file field `image` and what comes with a new picture.
-
-        Raises:
-            ServiceError: as `json`.
-        """
-        picture, texts = await self._form(request)
-        fields = _validated(UploadFields, _values(texts, ["caption"], _value_of_upload))
-        return Upload(
-            bytes(picture.content), picture.file_name, fields.caption, fields.image_id, fields.split
-        )
-
-    async def page_form(self, request: Request) -> tuple[Brought, str, str]:
-        """Read the form with which the page adds a picture: that, captions as typed, and a key.
-
-        Raises:
-            ServiceError: as `json`.
-        """
-        picture, texts = await self._form(request)
-        fields = dict(texts)
-        brought = Brought(picture.file_name, bytes(picture.content))
-        return brought, fields.get("captions", ""), fields.get("key", "").strip()
-
-    async def page_parts(self, request: Request) -> tuple[list[Brought], list[tuple[str, str]]]:
-        """Read the form with which the page puts things together: pictures, and texts in order.
-
-        All pictures together are bounded as one is elsewhere.
-
-        Raises:
-            ServiceError: as `json`.
-        """
-        pictures, texts = [], []
-        for part in await self._parts(request):
-            if not part.is_file:
-                texts.append((part.name, _text(part)))
-            elif part.content:  # browsers send a field without a file as an empty one
-                pictures.append(Brought(part.file_name, bytes(part.content)))
-        if sum(len(picture.content) for picture in pictures) > self._settings.picture_bytes:
-            raise self._too_large(self._settings.picture_bytes)
-        return pictures, texts
-
-    async def _form(self, request: Request) -> tuple[Part, list[tuple[str, str]]]:
-        """Read a multipart form: the file field `image`, and the texts in their order."""
-        picture, texts = _sorted_out(await self._parts(request))
-        if len(picture.content) > self._settings.picture_bytes:
-            raise self._too_large(self._settings.picture_bytes)
-        return picture, texts
-
-    async def _parts(self, request: Request) -> list[Part]:
-        if _media_type(request) != "multipart/form-data":
-            raise ServiceError(
-                "wrong_media_type", "send a form as 'Content-Type: multipart/form-data'"
-            )
-        try:
-            form = Form(request.headers["content-type"])
-            await self._receive(request, self._form_bytes, form.feed)
-            return form.finish()
-        except FormError as error:
-            raise invalid("body", str(error)) from None
 
     @property
     def held(self) -> int:
@@ -195,24 +125,27 @@ class Bodies:
         """Forget the body of a request that was answered."""
         self._held -= scope.pop(_HELD, 0)
 
-    async def _receive(self, request: Request, limit: int, take: Callable[[bytes], None]) -> None:
-        """Take in the chunks of a body; they count as held until the request is released."""
+    async def _receive(self, request: Request, limit: int) -> bytes:
+        """Return a body; it counts as held until the request is released."""
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise ServiceError(
+                "wrong_media_type", "send the body without 'Content-Encoding': none is read here"
+            )
         declared = request.headers.get("content-length", "")
         stream = request.stream()
-        # What has come already needs no clock.
-        seconds = None if request.scope.get("hasse.whole") else self._settings.body_seconds
+        chunks: list[bytes] = []
         try:
-            async with asyncio.timeout(seconds) as patience:
+            async with asyncio.timeout(self._settings.body_seconds) as deadline:
                 if declared.isdecimal() and int(declared[:20]) > limit:
-                    patience.reschedule(None)  # that it is too large is known in time
+                    deadline.reschedule(None)
                     if is_withheld(request.scope):
-                        raise self._too_large(limit)  # nothing is sent before it is asked for
+                        raise _too_large(limit)  # the client has sent nothing and will not
                     raise await self._refuse(stream, limit)
                 async for chunk in stream:
                     self._held += len(chunk)
                     request.scope[_HELD] = held = request.scope.get(_HELD, 0) + len(chunk)
                     if held > limit:
-                        patience.reschedule(None)
+                        deadline.reschedule(None)
                         raise await self._refuse(stream, limit)
                     if self._held > self._settings.buffered_bytes:
                         raise ServiceError(
@@ -220,7 +153,8 @@ class Bodies:
                             "the service holds as many bodies as it can: try again shortly",
                             retry_after=1,
                         )
-                    take(chunk)
+                    chunks.append(chunk)
+                return b"".join(chunks)
         except TimeoutError:
             raise ServiceError(
                 "body_timeout",
@@ -232,17 +166,14 @@ class Bodies:
     async def _refuse(self, stream: AsyncGenerator[bytes, None], limit: int) -> ServiceError:
         discarded = 0
         try:
-            async with asyncio.timeout(_LINGER_SECONDS):
+            async with asyncio.timeout(self._linger_seconds):
                 async for chunk in stream:
                     discarded += len(chunk)
                     if discarded > 4 * limit:
                         break
         except (TimeoutError, ClientDisconnect):
             pass
-        return self._too_large(limit)
-
-    def _too_large(self, limit: int) -> ServiceError:
-        return ServiceError("body_too_large", f"the body has more than {limit:,} bytes")
+        return _too_large(limit)
 
 
 def is_withheld(scope: Scope) -> bool:
@@ -252,94 +183,28 @@ def is_withheld(scope: Scope) -> bool:
     )
 
 
-def upload_of(brought: Brought, typed: str) -> Upload:
-    """Return a picture that a visitor adds, with the captions that were typed, one a line.
-
-    Raises:
-        ServiceError: `invalid`, with the fields at fault.
-    """
-    captions = [line.strip() for line in typed.splitlines() if line.strip()]
-    known = _validated(UploadFields, {"caption": captions})
-    return Upload(brought.content, brought.name, known.caption, None, "")
-
-
-def _sorted_out(parts: list[Part]) -> tuple[Part, list[tuple[str, str]]]:
-    picture: Part | None = None
-    texts: list[tuple[str, str]] = []
-    for part in parts:
-        if part.name == "image":
-            if picture is not None:
-                raise given_twice("image")
-            if not part.is_file:
-                raise invalid("image", "send a file, with a file name")
-            picture = part
-        elif part.is_file:
-            raise invalid(shown(part.name), "there is no such file field")
-        else:
-            texts.append((part.name, _text(part)))
-    if picture is None:
-        raise invalid("image", "this file field is required")
-    return picture, texts
-
-
-def _text(part: Part) -> str:
-    try:
-        return part.text()
-    except FormError as error:
-        raise invalid("body", str(error)) from None
-
-
-def _options(fields: Mapping[str, str]) -> SearchOptions:
-    """Read the options of a search from the texts of a form; an empty text is a default: `_says`.
-
-    Raises:
-        ServiceError: `invalid`, with the fields at fault.
-    """
-    values: dict[str, Any] = {}
-    for name, text in fields.items():
-        if name not in SearchOptions.model_fields:
-            raise invalid(shown(name), "there is no such field")
-        if _says(name, text):
-            values[name] = _value(name, text)
-    return _validated(SearchOptions, values)
-
-
-def _values(
-    texts: Iterable[tuple[str, str]], repeated: Collection[str], read: Callable[[str, str], Any]
-) -> dict[str, Any]:
-    """Return what the texts of a form say, by the names of their fields; see `_says`."""
-    values: dict[str, Any] = {}
-    for name, text in texts:
-        if name in repeated:
-            values.setdefault(name, []).append(text)
-        elif name in values:
-            raise given_twice(name)
-        elif _says(name, text):
-            values[name] = read(name, text)
-    return values
-
-
-def _says(name: str, text: str) -> bool:
-    """Tell whether the text of a field is more than a default.
-
-    Empty ones are values too where they select: images that have no split, and no image at all.
-    """
-    return text != "" or name in ("split", "image_ids")
-
-
-def _validated(model: type[Model], values: Any) -> Model:
+def validated(model: type[Model], values: Any) -> Model:
+    """Return values as `model`; raises ServiceError `invalid` with the fields at fault."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
         raise invalid_fields(error) from None
 
 
-def _value_of_upload(name: str, text: str) -> int | str:
-    return _whole_number(name, text) if name == "image_id" else text
+def _text(field: FormField) -> str:
+    try:
+        return field.content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise invalid("body", "a field is not UTF-8") from None
+
+
+def _too_large(limit: int) -> ServiceError:
+    return ServiceError("body_too_large", f"the body has more than {limit:,} bytes")
 
 
 def _value(name: str, text: str) -> int | float | str | list[int]:
-    if name in ("k", "candidates", "offset"):
+    """Read the text of a form's field; raises ServiceError `invalid`."""
+    if name in _WHOLE_NUMBERS:
         return _whole_number(name, text)
     if name == "image_ids":
         return [_whole_number(name, part.strip()) for part in text.split(",")] if text else []
@@ -351,7 +216,6 @@ def _value(name: str, text: str) -> int | float | str | list[int]:
 
 
 def _whole_number(name: str, text: str) -> int:
-    """Read a whole number of a form; raises ServiceError `invalid`."""
     if not _DIGITS.fullmatch(text):
         raise invalid(name, "this is not a whole number")
     return int(text)

@@ -1,137 +1,117 @@
-"""Multipart forms, taken apart in memory as they arrive, the way RFC 7578 says and no other."""
+"""Parses multipart forms (RFC 7578) in memory."""
 
 from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from email.message import Message
+from email.utils import collapse_rfc2231_value
 
 from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
-from models.errors import HasseError
+from service.errors import invalid
 
-# What is wrong with a form is said to its sender; the log is not a client's to fill.
+# The parser logs what is wrong with a form. Clients must not be able to fill the log.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
-_PARTS = 42  # a picture, 16 things to put in and 16 to take out, and how to search
+_FIELDS = 42  # a picture, 16 of `plus`, 16 of `minus`, and 9 options
 _FILE_NAME_CHARACTERS = 200
 _HEADER_BYTES = 4096
 _TEXT_BYTES = 24 * 1024  # a thousand ids
 
 
-class FormError(HasseError):
-    """What was sent is not a form that can be read."""
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """One field of a form: a text, or a file with its name, which may be empty."""
+
+    name: str
+    is_file: bool
+    file_name: str
+    content: bytes
 
 
-@dataclass(slots=True)
-class Part:
-    """One field: a text, or a file when it has a file name."""
+def parse_form(content_type: str, body: bytes) -> list[FormField]:
+    """Return the fields of a form; ServiceError `invalid` for what is none or beyond the limits.
 
-    name: str = ""
-    is_file: bool = False
-    file_name: str = ""
-    content: bytearray = field(default_factory=bytearray)
-
-    def text(self) -> str:
-        """Return the content as text; raises FormError when it is not UTF-8."""
-        try:
-            return self.content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise FormError("a field is not UTF-8") from error
-
-
-class Form:
-    """Feed it the chunks of a body, then `finish` it.
-
-    Every method raises FormError for what is no form, and for fields beyond the bounds above;
-    the size of files is for the caller to bound.
+    The caller limits the size of files.
     """
+    boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
+    if not boundary:
+        raise invalid("body", "there is no boundary")
+    fields: list[tuple[Message, list[memoryview]]] = []
+    header = ""
+    is_whole = False
 
-    def __init__(self, content_type: str) -> None:
-        try:
-            _, options = parse_options_header(content_type)
-            boundary = options.get(b"boundary", b"")
-            if not boundary:
-                raise FormError("there is no boundary")
-            self._parser = MultipartParser(
-                boundary,
-                {
-                    "on_part_begin": self._on_part_begin,
-                    "on_header_field": self._on_header_field,
-                    "on_header_value": self._on_header_value,
-                    "on_header_end": self._on_header_end,
-                    "on_headers_finished": self._on_headers_finished,
-                    "on_part_data": self._on_part_data,
-                    "on_end": self._on_end,
-                },
-            )
-        except (FormParserError, ValueError) as error:
-            raise FormError("the boundary cannot be read") from error
-        self._parts: list[Part] = []
-        self._header_name = bytearray()
-        self._header_value = bytearray()
-        self._disposition = ""
-        self._ended = False
+    def on_part_begin() -> None:
+        if len(fields) == _FIELDS:
+            raise invalid("body", f"the form has more than {_FIELDS} fields")
+        fields.append((Message(), []))
 
-    def feed(self, chunk: bytes) -> None:
-        """Take the next chunk apart."""
-        try:
-            self._parser.write(chunk)
-        except FormParserError as error:
-            raise FormError("the form cannot be read") from error
+    def on_header_field(data: bytes, start: int, end: int) -> None:
+        nonlocal header
+        header = data[start:end].decode("latin-1")
 
-    def finish(self) -> list[Part]:
-        """Return the fields in their order, once the whole body was fed."""
-        if not self._ended:
-            raise FormError("the form is cut short")
-        return self._parts
+    def on_header_value(data: bytes, start: int, end: int) -> None:
+        fields[-1][0][header] = data[start:end].decode("latin-1")
 
-    def _on_part_begin(self) -> None:
-        if len(self._parts) == _PARTS:
-            raise FormError(f"the form has more than {_PARTS} fields")
-        self._parts.append(Part())
-        self._disposition = ""
+    def on_part_data(data: bytes, start: int, end: int) -> None:
+        fields[-1][1].append(memoryview(data)[start:end])
 
-    def _on_header_field(self, data: bytes, start: int, end: int) -> None:
-        self._header_name += data[start:end]
-        self._check_header()
+    def on_end() -> None:
+        nonlocal is_whole
+        is_whole = True
 
-    def _on_header_value(self, data: bytes, start: int, end: int) -> None:
-        self._header_value += data[start:end]
-        self._check_header()
-
-    def _check_header(self) -> None:
-        if len(self._header_name) + len(self._header_value) > _HEADER_BYTES:
-            raise FormError("a header is too long")
-
-    def _on_header_end(self) -> None:
-        if self._header_name.lower() == b"content-disposition":
-            self._disposition = self._header_value.decode("latin-1")
-        self._header_name.clear()
-        self._header_value.clear()
-
-    def _on_headers_finished(self) -> None:
-        _, options = parse_options_header(self._disposition)
-        if b"name" not in options:
-            raise FormError("a field has no name")
-        part = self._parts[-1]
-        part.name = options[b"name"].decode("utf-8", "replace")
-        part.is_file = b"filename" in options
-        part.file_name = _file_name(options.get(b"filename", b""))
-
-    def _on_part_data(self, data: bytes, start: int, end: int) -> None:
-        part = self._parts[-1]
-        part.content += memoryview(data)[start:end]
-        if not part.is_file and len(part.content) > _TEXT_BYTES:
-            raise FormError("a field is too long")
-
-    def _on_end(self) -> None:
-        self._ended = True
+    try:
+        parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": on_part_begin,
+                "on_header_field": on_header_field,
+                "on_header_value": on_header_value,
+                "on_part_data": on_part_data,
+                "on_end": on_end,
+            },
+            max_header_size=_HEADER_BYTES,
+        )
+        # The parser takes no preamble. It gets all of the body at once, so that it calls back once
+        # for each name and each value of a header.
+        delimiter = b"--" + boundary
+        if not body.startswith(delimiter):
+            _, newline, body = body.partition(b"\r\n" + delimiter)
+            body = delimiter + body if newline else b""
+        parser.write(body)
+    except FormParserError:
+        raise invalid("body", "the form cannot be read") from None
+    if not is_whole:
+        raise invalid("body", "the form is cut short")
+    return [_field(headers, b"".join(pieces)) for headers, pieces in fields]
 
 
-def _file_name(sent: bytes) -> str:
-    """Return the last part of a path, without what cannot be shown; it names nothing on a disk."""
-    name = re.split(r"[/\\]", sent.decode("utf-8", "replace"))[-1]
-    return "".join(filter(str.isprintable, name)).strip()[-_FILE_NAME_CHARACTERS:]
+def _field(headers: Message, content: bytes) -> FormField:
+    # RFC 6266: of `filename` and `filename*` the latter wins; it comes last here.
+    options = {key.lower(): value for key, value in headers.get_params([], "content-disposition")}
+    if "name" not in options:
+        raise invalid("body", "a field has no name")
+    # Some clients label texts as text/plain, which is what a field without a label is.
+    is_file = "filename" in options or headers.get_content_type() != "text/plain"
+    if not is_file and len(content) > _TEXT_BYTES:
+        raise invalid("body", "a field is too long")
+    # The last part of a path, without what cannot be shown; it names nothing on a disk.
+    file_name = re.split(r"[/\\]", _decoded(options.get("filename", "")))[-1]
+    printable = "".join(filter(str.isprintable, file_name)).strip()
+    return FormField(
+        _decoded(options["name"]), is_file, printable[-_FILE_NAME_CHARACTERS:], content
+    )
+
+
+def _decoded(value: str | tuple[str | None, str | None, str]) -> str:
+    """Decode an option of a header: UTF-8 as browsers send it, or RFC 8187 with its charset."""
+    if isinstance(value, str):
+        return value.encode("latin-1").decode("utf-8", "replace")
+    try:
+        return collapse_rfc2231_value(value)
+    except ValueError:
+        raise invalid("body", "the charset of a name cannot be read") from None

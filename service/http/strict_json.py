@@ -1,4 +1,4 @@
-"""JSON as RFC 8259 has it, and nothing that Python's own reader lets pass beside it."""
+"""Parses JSON strictly: RFC 8259, without the extensions of Python's own parser."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from service.errors import given_twice, invalid
 
 
 def parse_json(body: bytes) -> Any:
-    """Read JSON as RFC 8259 has it; raises ServiceError `invalid` for anything else."""
+    """Parse JSON; raises ServiceError `invalid` for what RFC 8259 does not allow.
+
+    A byte-order mark in front is ignored, as the RFC permits.
+    """
     try:
         return json.loads(
-            body.decode("utf-8"),
+            body.decode("utf-8-sig"),
             object_pairs_hook=_unique,
             parse_constant=_not_a_number,
             parse_float=_number,
@@ -29,21 +32,21 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         counted = Counter(name for name, _ in pairs)
         raise given_twice(next(name for name, times in counted.items() if times > 1))
     for name in found:
-        # Half of a surrogate pair is no text, and would be refused deep inside and less clearly.
+        # Half of a surrogate pair is not text; code further in would say so less clearly.
         if not _encodable(name):
             raise invalid("body", "the name of a field is not Unicode text")
     return found
 
 
 def _number(digits: str) -> float:
-    # JSON has one kind of number, and JSON Schema calls 7.0 an integer. The integer of a float may
-    # be another: not all from 2**53 on are floats, and an id would become its neighbour.
+    # JSON Schema calls 7.0 an integer. `int(float(digits))` would be wrong for some integers from
+    # 2**53 on, and an id would become its neighbour.
     value = float(digits)
     if not value.is_integer():
         return value
     try:
         exact = Decimal(digits)
-    except InvalidOperation:  # an exponent beyond its own
+    except InvalidOperation:  # an exponent too large for Decimal
         return value
     whole = int(exact)
     return whole if whole == exact else value

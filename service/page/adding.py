@@ -7,15 +7,16 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.core.write_queue import Upload
 from service.errors import ServiceError
 from service.http.access import Access
-from service.http.bodies import upload_of
+from service.http.bodies import validated
 from service.http.disconnect import until_client_leaves
 from service.page.problems import Trouble, Visit, problem, trouble
 from service.page.responses import Screen, respond
 from service.page.views import Query
 from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
-from service.schemas import AddedImage
+from service.schemas import AddedImage, UploadFields
 
 router = APIRouter(route_class=Visit)
 
@@ -44,13 +45,18 @@ async def add(
     query, typed = Query(), ""
     try:
         engine = readiness.require_engine()
-        brought, typed, key = await bodies.page_form(request)
+        sent = await bodies.form(request)
+        picture, texts = sent.picture(), dict(sent.texts)
+        typed, key = texts.get("captions", ""), texts.get("key", "").strip()
         if settings.writes_need_key and not key:
             raise ServiceError("unauthorized", "type the key that lets you add pictures here")
         access: Access = request.app.state.access
         request.scope["hasse.key"] = access.admit_key(key, "write") or None
         async with until_client_leaves(request):
-            added = await engine.writing.add(upload_of(brought, typed))
+            captions = [line.strip() for line in typed.splitlines() if line.strip()]
+            fields = validated(UploadFields, {"caption": captions})
+            upload = Upload(picture.content, picture.file_name, fields.caption)
+            added = await engine.writing.add(upload)
     except ServiceError as error:
         request.scope["hasse.reason"] = error.reason
         found = trouble(error, query, settings)

@@ -14,8 +14,8 @@ from service.core import lattice
 from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import ServiceError, invalid
-from service.http.bodies import Brought
 from service.http.disconnect import until_client_leaves
+from service.http.multipart import FormField
 from service.lattice_schemas import PARTS_MAXIMUM, CommonAnswer, Part
 from service.page import views
 from service.page.picture import Picture, brought, stored
@@ -31,7 +31,7 @@ from service.settings import Settings
 
 router = APIRouter(route_class=Visit)
 
-Sent: TypeAlias = tuple[Sequence[Brought], list[tuple[str, str]]]
+Sent: TypeAlias = tuple[Sequence[FormField], list[tuple[str, str]]]
 
 WAYS = {
     "all_of": "Pictures with all of it",
@@ -139,7 +139,13 @@ async def together_with_pictures(
     request: Request, settings: SettingsHere, readiness: ReadinessHere, bodies: BodiesHere
 ) -> Response:
     """Answer a question about words, pictures of the collection and pictures that are brought."""
-    return await _shown(request, settings, readiness, lambda: bodies.page_parts(request))
+
+    async def sent() -> Sent:
+        form = await bodies.form(request)
+        # Browsers send a field without a file as an empty file.
+        return [file for file in form.files if file.content], form.texts
+
+    return await _shown(request, settings, readiness, sent)
 
 
 async def _shown(
@@ -220,7 +226,7 @@ async def _found(
     engine: Engine,
     query: Query,
     question: Question,
-    brought_ones: Sequence[Brought],
+    brought_ones: Sequence[FormField],
     ticked: Sequence[Picture],
     scale: Scale,
 ) -> Found:
@@ -266,13 +272,14 @@ async def _found(
     )
 
 
-async def _preview(engine: Engine, one: Brought) -> Picture:
+async def _preview(engine: Engine, one: FormField) -> Picture:
     try:
         shown = brought(await engine.pictures.preview(one.content))
     except ServiceError as error:
         # Of several pictures, the visitor must hear which.
-        raise ServiceError(error.reason, error.detail, errors=[("pictures", one.name)]) from None
-    return replace(shown, name=one.name, alt=f"Your picture {one.name}".strip())
+        errors = [("pictures", one.file_name)]
+        raise ServiceError(error.reason, error.detail, errors=errors) from None
+    return replace(shown, name=one.file_name, alt=f"Your picture {one.file_name}".strip())
 
 
 def _sentence(error: ServiceError, query: Query, settings: Settings) -> str:

@@ -93,7 +93,8 @@ async def claim_of_picture(
     """Tell whether a caption is true of a picture that the visitor brings."""
     try:
         readiness.require_engine()
-        content, fields = await bodies.picture_and_texts(request)
+        form = await bodies.form(request)
+        content, fields = form.picture().content, dict(form.texts)
     except ServiceError as error:
         return problem(request, Query(), error)
     query = Query.read(fields, settings)

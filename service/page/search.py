@@ -68,7 +68,8 @@ async def picture(
     stages = Stages()
     try:
         engine = readiness.require_engine()
-        content, fields = await bodies.picture_and_texts(request)
+        form = await bodies.form(request)
+        content, fields = form.picture().content, dict(form.texts)
         query = Query.read(fields, settings)
         async with until_client_leaves(request):
             answer = await engine.captions_by_picture(

@@ -48,7 +48,7 @@ async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere
     form for a picture of your own; it is the first part.
     """
     stages = watch(request)
-    query = await bodies.json_or_form(request, AllOfQuery, AllOfForm, ["all_of"])
+    query = await bodies.json_or_form(request, AllOfQuery, AllOfForm)
     async with until_client_leaves(request):
         answer = await lattice.all_of(engine, query.parts(), query, stages)
     return answered(answer, stages)
@@ -67,7 +67,7 @@ async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere
     Send a form for a picture of your own; it is the first part.
     """
     stages = watch(request)
-    query = await bodies.json_or_form(request, CommonQuery, CommonForm, ["common"])
+    query = await bodies.json_or_form(request, CommonQuery, CommonForm)
     async with until_client_leaves(request):
         answer = await lattice.common(engine, query.parts(), query, stages)
     return answered(answer, stages)
@@ -88,7 +88,7 @@ async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) 
     form to start from a picture of your own.
     """
     stages = watch(request)
-    query = await bodies.json_or_form(request, LikeQuery, LikeForm, ["plus", "minus"])
+    query = await bodies.json_or_form(request, LikeQuery, LikeForm)
     async with until_client_leaves(request):
         answer = await lattice.like(engine, query.start, query.plus, query.minus, query, stages)
     return answered(answer, stages)
@@ -107,7 +107,7 @@ async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> R
     Send JSON for a caption or an image of the collection, a form for a picture of your own.
     """
     stages = watch(request)
-    asked = await bodies.json_or_form(request, Pair, PictureClaim, [])
+    asked = await bodies.json_or_form(request, Pair, PictureClaim)
     async with until_client_leaves(request):
         answer = await lattice.entails(engine, *asked.pair(), stages)
     return answered(answer, stages)

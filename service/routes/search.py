@@ -65,7 +65,7 @@ async def search_captions(request: Request, engine: EngineHere, bodies: BodiesHe
     The picture is a JPEG, PNG, WebP or GIF (its first frame).
     """
     stages = watch(request)
-    form = await bodies.picture_form(request)
+    query = (await bodies.form(request)).as_model(PictureQuery)
     async with until_client_leaves(request):
-        answer = await engine.captions_by_picture(form.picture, form.options, stages=stages)
+        answer = await engine.captions_by_picture(query.image, query, stages=stages)
     return answered(answer, stages)

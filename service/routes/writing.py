@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.core.write_queue import Upload
 from service.http.disconnect import until_client_leaves
 from service.routes.answering import takes
 from service.routes.context import BodiesHere, EngineHere, Id, problems
@@ -60,7 +61,9 @@ async def add_image(request: Request, engine: EngineHere, bodies: BodiesHere) ->
     A picture is known by its bytes: sent again, it is answered with the image it is already, and
     only captions that this image lacks are added. So a request that got no answer can be repeated.
     """
-    upload = await bodies.upload_form(request)
+    form = await bodies.form(request)
+    fields, file_name = form.as_model(UploadForm), form.picture().file_name
+    upload = Upload(fields.image, file_name, fields.caption, fields.image_id, fields.split)
     async with until_client_leaves(request):
         added = await engine.writing.add(upload)
     return Response(
