@@ -25,7 +25,6 @@ from service.routes.context import MAY_READ, MAY_SEARCH, MAY_WRITE
 from service.runtime.logs import LOGGER
 from service.runtime.metrics import Metrics
 from service.runtime.readiness import Readiness
-from service.runtime.sockets import Listens
 from service.runtime.startup import Lifecycle, Open
 from service.settings import Settings
 
@@ -39,7 +38,6 @@ def create_app(
     settings: Settings,
     open_engine: Open = Engine.open,
     on_failure: Callable[[str], None] = LOGGER.error,
-    listens: Listens = "at once",
 ) -> FastAPI:
     """Make the application; its engine is opened in a thread once it runs.
 
@@ -47,7 +45,6 @@ def create_app(
         settings: all limits and places.
         open_engine: makes the engine; tests give one that fails.
         on_failure: told one sentence when the engine cannot be opened or a worker dies.
-        listens: whether its server waits for the engine before it takes connections.
     """
     metrics = Metrics()
     readiness = Readiness(settings)
@@ -61,7 +58,7 @@ def create_app(
         title="Hasse",
         description=DESCRIPTION,
         version=version("hasse"),
-        lifespan=Lifecycle(settings, metrics, readiness, open_engine, on_failure, listens).run,
+        lifespan=Lifecycle(settings, metrics, readiness, open_engine, on_failure).run,
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",

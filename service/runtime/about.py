@@ -1,8 +1,7 @@
-"""What a service says of itself: to the log, to the terminal and at /version."""
+"""What a service reports about itself: in the log, on the terminal and at /version."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.metadata import version as installed_version
 from typing import Any
 
@@ -12,7 +11,7 @@ from service.schemas import Version
 
 
 def facts(engine: Engine) -> dict[str, Any]:
-    """Return what the log says once the engine is open."""
+    """Return what the log line `serving` holds."""
     info = engine.info
     return {
         "model": engine.checkpoint.name,
@@ -23,27 +22,25 @@ def facts(engine: Engine) -> dict[str, Any]:
     }
 
 
-def lines(engine: Engine, url: str) -> Iterator[str]:
-    """Yield a few lines for a person: what is served, within which limits, and where."""
+def introduction(engine: Engine, url: str) -> str:
+    """Return a few lines for a person: what is served, within which limits, and where."""
     info, model, settings = engine.info, engine.checkpoint.model, engine.settings
-    images, captions = count(info.images, "image"), count(info.captions, "caption")
-    yield f"Collection  {images}, {captions} ({info.folder})"
-    yield (
+    lines = [
+        f"Collection  {count(info.images, 'image')}, {count(info.captions, 'caption')} "
+        f"({info.folder})",
         f"Model       {engine.checkpoint.name}: {model.config.score}, "
-        f"{model.config.dimension} dimensions, on {model.device}"
-    )
-    yield (
+        f"{model.config.dimension} dimensions, on {model.device}",
         f"Limits      {settings.in_flight} searches at a time and {settings.queued} waiting, "
         f"{settings.deadline_seconds:g} s each, pictures up to "
-        f"{settings.picture_bytes / 1e6:g} MB and {settings.picture_pixels / 1e6:g} megapixels"
-    )
+        f"{settings.picture_bytes / 1e6:g} MB and {settings.picture_pixels / 1e6:g} megapixels",
+    ]
     if settings.processes > 1:
-        yield f"Processes   {settings.processes}, each within these limits"
-    yield f"Serving     {url} (the API: {url}/docs). Ctrl-C stops."
+        lines.append(f"Processes   {settings.processes}, each within these limits")
+    return "\n".join([*lines, f"Serving     {url} (the API: {url}/docs). Ctrl-C stops."])
 
 
 def version(engine: Engine | None) -> Version:
-    """Return the answer of /version; what is not known while loading is null."""
+    """Return the answer of /version; fields unknown while loading are null."""
     release = installed_version("hasse")
     if engine is None:
         return Version(name="hasse", version=release)

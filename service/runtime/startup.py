@@ -17,7 +17,6 @@ from service.runtime.device import DeviceError
 from service.runtime.logs import LOGGER, event
 from service.runtime.metrics import Metrics
 from service.runtime.readiness import Phase, Readiness
-from service.runtime.sockets import Listens
 from service.settings import Settings
 
 Open = Callable[[Settings, Metrics, Callable[[], None]], Engine]
@@ -31,7 +30,6 @@ class Lifecycle:
         settings, metrics, readiness: those of the application.
         open_engine: makes the engine; it runs in a thread.
         on_failure: told one sentence when there is no engine, or no longer.
-        listens: whether the server waits for the engine.
     """
 
     def __init__(
@@ -41,21 +39,20 @@ class Lifecycle:
         readiness: Readiness,
         open_engine: Open,
         on_failure: Callable[[str], None],
-        listens: Listens,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._readiness = readiness
         self._open = open_engine
         self._on_failure = on_failure
-        self._listens = listens
         self._opened = asyncio.Event()  # or not to be opened
 
     @asynccontextmanager
     async def run(self, app: FastAPI) -> AsyncIterator[None]:
         """Open the engine beside the block, or before it; close it after the block."""
         starting = asyncio.create_task(self._start(app))
-        if self._listens == "when open":
+        # A worker takes no connections that another could answer already.
+        if self._settings.processes > 1:
             await self._opened.wait()
         yield
         self._readiness.phase = Phase.STOPPING

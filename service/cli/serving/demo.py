@@ -61,7 +61,7 @@ def demo(
     """
     from models.checkpoints import checkpoint
     from service.runtime.sockets import listen
-    from service.runtime.supervisor import serve as run
+    from service.runtime.workers import serve as run
 
     settings = configure(index=index, host=host, port=port, device=device)
     if serve:

@@ -78,6 +78,6 @@ def serve(
     if settings:
         describe(chosen)
         return
-    from service.runtime.supervisor import serve as run
+    from service.runtime.workers import serve as run
 
     run(chosen, typer.echo)

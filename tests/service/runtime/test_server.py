@@ -1,4 +1,4 @@
-"""A real process on a real port: it starts in words, answers, and stops without breaking a word."""
+"""A real process on a real port: it introduces itself, answers, and stops cleanly."""
 
 from __future__ import annotations
 
@@ -23,45 +23,6 @@ import httpx
 import pytest
 
 ROOT = Path(__file__).parents[3]
-# A service whose model, asked about "slowly", and whose catalog, asked for the image 7, wait until
-# a file is there.
-SERVE = """
-import sys, time
-from pathlib import Path
-from service.core import engine
-
-gate = Path(sys.argv[1])
-open_engine = engine.Engine.open
-
-def open_slow(*args):
-    opened = open_engine(*args)
-    encode = opened.checkpoint.model.encode_captions
-
-    def slowly(texts, batch_size=256):
-        while "slowly" in texts and not gate.exists():
-            time.sleep(0.01)
-        return encode(texts, batch_size)
-
-    opened.checkpoint.model.encode_captions = slowly
-    look_up = opened.index.images_with_captions
-
-    def silently(ids):
-        while 7 in ids and not gate.exists():
-            time.sleep(0.01)
-        return look_up(ids)
-
-    opened.index.images_with_captions = silently
-    return opened
-
-engine.Engine.open = open_slow
-from service.runtime import server, sockets
-from service.settings import Settings
-
-try:
-    server.serve(Settings(), say=lambda line: print(line, flush=True))
-except sockets.ServeError as error:
-    sys.exit(f"error: {error}")
-"""
 
 
 @dataclass
@@ -90,7 +51,7 @@ def serving(index: Path, gate: Path = Path("none"), **settings: object) -> Itera
         f"HASSE_{name.upper()}": str(value) for name, value in chosen.items()
     }
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, gate],
+        [sys.executable, "-m", "tests.service.runtime.slow_service", gate],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
@@ -111,7 +72,7 @@ def serving(index: Path, gate: Path = Path("none"), **settings: object) -> Itera
             process.communicate()
 
 
-def test_it_says_what_it_serves_answers_and_ends_with_0(collection: Path) -> None:
+def test_server_introduces_itself_answers_and_ends_with_status_0(collection: Path) -> None:
     with serving(collection) as server:
         said = "\n".join(server.lines)
         assert "12 images, 24 captions" in said
@@ -130,7 +91,7 @@ def test_it_says_what_it_serves_answers_and_ends_with_0(collection: Path) -> Non
             head = client.head("/images/1000/file")
             assert (head.status_code, head.content) == (200, b"")
         with socket.create_connection(("127.0.0.1", httpx.URL(server.url).port)) as old:
-            old.sendall(b"GET /livez HTTP/1.0\r\n\r\n")  # of which no Host is asked
+            old.sendall(b"GET /livez HTTP/1.0\r\n\r\n")  # HTTP/1.0 needs no Host
             assert old.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
         server.process.send_signal(signal.SIGTERM)
         status, words = server.end()
@@ -160,7 +121,7 @@ def nanoseconds_of_a_turn(thread: int) -> int:
     return int.from_bytes(found.raw[24:32], "little")
 
 
-def test_a_stop_answers_everything_in_flight(collection: Path, tmp_path: Path) -> None:
+def test_sigterm_answers_everything_in_flight(collection: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     limits = {"in_flight": 10, "deadline_seconds": 60, "log_format": "json"}
     with serving(collection, gate, **limits) as server:
@@ -196,7 +157,7 @@ def test_a_stop_answers_everything_in_flight(collection: Path, tmp_path: Path) -
     assert events[-1] == "stopped"
 
 
-def test_a_stop_tells_whom_it_does_not_wait_for(collection: Path) -> None:
+def test_sigterm_answers_an_unfinished_body_with_503(collection: Path) -> None:
     with serving(collection, shutdown_seconds=1, log_format="json") as server:
         host, port = server.url.removeprefix("http://").split(":")
         connection = HTTPConnection(host, int(port), timeout=60)
@@ -219,7 +180,7 @@ def test_a_stop_tells_whom_it_does_not_wait_for(collection: Path) -> None:
     assert lines[-1]["event"] == "stopped"
 
 
-def test_a_stop_waits_for_no_catalog_that_says_nothing(collection: Path) -> None:
+def test_sigint_does_not_wait_for_a_catalog_that_hangs(collection: Path) -> None:
     with serving(collection, deadline_seconds=0.2, shutdown_seconds=1, log_format="json") as server:
         with httpx.Client(base_url=server.url, timeout=60) as client:
             assert client.get("/images/7").json()["reason"] == "catalog_unreachable"

@@ -219,7 +219,7 @@ def test_a_demo_is_served_by_the_model_that_made_it(
 ) -> None:
     served: list[Settings] = []
     monkeypatch.setattr(
-        "service.runtime.server.serve", lambda settings, tell: served.append(settings)
+        "service.runtime.workers.serve", lambda settings, tell: served.append(settings)
     )
     demo(tmp_path, "--count", 6)
     start = ("demo", "--port", 0, "--index", tmp_path / "index")

@@ -1,4 +1,4 @@
-"""Several processes behind one port: one service to whoever asks, whatever becomes of one."""
+"""Several workers on one port are one service, whatever happens to one of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,30 +17,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+from uvicorn.supervisors.multiprocess import SIGNALS
 
 from benchmarks.reliability import stop
 from benchmarks.reliability.connection import search
 from benchmarks.reliability.served import Served
-from service.runtime import logs, supervisor
-from service.runtime.sockets import ServeError, shared
-from service.runtime.supervisor import Supervisor
-from service.settings import Settings
-from tests.service import player
+from service.runtime import logs
+from service.runtime.workers import Supervisor, share
 from tests.service.collection import IMAGES, make_collection, png
+from tests.service.runtime.actor import Actor
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 60.0
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shares a port out")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 @dataclass
 class Service:
-    """A supervisor and the processes that it keeps."""
+    """A supervisor and its workers."""
 
     process: subprocess.Popen[str]
     lines: list[str]
@@ -52,13 +51,14 @@ class Service:
         return found[0]
 
     @property
-    def siblings(self) -> list[int]:
-        """The processes that answer."""
+    def workers(self) -> list[int]:
+        """The processes that answer; multiprocessing has one more, which tracks its resources."""
         pid = self.process.pid
-        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(one) for one in children if "spawn_main" in cmdline(one)]
 
     def get(self, path: str) -> httpx.Response:
-        """Ask on a connection of its own, which any of the processes may take."""
+        """Ask on a new connection, which any worker may take."""
         return httpx.get(self.url + path, timeout=PATIENCE)
 
     def metric(self, name: str) -> float:
@@ -100,6 +100,13 @@ def until(found: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def cmdline(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:  # it has ended since
+        return ""
+
+
 def is_there(pid: int) -> bool:
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -116,15 +123,15 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
-def test_it_says_how_many_it_is(service: Service) -> None:
+def test_service_of_two_workers_introduces_itself_once(service: Service) -> None:
     assert "Processes   2, each within these limits" in service.lines
     assert [line for line in service.lines if "12 images" in line] == [service.lines[0]]
-    assert len(service.siblings) == 2
+    assert len(service.workers) == 2
 
 
-def test_processes_share_the_cores_and_the_connections(service: Service) -> None:
+def test_workers_share_cores_and_connections(service: Service) -> None:
     every = os.sched_getaffinity(0)
-    shares = [os.sched_getaffinity(pid) for pid in service.siblings]
+    shares = [os.sched_getaffinity(pid) for pid in service.workers]
     assert set.union(*shares) == every
     assert len(every) < 2 or not set.intersection(*shares)
 
@@ -132,17 +139,17 @@ def test_processes_share_the_cores_and_the_connections(service: Service) -> None
         links = list(Path(f"/proc/{pid}/fd").iterdir())
         return sum(str(link.readlink()).startswith("socket:") for link in links)
 
-    before = [sockets(pid) for pid in service.siblings]
+    before = [sockets(pid) for pid in service.workers]
     with ExitStack() as stack:
         for _ in range(40):
             client = stack.enter_context(httpx.Client(base_url=service.url))
             assert client.get("/livez").status_code == 200
-        held = [sockets(pid) - n for pid, n in zip(service.siblings, before, strict=True)]
+        held = [sockets(pid) - n for pid, n in zip(service.workers, before, strict=True)]
     assert sum(held) == 40
     assert min(held) > 0  # by chance alone one time in 2 ** 39
 
 
-def test_what_one_process_was_told_the_next_search_of_each_knows(service: Service) -> None:
+def test_write_by_one_worker_is_seen_by_the_next_search_of_each(service: Service) -> None:
     def searched() -> set[int]:
         return {
             httpx.post(f"{service.url}/search/images", json={"caption": "a dog"}).json()["searched"]
@@ -167,7 +174,7 @@ def test_what_one_process_was_told_the_next_search_of_each_knows(service: Servic
         assert common(image_id) == {404}
 
 
-def test_whichever_is_asked_measures_all_of_them(service: Service) -> None:
+def test_metrics_of_any_worker_cover_all(service: Service) -> None:
     asked = 'hasse_requests_total{route="/version",status="200"}'
     for _ in range(20):
         assert service.get("/version").status_code == 200
@@ -178,29 +185,29 @@ def test_whichever_is_asked_measures_all_of_them(service: Service) -> None:
     assert {service.metric("hasse_in_flight") for _ in range(6)} == {0}
     own = [
         int(re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0]) * 1024
-        for pid in service.siblings
+        for pid in service.workers
     ]
     assert service.metric("process_resident_memory_bytes") > 1.5 * max(own)
 
 
-def test_one_that_dies_is_replaced_while_the_others_answer(tmp_path: Path) -> None:
+def test_killed_worker_is_replaced_while_the_others_answer(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
     asked = 'hasse_requests_total{route="/version",status="200"}'
     with serving(index, tmp_path / "log") as service:
         for _ in range(20):
             service.get("/version")
         until(lambda: service.metric(asked) == 20)
-        before = service.siblings
+        before = service.workers
         catalog = index / "catalog.db"
         catalog.rename(index / "away.db")  # so that there is none to replace it yet
         os.kill(before[0], signal.SIGKILL)
         until(lambda: service.log.read_text().count("error process ended") >= 2)
-        assert before[1] in service.siblings
+        assert before[1] in service.workers
         for _ in range(10):
             assert service.get("/readyz").status_code == 200
         (index / "away.db").rename(catalog)
         until(lambda: service.log.read_text().count("info serving") == 3)
-        (new,) = set(service.siblings) - set(before)
+        (new,) = set(service.workers) - set(before)
         for _ in range(20):
             assert service.get("/version").status_code == 200
         # What the dead one has counted is not forgotten, and what it showed is not shown.
@@ -210,13 +217,13 @@ def test_one_that_dies_is_replaced_while_the_others_answer(tmp_path: Path) -> No
     assert service.process.returncode == 0
     lines = service.log.read_text().splitlines()
     (killed, *not_begun) = [line for line in lines if "error process ended" in line]
-    assert "was ended by signal 9" in killed
+    assert "ended with status -9" in killed
     assert all(str(index) in line for line in not_begun)
 
 
-def test_a_stop_answers_everything_in_flight_and_ends_all(tmp_path: Path) -> None:
+def test_sigterm_answers_everything_in_flight_and_ends_all_workers(tmp_path: Path) -> None:
     with serving(make_collection(tmp_path), tmp_path / "log") as service:
-        siblings = service.siblings
+        workers = service.workers
         host, port = service.url.removeprefix("http://").split(":")
         ending = stop.stop(
             Served(service.process, host, int(port)), [search("a dog"), search("a red animal")]
@@ -224,21 +231,21 @@ def test_a_stop_answers_everything_in_flight_and_ends_all(tmp_path: Path) -> Non
         assert ending.resets == 0
         assert ending.statuses.total() >= stop.CLIENTS
         assert ending.exit_status == 0
-        assert not any(map(is_there, siblings))
+        assert not any(map(is_there, workers))
     events = service.log.read_text()
     assert events.count("info stopped") == 2
     assert "Traceback" not in events
 
 
-def test_they_stop_when_who_keeps_them_is_gone(tmp_path: Path) -> None:
+def test_workers_stop_when_their_parent_is_killed(tmp_path: Path) -> None:
     with serving(make_collection(tmp_path), tmp_path / "log") as service:
-        siblings = service.siblings
+        workers = service.workers
         service.process.kill()
-        until(lambda: not any(map(is_there, siblings)))
+        until(lambda: not any(map(is_there, workers)))
     assert service.log.read_text().count("info stopped") == 2
 
 
-def test_a_service_that_cannot_start_says_why_once(tmp_path: Path, service: Service) -> None:
+def test_service_that_cannot_start_says_why_once(tmp_path: Path, service: Service) -> None:
     absent = subprocess.run(
         command(tmp_path / "absent"), cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -257,120 +264,107 @@ def test_a_service_that_cannot_start_says_why_once(tmp_path: Path, service: Serv
     assert f"cannot listen on 127.0.0.1:{port}" in taken.stderr
 
 
-def test_where_a_port_is_not_shared_out_there_is_one_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(ServeError, match="leave processes at 1"):
-        supervisor.serve(Settings(processes=2))
-
-
-class Stage:
-    """A supervisor of processes that play parts, which is stopped when each has been taken."""
+class Play:
+    """A supervisor of processes that play parts; it is stopped when each part has been taken."""
 
     def __init__(self, folder: Path, parts: Sequence[str]) -> None:
         self.folder, self.count = folder, len(parts)
         (folder / "parts.json").write_text(json.dumps(parts))
         self.said: list[str] = []
+        self.listener = socket.socket()  # the supervisor closes it
+        self.refusals = 0  # of the system, to start a third process
 
-    def listened(self) -> list[str]:
-        """When each process that has begun was to listen, in the order of their parts."""
-        found = sorted(self.folder.glob("[0-9]*"), key=lambda path: int(path.name))
-        return [path.read_text() for path in found]
+    def taken(self) -> int:
+        return len(list(self.folder.glob("[0-9]*")))
 
-    def run(self, number: signal.Signals = signal.SIGTERM) -> None:
+    def make(self, number: int) -> Actor:
+        if self.taken() == 3 and self.refusals:
+            self.refusals -= 1
+            raise BlockingIOError(errno.EAGAIN, "no more processes")
+        return Actor(self.folder, self.listener, number)
+
+    def run(self, number: signal.Signals = signal.SIGTERM) -> Supervisor:
         over = threading.Event()
 
         def stop() -> None:
-            while len(self.listened()) < self.count and not over.wait(0.05):
+            while self.taken() < self.count and not over.wait(0.05):
                 pass
-            if not over.wait(0.3):  # in which the last of them says that it serves
+            if not over.wait(0.8):  # so that the last of them is heard
                 os.kill(os.getpid(), number)
 
-        # The signal may come when nobody is kept any more.
-        former = signal.signal(number, lambda *_: None)
+        former = {each: signal.getsignal(each) for each in SIGNALS}
         stopping = threading.Thread(target=stop)
         try:
-            with shared("127.0.0.1", 0) as port:
-                kept = Supervisor(Settings(processes=2), port, self.folder, self.said.append)
-                stopping.start()
-                kept.run()
+            supervisor = Supervisor(
+                self.listener, 2, self.make, self.said.append, retry_seconds=0.05
+            )
+            stopping.start()
+            supervisor.run()
         finally:
             over.set()
             stopping.join()
-            signal.signal(number, former)
+            for each, handler in former.items():
+                signal.signal(each, handler)
+        return supervisor
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
-    monkeypatch.setattr(supervisor, "_AGAIN_SECONDS", 0.05)
-    monkeypatch.setattr(supervisor, "_SIBLING", "tests.service.player")
-    monkeypatch.setenv(player.FOLDER, str(tmp_path))
-    monkeypatch.chdir(ROOT)
-    return lambda *parts: Stage(tmp_path, parts)
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Play]:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    return lambda *parts: Play(tmp_path, parts)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_all_are_stopped_by_one_signal(number: signal.Signals, stage: Callable[..., Stage]) -> None:
-    play = stage("serves", "serves")
-    play.run(number)
-    assert play.said in (["this is 0"], ["this is 1"])
-    assert play.listened() == ["at once", "at once"]
+def test_signal_stops_all_workers(number: signal.Signals, play: Callable[..., Play]) -> None:
+    played = play("serves", "serves")
+    supervisor = played.run(number)
+    assert played.said in (["this is part 0"], ["this is part 1"])
+    assert not any(worker.process.is_alive() for worker in supervisor.processes)
+    assert not supervisor.failure
 
 
-def test_each_that_dies_is_replaced_by_one_that_waits_until_it_can_answer(
-    stage: Callable[..., Stage],
-) -> None:
-    play = stage("dies", "serves", "dies", "serves")
-    play.run()
-    assert play.listened() == ["at once", "at once", "when open", "when open"]
-    assert len(play.said) == 1
+def test_worker_that_dies_is_replaced(play: Callable[..., Play]) -> None:
+    played = play("dies", "serves", "dies", "serves")
+    supervisor = played.run()
+    assert not supervisor.failure
+    assert len(played.said) == 1
 
 
-def test_one_that_cannot_begin_is_tried_again_while_another_serves(
-    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+def test_worker_that_cannot_start_is_tried_again_while_another_serves(
+    play: Callable[..., Play],
 ) -> None:
     out = io.StringIO()
     logs.configure("text", stream=out)
-    left = iter([True, True, False])  # the system's refusals of the third process
-
-    class Crowded(subprocess.Popen[str]):
-        def __init__(self, *args: Any, **given: Any) -> None:
-            if len(play.listened()) == 3 and next(left, False):
-                raise BlockingIOError(errno.EAGAIN, "no more processes")
-            super().__init__(*args, **given)
-
-    monkeypatch.setattr("service.runtime.supervisor.subprocess.Popen", Crowded)
-    play = stage("dies", "serves", "fails", "serves")
-    play.run()
-    assert play.listened() == ["at once", "at once", "when open", "when open"]
+    played = play("dies", "serves", "fails", "serves")
+    played.refusals = 2
+    assert not played.run().failure
     logs.flush()
     reasons = [line.partition("reason=")[2] for line in out.getvalue().splitlines()]
     assert reasons == [
         '"a process ended with status 3; see the log"',
-        '"number 2 failed"',
+        '"part 2 failed"',
         *['"[Errno 11] no more processes"'] * 2,
     ]
 
 
-def test_where_none_serves_the_service_ends_and_says_why(stage: Callable[..., Stage]) -> None:
-    play = stage("fails", "fails")
-    with pytest.raises(ServeError, match=r"number [01] failed"):
-        play.run()
-    assert play.said == []
+def test_supervisor_stops_and_says_why_where_no_worker_can_start(
+    play: Callable[..., Play],
+) -> None:
+    played = play("fails", "fails")
+    assert re.fullmatch(r"part [01] failed", played.run().failure)
+    assert played.said == []
 
 
 @pytest.mark.parametrize(
-    ("cores", "processes", "shares"),
+    ("cores", "count", "shares"),
     [
-        ({0, 1}, 2, [[0], [1]]),
-        ({4, 5, 6, 7, 9}, 2, [[4, 5], [6, 7, 9]]),
-        ({0, 1, 2}, 3, [[0], [1], [2]]),
-        ({3, 8}, 3, [[3, 8], [3, 8], [3, 8]]),
+        ([0, 1], 2, [[0], [1]]),
+        ([4, 5, 6, 7, 9], 2, [[4, 5], [6, 7, 9]]),
+        ([0, 1, 2], 3, [[0], [1], [2]]),
+        ([3, 8], 3, [[3, 8], [3, 8], [3, 8]]),
     ],
 )
-def test_every_core_is_used_and_none_by_two_unless_there_are_too_few(
-    cores: set[int], processes: int, shares: list[list[int]], monkeypatch: pytest.MonkeyPatch
+def test_share_uses_every_core_once_unless_there_are_too_few(
+    cores: list[int], count: int, shares: list[list[int]]
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
-    assert [supervisor.cores_of(place, processes) for place in range(processes)] == shares
+    assert [share(cores, number, count) for number in range(count)] == shares

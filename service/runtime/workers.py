@@ -1,0 +1,207 @@
+"""Several worker processes on one port: uvicorn's, each with its share of the cores.
+
+Python runs one thread of a process at a time, so a service uses several cores only with several
+processes. They share the listening socket, the index and the folder of metrics, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from socket import socket
+from tempfile import TemporaryDirectory
+
+from prometheus_client.multiprocess import mark_process_dead
+from uvicorn import Config
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
+
+from service.runtime import logs
+from service.runtime.sockets import ServeError, listen
+from service.settings import Settings
+
+
+def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
+    """Serve until SIGTERM or Ctrl-C; return when everything in flight was answered.
+
+    Args:
+        settings: all limits and paths, and the number of processes.
+        say: gets a few lines for a person, once the service answers.
+
+    Raises:
+        ServeError: the port is taken, or the engine cannot be opened or has failed.
+    """
+    logs.configure(settings.log_format, settings.log_level)
+    with listen(settings.host, settings.port) as listener:
+        if settings.processes == 1:
+            from service.runtime.server import run
+
+            run(settings, listener, say)
+            return
+        with TemporaryDirectory(prefix="hasse-metrics-") as metrics:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics  # the workers inherit it
+            make = partial(Worker, settings, listener)
+            supervisor = Supervisor(listener, settings.processes, make, say)
+            supervisor.run()
+        if supervisor.failure:
+            raise ServeError(supervisor.failure)
+
+
+class Worker(Process):
+    """A process that serves the port which all workers share.
+
+    Args:
+        settings: those of the service.
+        listener: the socket of the port.
+        number: which of the workers it is, from 0.
+    """
+
+    def __init__(self, settings: Settings, listener: socket, number: int) -> None:
+        super().__init__(Config("", log_config=None), [listener])
+        self.process.daemon = True  # ends with the parent process, should that fail
+        self.settings, self.listener, self.number = settings, listener, number
+        self.introduction = ""  # known once it serves
+        self.failure = ""
+        self.replace_at: float | None = None  # by the monotonic clock, once it has ended
+
+    def target(self, sockets: list[socket] | None = None) -> None:
+        """Serve, in the new process."""
+        if sys.platform == "linux":  # before any library makes as many threads as there are cores
+            cores = share(sorted(os.sched_getaffinity(0)), self.number, self.settings.processes)
+            os.sched_setaffinity(0, cores)
+        logs.configure(self.settings.log_format, self.settings.log_level)
+        threading.Thread(target=_stop_with_parent, daemon=True).start()
+        try:
+            self.serve()
+        except ServeError as error:
+            self.child_conn.send(("failure", str(error)))
+            sys.exit(1)
+
+    def serve(self) -> None:
+        """Serve until a signal comes, and send the parent process the introduction."""
+        from service.runtime.server import run
+
+        run(self.settings, self.listener, lambda words: self.child_conn.send(("serving", words)))
+
+    @property
+    def serves(self) -> bool:
+        """Whether it has started and still runs."""
+        return bool(self.introduction) and self.process.is_alive()
+
+    def receive(self) -> None:
+        """Read what the process has sent."""
+        while self.parent_conn.poll():
+            kind, words = self.parent_conn.recv()
+            if kind == "serving":
+                self.introduction = words
+            else:
+                self.failure = words
+
+
+class Supervisor(Multiprocess):
+    """Starts workers, replaces those that end, and stops all of them on SIGTERM or Ctrl-C.
+
+    Args:
+        listener: the socket of the port, closed here when the workers are told to stop.
+        count: how many there are.
+        make: makes the worker of a number, not yet started.
+        say: gets the introduction of the first worker when all serve.
+        retry_seconds: time between two attempts to replace a worker that cannot start.
+    """
+
+    processes: list[Worker]  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        listener: socket,
+        count: int,
+        make: Callable[[int], Worker],
+        say: Callable[[str], None],
+        retry_seconds: float = 5.0,
+    ) -> None:
+        super().__init__(Config("", log_config=None), [listener])
+        self.failure = ""  # why no worker serves
+        self._count = count
+        self._make = make
+        self._say = say
+        self._retry_seconds = retry_seconds
+        self._introduced = False
+
+    def init_processes(self) -> None:
+        """Start all workers."""
+        for number in range(self._count):
+            self.processes.append(self._start(number))
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace each worker that has ended, or stop where none serves and one cannot start."""
+        for worker in self.processes:
+            worker.receive()
+        if not self._introduced and all(worker.introduction for worker in self.processes):
+            self._introduced = True
+            self._say(self.processes[0].introduction)
+        for worker in self.processes:
+            if not worker.process.is_alive() and not self.should_exit.is_set():
+                if worker.replace_at is None:
+                    self._note_end(worker)
+                elif worker.replace_at <= time.monotonic():
+                    self._replace(worker)
+
+    def handle_signals(self) -> None:
+        """Stop on a signal that ends a program, and ignore the others that uvicorn knows."""
+        if {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}.intersection(self.signal_queue):
+            self.should_exit.set()
+
+    def terminate_all(self) -> None:
+        """Tell all workers to stop."""
+        # While it is open here, the system takes connections that nobody answers.
+        for listener in self.sockets:
+            listener.close()
+        super().terminate_all()
+
+    def _start(self, number: int) -> Worker:
+        worker = self._make(number)
+        # A worker inherits what is blocked: Ctrl-C in a terminal is for this process.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            worker.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return worker
+
+    def _note_end(self, worker: Worker) -> None:
+        worker.receive()
+        worker.join()
+        mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+        why = worker.failure or f"a process ended with status {worker.exitcode}; see the log"
+        logs.event("process ended", logging.ERROR, number=worker.number, reason=why)
+        worker.replace_at = time.monotonic() + (0 if worker.introduction else self._retry_seconds)
+        if not worker.introduction and not any(other.serves for other in self.processes):
+            self.failure = why
+            self.should_exit.set()
+
+    def _replace(self, worker: Worker) -> None:
+        try:
+            self.processes[worker.number] = self._start(worker.number)
+        except OSError as error:  # the system has no more processes or files
+            logs.event("process not started", logging.ERROR, reason=str(error))
+            worker.replace_at = time.monotonic() + self._retry_seconds
+
+
+def share(cores: list[int], number: int, count: int) -> list[int]:
+    """Return the cores of one of `count` workers: neighbours, or all where there are too few."""
+    if count > len(cores):
+        return cores
+    return cores[number * len(cores) // count : (number + 1) * len(cores) // count]
+
+
+def _stop_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,38 @@
+"""A worker process that plays a part, given in a folder, instead of serving an index."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from socket import socket
+
+from service.runtime.sockets import ServeError
+from service.runtime.workers import Worker
+from service.settings import Settings
+
+
+class Actor(Worker):
+    """Takes the first part that no other process has taken.
+
+    A part is "serves", until a signal comes; "dies" after it has served; or "fails" to start.
+    """
+
+    def __init__(self, folder: Path, listener: socket, number: int) -> None:
+        super().__init__(Settings(processes=2), listener, number)
+        self.folder = folder
+
+    def serve(self) -> None:
+        """Play the part."""
+        for at, part in enumerate(json.loads((self.folder / "parts.json").read_text())):
+            try:
+                (self.folder / str(at)).touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            if part == "fails":
+                raise ServeError(f"part {at} failed")
+            self.child_conn.send(("serving", f"this is part {at}"))
+            time.sleep(0.2 if part == "dies" else 600)  # SIGTERM ends it
+            sys.exit(3)
+        raise LookupError("there are more processes than parts")
