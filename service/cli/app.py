@@ -1,7 +1,9 @@
-"""The root of the command line: every command, in the order in which one needs them."""
+"""The root of the command line."""
 
 from __future__ import annotations
 
+import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -19,19 +21,22 @@ from service.cli.model.train import train
 from service.cli.serving.demo import demo
 from service.cli.serving.key import key
 from service.cli.serving.serve import serve
-from service.cli.terminal.errors import Shell
-from service.cli.terminal.help_text import Commands, advice
+from service.cli.terminal.errors import CommandGroup
+from service.cli.terminal.help_text import Commands, join_lines
+
+_COLLECTION = "Search and serve a collection"
+_MODEL = "Make a model"
 
 app = Commands(
-    cls=Shell,
+    cls=CommandGroup,
     rich_markup_mode="rich",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help=advice("""Search images by what is true of them.
+    help=join_lines("""Search images by what is true of them.
 
     \b
-    [bold]A first look[/bold]: a small collection is drawn, indexed and served
+    [bold]A first look[/bold]: draw, index and serve a small collection
       hasse demo
 
     \b
@@ -48,8 +53,8 @@ app = Commands(
       hasse search "a dog on a beach" --index data/mine-index
       hasse serve --index data/mine-index
 
-    Each command explains itself: hasse COMMAND --help. Results go to standard output, all else
-    to standard error.
+    To learn about a command, run hasse COMMAND --help. Results go to standard output, everything
+    else to standard error.
     """),
 )
 
@@ -69,24 +74,27 @@ def root(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Hold what is common to all commands."""
+    """Hold the options of all commands."""
 
 
-app.add(demo)
-app.add_typer(data, name="data")
-app.add(features)
-app.add(distill)
-app.add(train)
-app.add(evaluate)
-app.add_typer(index, name="index")
-app.add(search)
-app.add(entails)
-app.add(serve)
-app.add(key)
-app.add_typer(hypernyms, name="hypernyms")
-app.add_typer(entailment, name="entailment")
+app.add_typer(index, name="index", rich_help_panel=_COLLECTION)
+app.add(demo, _COLLECTION)
+app.add(search, _COLLECTION)
+app.add(entails, _COLLECTION)
+app.add(serve, _COLLECTION)
+app.add(key, _COLLECTION)
+app.add_typer(data, name="data", rich_help_panel=_MODEL)
+app.add(features, _MODEL)
+app.add(train, _MODEL)
+app.add(distill, _MODEL)
+app.add(evaluate, _MODEL)
+app.add_typer(hypernyms, name="hypernyms", rich_help_panel=_MODEL)
+app.add_typer(entailment, name="entailment", rich_help_panel=_MODEL)
 
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A character that the locale cannot print must not end in a traceback.
+        sys.stdout.reconfigure(errors="backslashreplace")
     app(prog_name="hasse")

@@ -1,13 +1,12 @@
-"""`hasse entails`: is this true of that? From the shell."""
+"""`hasse entails`: tells whether a caption is true of a picture or follows from a caption."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.collection.search import answered, part, sayable, tell_unknown
+from service.cli.collection.search import ask, checked_text, parse_part, warn_of_unknown_words
 from service.cli.terminal.configuration import configure
 from service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
 
@@ -20,7 +19,7 @@ def entails(
     *,
     premise: Annotated[
         str,
-        typer.Argument(help="Words, the path of a picture, or the number of a stored image."),
+        typer.Argument(help="A caption, the path of a picture, or the id of a stored image."),
     ],
     hypothesis: Annotated[str, typer.Argument(help="The caption that may be true of it.")],
     index: ServiceIndex = None,
@@ -30,8 +29,7 @@ def entails(
 ) -> None:
     """Tell whether a caption is true of a picture, or follows from another caption.
 
-    The verdict is that of the model's calibration: what violates less than its threshold is
-    called true.
+    The answer is yes if the violation is below the threshold of the model's calibration.
 
     \b
     [bold]Examples[/bold]
@@ -39,31 +37,29 @@ def entails(
       hasse entails "a poodle on a beach" "an animal outdoors"
     """
     settings = configure(index=index, model=model, device=device)
-    given, said = part(premise), sayable(hypothesis)
+    part, caption = parse_part(premise), checked_text(hypothesis)
 
-    async def ask(engine: Engine) -> Entailment:
+    async def question(engine: Engine) -> Entailment:
         from service.core import lattice
         from service.core.stages import Stages
 
-        return await lattice.entails(engine, given, said, Stages())
+        return await lattice.entails(engine, part, caption, Stages())
 
-    answer = asyncio.run(answered(settings, ask, [given]))
+    answer = ask(settings, question, [part])
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return
     typer.echo(_sentence(answer))
-    tell_unknown(answer)
+    warn_of_unknown_words(answer)
 
 
 def _sentence(answer: Entailment) -> str:
+    violation = f"violation {answer.violation:.4f}"
     if answer.threshold is None:
-        return f"violation {answer.violation:.4f}; the model was not calibrated to say more"
+        return f"{violation}; the model is not calibrated, so there is no yes or no"
     if answer.probability is None:
-        return (
-            f"violation {answer.violation:.4f}; of a caption without a word that the model knows "
-            "it says no more"
-        )
+        return f"{violation}; the model knows no word of a caption, so there is no yes or no"
     return (
-        f"{'yes' if answer.entailed else 'no'}: {answer.probability:.0%} likely; violation "
-        f"{answer.violation:.4f}, true below {answer.threshold:.4f}"
+        f"{'yes' if answer.entailed else 'no'}: {answer.probability:.0%} likely; {violation}, "
+        f"true below {answer.threshold:.4f}"
     )

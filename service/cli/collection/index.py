@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.terminal.errors import Mistake, keeping
-from service.cli.terminal.help_text import Commands, advice
+from service.cli.terminal.errors import CommandError, resumable
+from service.cli.terminal.help_text import Commands, join_lines
 from service.cli.terminal.options import (
     BatchSize,
     DatasetFolder,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 index = Commands(
     no_args_is_help=True,
-    help=advice("""Build what is searched, add to it, check it.
+    help=join_lines("""Build what is searched, add to it, check it.
 
     An index is a folder. Every change is there whole or not at all, whatever happens meanwhile,
     and a running service shows it soon after.
@@ -144,7 +144,7 @@ def add(
             rest, added = collections[1:], built.info().images
     with Index.open(folder, checkpoint.fingerprint) as opened:
         kept = "pictures added so far are searchable; the same command goes on with the rest"
-        with progress("adding") as report, keeping(lambda: kept):
+        with progress("adding") as report, resumable(lambda: kept):
             for collection in rest:
                 done = indexing.add(opened, collection, checkpoint, source, report, known)
                 added, there = added + done.added, there + done.known
@@ -186,7 +186,7 @@ def compact(*, folder: IndexFolder) -> None:
 
     with Index.open(folder) as opened:
         kept = "what is merged stays merged, the rest is as it was"
-        with progress("merging rows") as report, keeping(lambda: kept):
+        with progress("merging rows") as report, resumable(lambda: kept):
             done = opened.compact(everything, report)
     if done.after == done.before and not done.dropped:
         left = count(done.after, "segment")
@@ -280,7 +280,7 @@ def _built(collection: Dataset, checkpoint: Checkpoint, out: Path, source: Image
     from service.pipelines import indexing
 
     kept = f"what is encoded is kept in {out}; the same command goes on from there"
-    with progress("indexing") as report, keeping(lambda: kept):
+    with progress("indexing") as report, resumable(lambda: kept):
         return indexing.build(collection, checkpoint, out, source, report)
 
 
@@ -311,7 +311,7 @@ def _remembered(folder: Path) -> Path:
     with Index.open(folder, verify="sizes") as opened:
         place = opened.model.checkpoint
     if not place:
-        raise Mistake(f"{folder} does not say where its model is: name it with --model")
+        raise CommandError(f"{folder} does not say where its model is: name it with --model")
     return Path(place)
 
 
@@ -324,9 +324,9 @@ def _collections(
 
     for path in paths:
         if not (path.is_dir() or path.is_file()):
-            raise Mistake(f"there is no picture or folder {path}: check the path")
+            raise CommandError(f"there is no picture or folder {path}: check the path")
     if captions is not None and (len(paths) > 1 or not paths[0].is_dir()):
-        raise Mistake("--captions is for one folder: name that one, and nothing beside it")
+        raise CommandError("--captions is for one folder: name that one, and nothing beside it")
     read = [reader.read(path, captions, known=known) for path in paths if path.is_dir()]
     if single := [path for path in paths if not path.is_dir()]:
         read.append(reader.read_pictures(single, known))
@@ -340,7 +340,7 @@ def _tidy(opened: Index, kept: str) -> None:
     from index.errors import HasseIndexError, IndexLockedError
 
     try:
-        with progress("merging rows") as report, keeping(lambda: kept):
+        with progress("merging rows") as report, resumable(lambda: kept):
             opened.compact(progress=report)
     except IndexLockedError:
         pass  # a service is at it

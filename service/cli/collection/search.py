@@ -1,4 +1,4 @@
-"""`hasse search`: the two questions, from the shell."""
+"""`hasse search`: images by a caption, captions by a picture, and searches by several parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import typer
 
 from service.cli.terminal.configuration import configure
-from service.cli.terminal.errors import Mistake
+from service.cli.terminal.errors import CommandError
 from service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
 from service.cli.terminal.table import print_table
 
@@ -19,18 +19,12 @@ if TYPE_CHECKING:
 
     from service.core.engine import Engine
     from service.lattice_schemas import CommonAnswer, Entailment, Part
-    from service.schemas import (
-        CaptionAnswer,
-        CaptionHit,
-        ImageAnswer,
-        ImageHit,
-        SearchFacts,
-    )
+    from service.schemas import CaptionAnswer, CaptionHit, ImageAnswer, ImageHit, SearchFacts
     from service.settings import Settings
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
-# service.lattice_schemas and service.schemas have them too, but would load pydantic before --help.
+# Copies of service.lattice_schemas and service.schemas, which would load pydantic before --help.
 _PARTS_MAXIMUM, _K_MAXIMUM, _CANDIDATES_MAXIMUM = 16, 1000, 1_000_000
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
 
@@ -42,28 +36,30 @@ def search(
         typer.Argument(
             metavar="[TEXT_OR_PICTURE]",
             show_default=False,
-            help="Words, or the path of a picture; not beside --all-of or --common.",
+            help="A caption, or the path of a picture. Leave it out with --all-of or --common.",
         ),
     ] = None,
     all_of: Annotated[
         list[str] | None,
-        typer.Option(metavar="PART", help="Find images of which every part is true; repeat it."),
+        typer.Option(metavar="PART", help="Find images that every PART is true of; repeat it."),
     ] = None,
     common: Annotated[
         list[str] | None,
-        typer.Option(metavar="PART", help="Find captions true of every part; repeat it."),
+        typer.Option(metavar="PART", help="Find captions that are true of every PART; repeat it."),
     ] = None,
     plus: Annotated[
         list[str] | None,
-        typer.Option(metavar="PART", help="Find images like TEXT_OR_PICTURE, with this put in."),
+        typer.Option(metavar="PART", help="Find images like TEXT_OR_PICTURE, with PART added."),
     ] = None,
     minus: Annotated[
         list[str] | None,
-        typer.Option(metavar="PART", help="And with this taken out."),
+        typer.Option(metavar="PART", help="Take PART out; needs --plus."),
     ] = None,
     index: ServiceIndex = None,
     model: ServiceModel = None,
-    k: Annotated[int, typer.Option("--k", "-k", min=1, max=_K_MAXIMUM, help="How many hits.")] = 10,
+    k: Annotated[
+        int, typer.Option("--k", "-k", min=1, max=_K_MAXIMUM, help="How many hits to print.")
+    ] = 10,
     mode: Annotated[
         Literal["certified", "exact", "fast"],
         typer.Option(
@@ -73,19 +69,19 @@ def search(
     candidates: Annotated[
         int | None,
         typer.Option(
-            min=1, max=_CANDIDATES_MAXIMUM, help="How many candidates the prefilter hands on."
+            min=1, max=_CANDIDATES_MAXIMUM, help="How many candidates the prefilter passes on."
         ),
     ] = None,
     max_violation: Annotated[
-        float | None, typer.Option(min=0.0, help="Leave out hits with a greater violation.")
+        float | None, typer.Option(min=0.0, help="Leave out hits with a larger violation.")
     ] = None,
     device: ServiceDevice = None,
     as_json: Json = False,
 ) -> None:
     """Find images by a caption, or captions by a picture. No service needs to run.
 
-    The violation says by how much a hit falls short: 0 means that the caption is true of it.
-    A PART is words, the path of a picture, or the number of an image of the collection.
+    The violation tells how far a hit falls short: 0 means that the caption is true of it.
+    A PART is a caption, the path of a picture, or the id of an image of the collection.
 
     \b
     [bold]Examples[/bold]
@@ -99,139 +95,138 @@ def search(
     from service.schemas import SearchOptions
 
     if max_violation is not None and not math.isfinite(max_violation):
-        raise Mistake("--max-violation is a number from 0 on; leave it out to keep all hits")
+        raise CommandError("--max-violation takes a finite number; leave it out to keep all hits")
     settings = configure(index=index, model=model, device=device)
     options = SearchOptions(k=k, mode=mode, candidates=candidates, max_violation=max_violation)
-    _check_together(query, all_of or [], common or [], plus or [], minus or [])
-    start = None if query is None else part(query) if plus else _text_or_picture(query)
-    every, both, put, taken = (
-        [part(text) for text in texts or []] for texts in (all_of, common, plus, minus)
+    _check(query, all_of or [], common or [], plus or [], minus or [])
+    start = None if query is None else (parse_part if plus else _parse_text_or_picture)(query)
+    every, shared, added, removed = (
+        [parse_part(text) for text in texts or []] for texts in (all_of, common, plus, minus)
     )
 
-    async def ask(engine: Engine) -> ImageAnswer | CaptionAnswer:
+    async def question(engine: Engine) -> ImageAnswer | CaptionAnswer:
         from service.core import lattice
         from service.core.stages import Stages
 
         if start is None:
-            found = lattice.all_of if every else lattice.common
-            return await found(engine, every or both, options, Stages())
-        if put:
-            return await lattice.like(engine, start, put, taken, options, Stages())
+            find = lattice.all_of if every else lattice.common
+            return await find(engine, every or shared, options, Stages())
+        if added:
+            return await lattice.like(engine, start, added, removed, options, Stages())
         if isinstance(start, bytes):
             return await engine.captions_by_picture(start, options)
         return await engine.images_by_caption(str(start), options)
 
-    answer = asyncio.run(answered(settings, ask, [start, *every, *both, *put, *taken]))
+    answer = ask(settings, question, [start, *every, *shared, *added, *removed])
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
-        return
-    _show(answer)
+    else:
+        _print(answer)
 
 
-def part(text: str) -> Part:
-    """Read what stands on the command line for a caption, a picture or a stored image."""
+def _check(
+    query: str | None, all_of: list[str], common: list[str], plus: list[str], minus: list[str]
+) -> None:
+    """Raise CommandError if the options do not go together."""
+    if minus and not plus:
+        raise CommandError("--minus needs --plus: say what replaces what you take out")
+    if sum(map(bool, (query is not None, all_of, common))) != 1:
+        raise CommandError("give one of TEXT_OR_PICTURE, --all-of PART ... or --common PART ...")
+    if len(max(all_of, common, plus, minus, key=len)) > _PARTS_MAXIMUM:
+        raise CommandError(f"give at most {_PARTS_MAXIMUM} parts")
+    if plus and query is None:
+        raise CommandError("--plus needs TEXT_OR_PICTURE: say what the images should be like")
+
+
+def parse_part(text: str) -> Part:
+    """Read an argument as the id of a stored image, a picture, or a caption."""
     from service.schemas import image_id_of
 
     image_id = image_id_of(text)
-    if image_id is not None:
-        return image_id
-    return _text_or_picture(text)
+    return _parse_text_or_picture(text) if image_id is None else image_id
 
 
-def _check_together(
-    query: str | None, all_of: list[str], common: list[str], plus: list[str], minus: list[str]
-) -> None:
-    """Say what was mixed up, if anything was."""
-    if minus and not plus:
-        raise Mistake("--minus needs --plus: say what takes the place of what you take out")
-    if sum(map(bool, (query is not None, all_of, common))) != 1:
-        raise Mistake("ask one thing: TEXT_OR_PICTURE, --all-of PART ..., or --common PART ...")
-    if len(max(all_of, common, plus, minus, key=len)) > _PARTS_MAXIMUM:
-        raise Mistake(f"at most {_PARTS_MAXIMUM} parts can be given")
-    if plus and query is None:
-        raise Mistake("--plus needs TEXT_OR_PICTURE: say what the images should be like")
-
-
-def _text_or_picture(query: str) -> str | bytes:
-    """Return the bytes of the picture that the query names, or the words that it is."""
+def _parse_text_or_picture(query: str) -> str | bytes:
+    """Return the bytes of the picture at this path, or the caption itself."""
     path = Path(query)
+    names_picture = path.suffix.lower() in PICTURE_SUFFIXES
     try:
         if path.is_file():
             return path.read_bytes()
-    except ValueError:  # a NUL, or longer than any path may be
+    except ValueError:  # a NUL, or longer than any path can be
         return query
     except OSError as error:
-        if path.suffix.lower() in PICTURE_SUFFIXES:
-            raise Mistake(f"{query} cannot be read: {error.strerror}") from None
+        if names_picture:
+            raise CommandError(f"{query} cannot be read: {error.strerror}") from None
         return query
-    if path.suffix.lower() in PICTURE_SUFFIXES:
-        raise Mistake(f"there is no picture {query}: check the path")
-    return sayable(query)
+    if names_picture:
+        raise CommandError(f"there is no picture {query}: check the path")
+    return checked_text(query)
 
 
-def sayable(text: str) -> str:
-    """Return words of the command line, or say that they are none."""
+def checked_text(text: str) -> str:
+    """Return an argument that is a caption; raises CommandError if it is not UTF-8."""
     try:
         text.encode()
-    except UnicodeEncodeError:  # bytes of another encoding, which Python carries as surrogates
-        raise Mistake("the query is not text in UTF-8: check the shell's locale") from None
+    except UnicodeEncodeError:  # Python represents undecodable bytes as surrogates
+        raise CommandError("the query is not text in UTF-8: check the shell's locale") from None
     return text
 
 
-async def answered(
+def ask(
     settings: Settings,
-    question: Callable[[Engine], Awaitable[Answer]],
-    about: Iterable[Part | None],
-) -> Answer:
-    """Answer one question about some parts, with no more of the model than these need."""
+    question: Callable[[Engine], Awaitable[Result]],
+    parts: Iterable[Part | None],
+) -> Result:
+    """Answer one question; the image encoder is loaded only if a part is a picture."""
     from service.core.engine import Engine
 
-    with_pictures = any(isinstance(one, bytes) for one in about)
-    engine = Engine.for_one_question(settings, with_pictures=with_pictures)
-    try:
-        return await question(engine)
-    finally:
-        engine.close()
+    async def answer() -> Result:
+        with_pictures = any(isinstance(part, bytes) for part in parts)
+        engine = Engine.for_one_question(settings, with_pictures=with_pictures)
+        try:
+            return await question(engine)
+        finally:
+            engine.close()
+
+    return asyncio.run(answer())
 
 
-_FIT = ("rank", "violation", "likely")
-
-
-def _show(answer: ImageAnswer | CaptionAnswer) -> None:
+def _print(answer: ImageAnswer | CaptionAnswer) -> None:
     from service.lattice_schemas import CommonAnswer
     from service.schemas import ImageAnswer
 
+    columns = ("rank", "violation", "likely")
     if isinstance(answer, ImageAnswer):
         print_table(
-            (*_FIT, "file name", "caption"),
-            [(*_fit(hit), hit.file_name, "".join(hit.captions[:1])) for hit in answer.hits],
+            (*columns, "file name", "caption"),
+            [(*_cells(hit), hit.file_name, "".join(hit.captions[:1])) for hit in answer.hits],
         )
     else:
         print_table(
-            (*_FIT, "caption", "of image"),
-            [(*_fit(hit), hit.caption, str(hit.image_id)) for hit in answer.hits],
+            (*columns, "caption", "of image"),
+            [(*_cells(hit), hit.caption, str(hit.image_id)) for hit in answer.hits],
         )
     if isinstance(answer, ImageAnswer | CommonAnswer):
-        tell_unknown(answer)
-    typer.echo(_standing(answer), err=True)
+        warn_of_unknown_words(answer)
+    typer.echo(_summary(answer), err=True)
 
 
-def tell_unknown(answer: ImageAnswer | CommonAnswer | Entailment) -> None:
-    """Name the words of a question that the model never learned, if there are any."""
-    if answer.unknown_words:
-        unknown = ", ".join(answer.unknown_words)
-        typer.echo(f"the model {answer.model} never learned: {unknown}", err=True)
-
-
-def _fit(hit: ImageHit | CaptionHit) -> tuple[str, str, str]:
+def _cells(hit: ImageHit | CaptionHit) -> tuple[str, str, str]:
     likely = "unknown" if hit.probability is None else f"{hit.probability:.0%}"
     return str(hit.rank), f"{hit.violation:.4f}", likely
 
 
-def _standing(answer: SearchFacts) -> str:
-    """Say how good the hits of an answer are; of images there are always some to search."""
+def warn_of_unknown_words(answer: ImageAnswer | CommonAnswer | Entailment) -> None:
+    """Name the words of the question that the model does not know, if any."""
+    if answer.unknown_words:
+        unknown = ", ".join(answer.unknown_words)
+        typer.echo(f"the model {answer.model} does not know: {unknown}", err=True)
+
+
+def _summary(answer: SearchFacts) -> str:
     if not answer.searched:
-        return "the collection has no captions that could be true of it"
+        return "the collection has no captions to search"
     proof = "certified: the exact best" if answer.certified else "not proved to be the exact best"
     return (
         f"{proof} of {answer.searched:,}; {answer.rescored:,} scored exactly ({answer.plan}); "

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.terminal.errors import keeping
-from service.cli.terminal.help_text import Commands, advice
+from service.cli.terminal.errors import resumable
+from service.cli.terminal.help_text import Commands, join_lines
 from service.cli.terminal.problems import counted, tell_each
 from service.cli.terminal.progress import progress
 from service.plural import count
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 data = Commands(help="Bring pictures and captions into one format.", no_args_is_help=True)
 imports = Commands(
     no_args_is_help=True,
-    help=advice("""Import a dataset: one dataset.json, whatever it came as.
+    help=join_lines("""Import a dataset: one dataset.json, whatever it came as.
 
     Rows that cannot be used (no such picture, an empty caption) are named, counted and skipped;
     ids of images and captions stay what they were. Pictures stay where they are.
@@ -67,7 +67,7 @@ def scenes(
     from models.datasets.scenes import generate
 
     again = "the same command draws them again, and the same ones"
-    with progress("drawing scenes") as report, keeping(lambda: again):
+    with progress("drawing scenes") as report, resumable(lambda: again):
         dataset = generate(
             out, train=train, val=val, test=test, seed=seed, workers=workers, progress=report
         )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.terminal.errors import Mistake, Stopped, keeping
+from service.cli.terminal.errors import CommandError, Interrupted, resumable
 from service.cli.terminal.interrupt import stop_request
 from service.cli.terminal.options import DatasetFolder, Device, Workers
-from service.cli.terminal.progress import Report, progress, tell
+from service.cli.terminal.progress import ProgressCallback, progress, tell
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,7 +118,7 @@ def distill(
             seed=seed,
         )
     except ValueError as error:
-        raise Mistake(f"these options do not go together: {error}") from None
+        raise CommandError(f"these options do not go together: {error}") from None
     # All that can be wrong is told before the pictures are read, which takes long.
     collection = load(dataset).split(split)
     looks = Preprocessing(resize=teacher_side, crop=teacher_side, framing="whole")
@@ -132,14 +132,14 @@ def distill(
         found = checkpoint.find(start)
         begun = checkpoint.load(found, to_learn=True).model.images.backbone
         if begun.name != student:
-            raise Mistake(
+            raise CommandError(
                 f"{start} has a {begun.name}, and the student is a {student}: name another --start "
                 f"or --student"
             )
     require_enough(config, len(collection))
     begins = None if begun is None else begun.network.state_dict()
     kept = f"what is done is kept in {out}; the same command goes on from there"
-    with keeping(lambda: kept), alone_in(out):
+    with resumable(lambda: kept), alone_in(out):
         # Those of another distillation would take the place of its pictures.
         require_same(out, identity(config, collection.images, network, projection, begins))
         with progress("reading pictures") as report:
@@ -166,7 +166,7 @@ def distill(
                     stop=stop,
                 )
             except DistillationStopped as stopped:
-                raise Stopped(f"{stopped}; {kept}") from None
+                raise Interrupted(f"{stopped}; {kept}") from None
     typer.echo(f"{path}: weights of {student}")
     typer.echo(
         f"next: hasse features {dataset} --backbone {student} --weights {path} "
@@ -184,7 +184,7 @@ def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]
         return build_backbone(named, weights).keep_grid(), None
     folder = checkpoint.find(Path(named))
     if not folder.is_dir():
-        raise Mistake(
+        raise CommandError(
             f"there is no checkpoint {named}: name its folder, or the --weights of a torchvision "
             f"network"
         )
@@ -192,7 +192,7 @@ def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]
     return images.backbone.keep_grid(), images.projection.weight.detach()
 
 
-def _teller(report: Report) -> Callable[[DistillationProgress], None]:
+def _teller(report: ProgressCallback) -> Callable[[DistillationProgress], None]:
     """Show where a distillation is, how fast, and a line for each pass."""
     started: list[tuple[float, int]] = []
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.terminal.errors import Mistake, Stopped, keeping
+from service.cli.terminal.errors import CommandError, Interrupted, resumable
 from service.cli.terminal.help_text import Commands
 from service.cli.terminal.interrupt import stop_request
 from service.cli.terminal.options import Json
-from service.cli.terminal.progress import Report, progress, tell
+from service.cli.terminal.progress import ProgressCallback, progress, tell
 from service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def train(
     """Learn an order of sentences from pairs that are labelled as following or not.
 
     Neutral and contradicting pairs are alike: they do not follow. The threshold is chosen on
-    the validation part. Stopped, it leaves the best epoch so far, or the model as it began where
+    the validation part. Interrupted, it leaves the best epoch so far, or the model as it began if
     none was better; it does not go on from there.
 
     \b
@@ -119,7 +119,7 @@ def train(
             shape, epochs, batch_size, learning_rate, margin, seed=seed
         )
     except ValueError as error:
-        raise Mistake(f"these options do not go together: {error}") from None
+        raise CommandError(f"these options do not go together: {error}") from None
     begun = None if start is None else retrieval.load(retrieval.find(start))
     if begun is not None:
         config = learning.start_from(begun, config)
@@ -148,7 +148,7 @@ def train(
 
     with (
         new_model(out),
-        keeping(left),
+        resumable(left),
         progress("training") as report,
         stop_request() as stop,
     ):
@@ -161,7 +161,7 @@ def train(
             stop=stop,
         )
         if stop():
-            raise Stopped(left())
+            raise Interrupted(left())
     unchanged = ", as it began: no epoch was better" if epochs and len(kept) == 1 else ""
     typer.echo(f"{out}: {100 * threshold.accuracy:.2f} % right in validation{unchanged}")
     typer.echo(f"next: hasse entailment evaluate {corpus} --model {out}", err=True)
@@ -225,7 +225,7 @@ def _describe(corpus: Corpus) -> None:
     )
 
 
-def _tell(report: Report, epochs: int, now: Progress) -> None:
+def _tell(report: ProgressCallback, epochs: int, now: Progress) -> None:
     """Show where a training is, and a line for each epoch."""
     if now.threshold is None:
         done = now.epoch * now.steps + now.step

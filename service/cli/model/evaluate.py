@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.terminal.errors import Mistake, keeping
+from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.options import (
     BatchSize,
     DatasetFolder,
@@ -117,7 +117,7 @@ def evaluate(
     from service.runtime.device import pick_device
 
     if against_features is not None and against is None:
-        raise Mistake(
+        raise CommandError(
             f"--against-features names {against_features}, and there is no --against: name a "
             f"second checkpoint, or leave it out"
         )
@@ -149,7 +149,7 @@ def evaluate(
         source = ImageSource(against_features or features, batch_size, workers, tell)
         other = _measure(second, measured.encoded.dataset, source, folds)
         if len(other.encoded.dataset) < len(measured.encoded.dataset):
-            raise Mistake(
+            raise CommandError(
                 f"{against} could not be measured on all images that {measured.name} was: compare "
                 f"on features of the same images"
             )
@@ -165,7 +165,7 @@ def evaluate(
         from service.pipelines.figures import draw
 
         kept = f"{plots} holds some of the figures; the same command draws them all"
-        with progress("drawing") as report, keeping(lambda: kept):
+        with progress("drawing") as report, resumable(lambda: kept):
             draw(measured, plots, report)
         _write(plots / "evaluation.json", text)
 
@@ -178,14 +178,14 @@ def _measure(loaded: Checkpoint, collection: Dataset, source: ImageSource, folds
         encoded = encode_dataset(loaded.model, collection, source, report)
     _require_blocks(folds, encoded.dataset)  # which lacks pictures that cannot be read
     if not all(len(block.captions) for block in encoded.blocks(folds)):
-        raise Mistake(f"one of {folds} blocks has no caption at all: use fewer --folds")
+        raise CommandError(f"one of {folds} blocks has no caption at all: use fewer --folds")
     with progress("ranking") as report:
         return measure(loaded, encoded, folds, report)
 
 
 def _require_blocks(folds: int, dataset: Dataset) -> None:
     if folds > len(dataset):
-        raise Mistake(
+        raise CommandError(
             f"{folds} blocks cannot be made of {count(len(dataset), 'image')}: use fewer --folds"
         )
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from service.cli.terminal.errors import Mistake, Stopped, keeping
+from service.cli.terminal.errors import CommandError, Interrupted, resumable
 from service.cli.terminal.interrupt import stop_request
 from service.cli.terminal.options import BatchSize, DatasetFolder, Device, Workers
 from service.cli.terminal.progress import progress, tell
@@ -90,24 +90,24 @@ def features(
     place = pick_device(device)
     collection = load(dataset)
     if parts and crops != "1":
-        raise Mistake("parts are of one crop: leave --parts or --crops out")
+        raise CommandError("parts are of one crop: leave --parts or --crops out")
     try:
         looks = Preprocessing(resize=resize, crop=crop, crops=int(crops), framing=framing)
     except ValueError as error:
-        raise Mistake(f"these options do not go together: {error}") from None
+        raise CommandError(f"these options do not go together: {error}") from None
     if download_weights:
         if weights is not None:
-            raise Mistake(f"--weights names {weights}: leave it or --download-weights out")
+            raise CommandError(f"--weights names {weights}: leave it or --download-weights out")
         with progress(f"fetching the weights of {backbone}") as report:
             weights = networks.download_weights(backbone, report)
     elif weights is None:
-        raise Mistake(
+        raise CommandError(
             "name the network's weights with --weights FILE, or fetch torchvision's with "
             "--download-weights: features of a network that has learned nothing say nothing"
         )
     network = networks.build_backbone(backbone, weights)
     kept = f"finished features are kept in {out}; the same command goes on from there"
-    with progress("features") as report, stop_request() as stop, keeping(lambda: kept):
+    with progress("features") as report, stop_request() as stop, resumable(lambda: kept):
         try:
             store = extract(
                 collection,
@@ -125,7 +125,7 @@ def features(
                 changed=tell,
             )
         except ExtractionStopped as stopped:
-            raise Stopped(f"{stopped}; the same command goes on from there") from None
+            raise Interrupted(f"{stopped}; the same command goes on from there") from None
     note_weights(out, weights)
     known = set(store.image_ids.tolist())  # also of pictures that are in the dataset no more
     there = sum(image.id in known for image in collection.images)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.terminal.errors import Mistake, keeping
+from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.help_text import Commands
 from service.cli.terminal.options import Json
 from service.cli.terminal.progress import progress
@@ -88,12 +88,12 @@ def train(
     try:
         config = learning.preset(comparison, dimension=dimension, epochs=epochs, seed=seed)
     except ValueError as error:
-        raise Mistake(f"these options do not go together: {error}") from None
+        raise CommandError(f"these options do not go together: {error}") from None
     taxonomy = _read(wordnet)
     task = make_task(taxonomy, protocol, seed, held_out)
     started = time.monotonic()
     kept = "nothing is kept; it takes a few minutes from start to end"
-    with keeping(lambda: kept), new_model(out):
+    with resumable(lambda: kept), new_model(out):
         with progress("training") as report:
 
             def tell(now: learning.Progress) -> None:
@@ -197,7 +197,9 @@ def query(
     concepts = loaded.taxonomy.concepts
     senses = _senses(loaded.taxonomy, word)
     if sense > len(senses):
-        raise Mistake(f"'{word}' has no meaning {sense} here: the last --sense is {len(senses)}")
+        raise CommandError(
+            f"'{word}' has no meaning {sense} here: the last --sense is {len(senses)}"
+        )
     concept = senses[sense - 1]
     found = ancestors(loaded, concept, k)
     if as_json:
@@ -280,7 +282,9 @@ def _read(wordnet: Path) -> Taxonomy:
 def _senses(taxonomy: Taxonomy, word: str) -> list[int]:
     senses = taxonomy.senses(word)
     if not senses:
-        raise Mistake(f"WordNet's nouns have no '{word.strip()}': try its singular, or another")
+        raise CommandError(
+            f"WordNet's nouns have no '{word.strip()}': try its singular, or another"
+        )
     return senses
 
 

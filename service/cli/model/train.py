@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.terminal.configuration import pairs
-from service.cli.terminal.errors import Stopped, keeping
+from service.cli.terminal.configuration import parse_pairs
+from service.cli.terminal.errors import Interrupted, resumable
 from service.cli.terminal.interrupt import stop_request
 from service.cli.terminal.options import DatasetFolder, Device, Workers
-from service.cli.terminal.progress import Report, progress, tell
+from service.cli.terminal.progress import ProgressCallback, progress, tell
 
 if TYPE_CHECKING:
     from models.datasets import Dataset
@@ -169,7 +169,7 @@ def train(
         "margin": margin,
         "seed": seed,
     }
-    choices: dict[str, object] = dict(pairs(more or ()))
+    choices: dict[str, object] = dict(parse_pairs(more or ()))
     choices |= {name: value for name, value in named.items() if value is not None}
     # A preset's pooling suits its own network or features; not every other network can do it.
     if not features and ("backbone" in choices or begin.config.model.pooling == "parts"):
@@ -181,7 +181,7 @@ def train(
     config = training.with_choices(given, choices)
     with (
         world(place) as processes,
-        keeping(lambda: _kept(out)),
+        resumable(lambda: _kept(out)),
         processes.alone_in(out),
     ):
         if read_notes(out) is None:  # so no training of ours is to go on
@@ -229,7 +229,7 @@ def train(
                     stop=stop,
                 )
             except trainer.TrainingStopped as stopped:
-                raise Stopped(str(stopped)) from None
+                raise Interrupted(str(stopped)) from None
     if not silent:
         typer.echo(f"{out}: the model {trained.name}, best of its epochs")
         typer.echo(f"next: {_advised(dataset, whole, out, features)}", err=True)
@@ -251,7 +251,7 @@ def _advised(folder: Path, dataset: Dataset, model: Path, features: Path | None)
     return f"hasse index build {folder} --model {model}{read} --out ..."
 
 
-def _tell(report: Report, epochs: int, now: Progress) -> None:
+def _tell(report: ProgressCallback, epochs: int, now: Progress) -> None:
     """Show where a training is, and a line for each epoch."""
     if now.validation is None:
         done = now.epoch * now.steps + now.step

@@ -1,1 +1,1 @@
-"""Commands that serve: serve, demo, key."""
+"""Commands that serve a collection: demo, serve, key."""

@@ -1,16 +1,16 @@
-"""`hasse demo`: from nothing to a page that answers."""
+"""`hasse demo`: draws, indexes and serves the built-in collection."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
 from service.cli.serving.serve import Host, Port
 from service.cli.terminal.configuration import configure
-from service.cli.terminal.errors import Mistake, keeping
+from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.options import ServiceDevice
 from service.cli.terminal.progress import progress, tell
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from models.datasets import Dataset
 
 COUNT = 2000
+# Of the index: missing or unfinished, made by this model, by an earlier version of it, by another.
+IndexState: TypeAlias = Literal["missing", "current", "outdated", "foreign"]
 
 
 def demo(
@@ -32,9 +34,9 @@ def demo(
             min=1, max=100_000, show_default="2000", help="How many scenes to draw and index."
         ),
     ] = None,
-    pictures: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the scenes are drawn.")
-    ] = Path("data/scenes-demo"),
+    pictures: Annotated[Path, typer.Option(metavar="DIR", help="Where to draw the scenes.")] = Path(
+        "data/scenes-demo"
+    ),
     index: Annotated[
         Path | None,
         typer.Option(
@@ -42,17 +44,17 @@ def demo(
             "-i",
             metavar="INDEX",
             show_default="data/scenes-index",
-            help="Where the index goes.",
+            help="Where to write the index.",
         ),
     ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve/--no-serve", help="Serve it, or only make it.")
+        bool, typer.Option("--serve/--no-serve", help="Serve the index, or only build it.")
     ] = True,
 ) -> None:
     """Draw the built-in collection, index it with the built-in model, and serve it.
 
-    What is there already is used again, so the second start is quick. The scenes are of the
-    test split: the model has never seen them.
+    A second start is quick: it reuses the scenes and the index. The scenes are of the test split,
+    so the model has never seen them.
 
     \b
     [bold]Examples[/bold]
@@ -65,22 +67,22 @@ def demo(
 
     settings = configure(index=index, host=host, port=port, device=device)
     if serve:
-        # A port in use is better said before the work than after it.
+        # Report a port in use before the work, not after it.
         listen(settings.host, settings.port).close()
     built_in = checkpoint.load(checkpoint.pretrained())
-    present = _what_is_there(settings.index, built_in, count)
-    if present == "former":
+    state = _state(settings.index, built_in, count)
+    if state == "outdated":
         shutil.rmtree(settings.index)
-    if present in {"nothing", "former"}:
+    if state in {"missing", "outdated"}:
         _build(_scenes(pictures, count or COUNT), built_in, settings.index)
     if serve:
-        # The index remembers where its model was; a checkout may have moved since.
-        model = None if present == "foreign" else built_in.folder
+        # The index remembers the path of its model, but the checkout may have moved since.
+        model = None if state == "foreign" else built_in.folder
         run(settings.model_copy(update={"model": settings.model or model}), typer.echo)
 
 
 def _scenes(folder: Path, count: int) -> Dataset:
-    """Return the drawn test split, drawn now if it is not there."""
+    """Return the test split of the scenes; draw it if it is not there."""
     from models.datasets import DatasetError, load
     from models.datasets.scenes import generate
 
@@ -90,20 +92,16 @@ def _scenes(folder: Path, count: int) -> Dataset:
             return found
     except DatasetError:
         pass
-    again = "the same command draws them again, and the same ones"
-    with progress("drawing scenes") as report, keeping(lambda: again):
+    again = "the same command draws the same scenes again"
+    with progress("drawing scenes") as report, resumable(lambda: again):
         return generate(folder, train=0, val=0, test=count, progress=report)
 
 
-def _what_is_there(
-    folder: Path, model: Checkpoint, count: int | None
-) -> Literal["nothing", "current", "former", "foreign"]:
-    """Tell what the folder holds: no index, or one by this model, by a former state of it, or
-    by another, which is somebody's own: it is left alone, and served.
+def _state(folder: Path, model: Checkpoint, count: int | None) -> IndexState:
+    """Tell what the folder of the index holds. An index of another model is served unchanged.
 
     Raises:
-        Mistake: another number of scenes was asked for than there is, or a former index holds what
-            was written since.
+        CommandError: the index holds another number of scenes, or is outdated but was changed.
     """
     from index.errors import MissingIndexError
     from index.store import Index
@@ -111,25 +109,27 @@ def _what_is_there(
     try:
         with Index.open(folder, verify="sizes") as found:
             made_by = found.model
-            there, generation = found.info().images, found.generation
+            images, generation = found.info().images, found.generation
     except MissingIndexError:
-        return "nothing"
-    if not there:
-        return "nothing"  # a build that was stopped, and goes on
-    if count is not None and count != there:
-        raise Mistake(f"{folder} holds {there:,} images: remove it, or choose another with --index")
+        return "missing"
+    if not images:
+        return "missing"  # an interrupted build, which continues
+    if count is not None and count != images:
+        raise CommandError(
+            f"{folder} holds {images:,} images: remove it, or choose another with --index"
+        )
     if made_by.fingerprint == model.fingerprint:
         return "current"
     if Path(made_by.checkpoint).parts[-2:] != model.folder.parts[-2:]:
-        typer.echo(f"{folder} was made by the model {made_by.name}: used as it is", err=True)
+        tell(f"{folder} was made by the model {made_by.name}: it is used as it is")
         return "foreign"
-    if generation > 1:  # pictures that were added to it may lie nowhere else
-        raise Mistake(
-            f"{folder} was made by a former state of {model.name} and changed since: remove it, "
-            "or choose another with --index"
+    if generation > 1:  # the pictures added since may exist nowhere else
+        raise CommandError(
+            f"{folder} was made by an earlier version of {model.name} and changed since: "
+            "remove it, or choose another with --index"
         )
-    typer.echo(f"{folder} was made by a former state of {model.name}: built again", err=True)
-    return "former"
+    tell(f"{folder} was made by an earlier version of {model.name}: it is built again")
+    return "outdated"
 
 
 def _build(dataset: Dataset, model: Checkpoint, folder: Path) -> None:
@@ -137,6 +137,6 @@ def _build(dataset: Dataset, model: Checkpoint, folder: Path) -> None:
     from service.pipelines.dataset_encoding import ImageSource
 
     source = ImageSource(skipped=tell)
-    kept = f"what is encoded is kept in {folder}; the same command goes on from there"
-    with progress("indexing") as report, keeping(lambda: kept):
+    kept = f"what is encoded is kept in {folder}; the same command continues from there"
+    with progress("indexing") as report, resumable(lambda: kept):
         indexing.build(dataset, model, folder, source, report).close()

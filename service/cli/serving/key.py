@@ -1,4 +1,4 @@
-"""`hasse key`: a key for those who may write to a service, or read from it."""
+"""`hasse key`: makes a key that lets a client write to a service, or read from it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.terminal.errors import Mistake
+from service.cli.terminal.errors import CommandError
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
@@ -15,14 +15,14 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,32}")
 def key(
     *,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Whose key it is; the log shows this name.")
+        str, typer.Argument(metavar="NAME", help="Name of the key's owner, as shown in the log.")
     ],
 ) -> None:
-    """Make a key for a service, and the line that lets the service know it.
+    """Make a key for a client, and the setting that makes the service accept it.
 
-    The key is shown once, on standard output, and kept nowhere: the service knows only its
-    SHA-256. Give the key to whom it is for, and the line to the service, in HASSE_WRITE_KEYS or
-    HASSE_READ_KEYS; several are separated by commas.
+    The key is printed once, on standard output, and stored nowhere: the service only needs its
+    SHA-256. Give the key to the client, and the setting to the service, as HASSE_WRITE_KEYS or
+    HASSE_READ_KEYS. Separate several with commas.
 
     \b
     [bold]Examples[/bold]
@@ -31,7 +31,7 @@ def key(
     from service.http.access import fingerprint, new_key
 
     if not _NAME.fullmatch(name):
-        raise Mistake("a name has up to 32 letters, digits, dots, dashes or underscores")
+        raise CommandError("use up to 32 letters, digits, dots, dashes or underscores for the name")
     made = new_key()
     typer.echo(made)
     typer.echo(f"for the service: HASSE_WRITE_KEYS={name}:{fingerprint(made)}", err=True)

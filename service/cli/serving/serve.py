@@ -1,4 +1,4 @@
-"""`hasse serve`: an index behind HTTP, with the page."""
+"""`hasse serve`: serves an index over HTTP, with the page."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from typing import Annotated
 
 import typer
 
-from service.cli.terminal.configuration import configure, describe, tell_misspelt
+from service.cli.terminal.configuration import configure, print_settings, warn_of_misspelt_variables
 from service.cli.terminal.options import ServiceDevice, ServiceIndex, ServiceModel
 
 Host = Annotated[
     str | None,
     typer.Option(
-        show_default="127.0.0.1", help="Address to listen on; 0.0.0.0 lets other machines in."
+        show_default="127.0.0.1", help="Address to listen on; use 0.0.0.0 to accept other machines."
     ),
 ]
 Port = Annotated[
     int | None,
     typer.Option(
-        "--port", "-p", min=0, max=65535, show_default="8000", help="0 takes any free one."
+        "--port",
+        "-p",
+        min=0,
+        max=65535,
+        show_default="8000",
+        help="Port to listen on; use 0 for any free one.",
     ),
 ]
 Processes = Annotated[
@@ -27,13 +32,13 @@ Processes = Annotated[
         min=1,
         max=256,
         show_default="1",
-        help="Processes that share port and cores; one alone uses little more than one core.",
+        help="Worker processes; a single one uses little more than one core.",
     ),
 ]
 More = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="NAME=VALUE", help="Any other setting, such as --set in_flight=32."
+        "--set", metavar="NAME=VALUE", help="Set any other setting, as in --set in_flight=32."
     ),
 ]
 
@@ -48,13 +53,13 @@ def serve(
     device: ServiceDevice = None,
     more: More = None,
     settings: Annotated[
-        bool, typer.Option("--settings", help="List every setting with its value, and stop.")
+        bool, typer.Option("--settings", help="List every setting with its value, and exit.")
     ] = False,
 ) -> None:
-    """Serve an index: the page at /, the API described at /docs.
+    """Serve an index: the page at /, the API documented at /docs.
 
-    Every setting can be given here, or in the environment as HASSE_ and its name in capitals;
-    the command line wins. Ctrl-C or SIGTERM lets what is in flight finish.
+    Give any setting here, or as an environment variable: HASSE_ and the name in capitals. The
+    command line takes precedence. Ctrl-C or SIGTERM finishes the requests in flight, then stops.
 
     \b
     [bold]Examples[/bold]
@@ -74,9 +79,9 @@ def serve(
         processes=processes,
         device=device,
     )
-    tell_misspelt()
+    warn_of_misspelt_variables()
     if settings:
-        describe(chosen)
+        print_settings(chosen)
         return
     from service.runtime.workers import serve as run
 

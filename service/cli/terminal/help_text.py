@@ -1,4 +1,4 @@
-"""Help texts: paragraphs fill the terminal's width, examples stay as they are."""
+"""Help texts from docstrings: paragraphs fill the terminal's width, examples stay as they are."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ import typer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-AS_IT_IS = "\b\n"  # before a paragraph whose lines are not to be joined
 
-
-def advice(text: str) -> str:
+def join_lines(text: str) -> str:
     """Join the lines of each paragraph, except one that begins with a line of `\\b`."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
     return "\n\n".join(
-        paragraph.removeprefix(AS_IT_IS)
-        if paragraph.startswith(AS_IT_IS)
+        paragraph.removeprefix("\b\n")
+        if paragraph.startswith("\b\n")
         else " ".join(paragraph.split())
         for paragraph in paragraphs
     )
 
 
 class Commands(typer.Typer):
-    """Commands whose docstrings are their help."""
+    """A group of commands whose docstrings are their help."""
 
-    def add(self, command: Command) -> Command:
-        """Make a function a command of its own name."""
-        self.command(help=advice(command.__doc__ or ""))(command)
+    def add(self, command: Command, panel: str | None = None) -> Command:
+        """Add a function as a command of the same name."""
+        help_text = join_lines(command.__doc__ or "")
+        self.command(help=help_text, rich_help_panel=panel)(command)
         return command

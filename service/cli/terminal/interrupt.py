@@ -1,4 +1,4 @@
-"""Ctrl-C as a request: finish the step at hand, write down where it got, then stop."""
+"""Ctrl-C as a request: finish the current step, save, then stop."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ import typer
 
 @contextmanager
 def stop_request(*, silent: bool = False, patient: bool = False) -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether Ctrl-C (or a polite kill) has come.
+    """Yield a function that tells whether SIGINT or SIGTERM has come.
 
-    The first one only makes it true. The second interrupts at once, as usual: what was written
-    before is still there. One who is `patient` takes no second one (torchrun passes each on
-    twice, and kills who does not end in time).
+    A second signal interrupts at once, unless `patient`: torchrun sends each signal twice, and
+    kills processes that do not end in time.
     """
-    came: list[int] = []
+    received: list[int] = []
 
     def notice(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        if len(came) > 1 and not patient:
+        received.append(number)
+        if len(received) > 1 and not patient:
             raise KeyboardInterrupt
-        if len(came) == 1 and not silent:
-            once_more = "" if patient else "; once more stops at once"
-            typer.echo(f"stopping after this step{once_more}", err=True)
+        if len(received) == 1 and not silent:
+            hint = "" if patient else "; press Ctrl-C again to stop at once"
+            typer.echo(f"stopping after this step{hint}", err=True)
 
     before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(came)
+        yield lambda: bool(received)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

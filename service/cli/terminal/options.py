@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, each with one wording."""
+"""Arguments and options that several commands share, with one help text each."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import typer
 
 DatasetFolder = Annotated[
     Path,
-    typer.Argument(metavar="DATASET", help="A folder that 'hasse data import' wrote."),
+    typer.Argument(metavar="DATASET", help="The folder written by 'hasse data import'."),
 ]
 IndexFolder = Annotated[
-    Path, typer.Argument(metavar="INDEX", help="A folder that 'hasse index build' wrote.")
+    Path, typer.Argument(metavar="INDEX", help="The folder written by 'hasse index build'.")
 ]
 Model = Annotated[
     Path | None,
@@ -20,8 +20,8 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="DIR",
-        show_default="scenes for drawn scenes, photographs for all else",
-        help="The checkpoint: a folder, or the name of a built-in one.",
+        show_default="scenes for drawn scenes, otherwise photographs",
+        help="Folder of the checkpoint, or the name of a built-in one.",
     ),
 ]
 Features = Annotated[
@@ -30,7 +30,7 @@ Features = Annotated[
         "--features",
         "-f",
         metavar="DIR",
-        help="Read these, from 'hasse features', instead of the pictures: much quicker.",
+        help="Features written by 'hasse features': much quicker than reading the pictures.",
     ),
 ]
 Device = Annotated[
@@ -39,13 +39,13 @@ Device = Annotated[
         "--device",
         "-d",
         metavar="NAME",
-        help="cpu, cuda, cuda:1, or auto for CUDA where there is one.",
+        help="cpu, cuda, cuda:1, or auto, which picks CUDA if present.",
     ),
 ]
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=1, show_default="one a core", help="Threads that decode pictures."
+        "--workers", min=1, show_default="one per core", help="Threads that decode pictures."
     ),
 ]
 BatchSize = Annotated[
@@ -53,13 +53,13 @@ BatchSize = Annotated[
     typer.Option(
         "--batch-size",
         min=1,
-        max=10_000,  # of 224 pixels, 6 GB, and three batches are decoded at a time
-        help="Pictures at a time; fewer take less memory.",
+        max=10_000,  # 6 GB at 224 pixels, and three batches are decoded at a time
+        help="Pictures per batch; fewer take less memory.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 
-# For commands that read `Settings`: what is not given is left to the environment.
+# For commands that read `Settings`: an option that is not given is left to the environment.
 ServiceIndex = Annotated[
     Path | None,
     typer.Option(
@@ -67,15 +67,15 @@ ServiceIndex = Annotated[
         "-i",
         metavar="INDEX",
         show_default="data/scenes-index",
-        help="The index; that of 'hasse demo' where none is named.",
+        help="Folder of the index; by default that of 'hasse demo'.",
     ),
 ]
 ServiceModel = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="The checkpoint, a folder or the name of a built-in one, if it is not where the index "
-        "remembers it.",
+        help="Folder of the checkpoint, or the name of a built-in one, if it has moved since the "
+        "index was built.",
     ),
 ]
 ServiceDevice = Annotated[
@@ -85,6 +85,6 @@ ServiceDevice = Annotated[
         "-d",
         metavar="NAME",
         show_default="auto",
-        help="cpu, cuda, cuda:1, or auto for CUDA where there is one.",
+        help="cpu, cuda, cuda:1, or auto, which picks CUDA if present.",
     ),
 ]

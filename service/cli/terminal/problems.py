@@ -1,4 +1,4 @@
-"""What commands say of rows that they could not use."""
+"""Prints the rows of a dataset that a command could not use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from models.datasets.problems import Problems
 
 
-def tell_each(found: Problems) -> None:
-    """Print a line for each problem on standard error, of many alike for the first."""
-    for line in found.told():
+def tell_each(problems: Problems) -> None:
+    """Print a line for each problem on standard error; of many alike, for the first few."""
+    for line in problems.told():
         tell(line)
 
 
-def counted(found: Problems) -> str:
-    """Return how many there are and why, to stand behind the result; "" if there are none."""
-    return f"; {count(found.total, 'problem')} ({found.summary()})" if found.total else ""
+def counted(problems: Problems) -> str:
+    """Return the number of problems and their reasons, to append to a result; "" for none."""
+    if not problems.total:
+        return ""
+    return f"; {count(problems.total, 'problem')} ({problems.summary()})"

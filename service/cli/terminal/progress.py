@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a bar on a terminal, a line now and then anywhere else."""
+"""Progress of long work: a bar on a terminal, an occasional line anywhere else."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-QUIET_SECONDS = 2.0  # work that ends within this says nothing
+QUIET_SECONDS = 2.0  # shorter work prints nothing
 BETWEEN_LINES = 5.0
 
 
-class Report(Protocol):
-    """What long work calls now and then: how much is done, of how much, and a remark."""
+class ProgressCallback(Protocol):
+    """Called now and then by long work: how much is done, of how much, and a remark."""
 
     def __call__(self, done: int, total: int, remark: str = "") -> None: ...
 
 
 @contextmanager
-def progress(label: str, *, silent: bool = False) -> Iterator[Report]:
-    """Yield a callback that shows progress on standard error, or nothing if `silent`.
-
-    Standard output stays free for results, so that it can be piped at any time.
-    """
+def progress(label: str, *, silent: bool = False) -> Iterator[ProgressCallback]:
+    """Yield a callback that shows progress on standard error, or nothing if `silent`."""
     if silent:
         yield lambda done, total, remark="": None
         return
@@ -31,7 +28,7 @@ def progress(label: str, *, silent: bool = False) -> Iterator[Report]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield Lines(label)
+        yield LineProgress(label)
         return
     from rich import progress as rich
 
@@ -43,26 +40,26 @@ def progress(label: str, *, silent: bool = False) -> Iterator[Report]:
         rich.TextColumn("left"),
         rich.TimeRemainingColumn(),
     )
-    with rich.Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(label, total=None)
+    with rich.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(label, total=None)
 
         def report(done: int, total: int, remark: str = "") -> None:
-            described = f"{label}, {remark}" if remark else label
-            shown.update(task, completed=done, total=total, description=described)
+            description = f"{label}, {remark}" if remark else label
+            bar.update(task, completed=done, total=total, description=description)
 
         yield report
 
 
 def tell(line: str) -> None:
-    """Print a line on standard error, above a bar that is shown there.
+    """Print a line on standard error, above a progress bar if there is one.
 
-    The bar stands in for `sys.stderr`, which `typer.echo` writes around.
+    The bar replaces `sys.stderr`, and `typer.echo` would bypass it.
     """
     sys.stderr.write(f"{line}\n")
 
 
-class Lines:
-    """Progress for logs and pipes: whole lines, few of them, none for quick work."""
+class LineProgress:
+    """Progress for logs and pipes: a few whole lines, none for quick work."""
 
     def __init__(self, label: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.label = label

@@ -1,4 +1,4 @@
-"""Results as a table: fitted to a terminal, whole anywhere else."""
+"""Tables on standard output: fitted to a terminal, whole anywhere else."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import typer
 
-# Wide enough for any row, so that what goes to a file or another program is never cut.
+# Wider than any row, so output to a file or another program is never cut.
 UNLIMITED = 10_000
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under their column names, if any, on standard output; numbers to the right."""
+    """Print rows, under their column names if any; columns of numbers are right-aligned."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

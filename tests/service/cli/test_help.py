@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -35,7 +36,7 @@ ALL = {path: command for path, command in HELPED.items() if not hasattr(command,
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_help_says_what_a_command_does_and_what_each_option_is_for(path: tuple[str, ...]) -> None:
+def test_help_of_each_command_describes_it_and_its_options(path: tuple[str, ...]) -> None:
     shown = hasse(*path, "--help")
     assert shown.status == 0
     command = ALL[path]
@@ -77,17 +78,17 @@ def test_examples_in_help_fit_a_terminal_of_80_columns() -> None:
                 assert len(line) <= 80 - 2, line  # a column is left free on each side
 
 
-def test_without_arguments_it_shows_what_there_is() -> None:
+def test_hasse_without_arguments_lists_the_commands() -> None:
     shown = hasse()
     assert "demo" in shown.out + shown.err
     assert "Traceback" not in shown.err
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_version_is_that_of_the_package() -> None:
     assert hasse("--version").out == f"hasse {version('hasse')}\n"
 
 
-def test_a_misspelt_command_gets_a_hint() -> None:
+def test_misspelt_command_gets_a_hint() -> None:
     wrong = hasse("serch", "a dog")
     assert wrong.status == 2
     assert "search" in wrong.err
@@ -106,3 +107,11 @@ def test_help_loads_nothing_heavy() -> None:
     loaded = set(ran.stdout.rpartition("LOADED")[2].split())
     heavy = {"torch", "torchvision", "numpy", "faiss", "numba", "fastapi", "sqlalchemy", "pydantic"}
     assert not loaded & heavy
+
+
+def test_output_that_the_locale_cannot_print_is_escaped() -> None:
+    command = [sys.executable, "-m", "service.cli", "serve", "--settings", "--index", "\u72d7"]
+    ran = subprocess.run(
+        command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, check=True
+    )
+    assert b"\\u72d7" in ran.stdout

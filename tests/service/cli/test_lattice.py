@@ -1,4 +1,4 @@
-"""Questions about several parts, from the shell, in the shape of the HTTP contract."""
+"""Searches by several parts, and `hasse entails`: the same answers as over HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.service.client import Client
 from tests.service.collection import picture
 
 
-def test_parts_find_what_the_service_finds(
+def test_search_by_parts_prints_the_hits_of_the_service(
     collection: Path, client: Client, tmp_path: Path
 ) -> None:
     photo = tmp_path / "photo.png"
@@ -37,16 +37,16 @@ def test_parts_find_what_the_service_finds(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "ask one thing"),
-        (("a dog", "--all-of", "a cat"), "ask one thing"),
+        ((), "give one of"),
+        (("a dog", "--all-of", "a cat"), "give one of"),
         (("a dog", "--minus", "a cat"), "--minus needs --plus"),
         (("--all-of", "a dog", "--plus", "a cat"), "--plus needs"),
-        (("--all-of", "a dog") * 17, "at most 16"),
+        (("--all-of", "a dog") * 17, "at most 16 parts"),
         (("--all-of", "7"), "no image with the id 7"),
         (("--common", "absent.jpg"), "no picture absent.jpg"),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence(
+def test_search_with_options_that_conflict_is_one_error_line(
     collection: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     failed = hasse("search", *arguments, "--index", collection)
@@ -55,14 +55,12 @@ def test_what_cannot_be_asked_is_one_sentence(
 
 
 @pytest.mark.parametrize("question", ["--all-of", "--common"])
-def test_words_of_a_part_that_the_model_never_learned_are_named(
-    collection: Path, question: str
-) -> None:
+def test_search_by_parts_with_unknown_words_names_them(collection: Path, question: str) -> None:
     parts = (question, "a zeppelin", question, "a dog")
     assert "zeppelin" in hasse("search", *parts, "--index", collection).err
 
 
-def test_entails_says_what_the_service_says(collection: Path, client: Client) -> None:
+def test_entails_prints_the_answer_of_the_service(collection: Path, client: Client) -> None:
     found = hasse("entails", "1004", "a dog runs", "--index", collection, "--json")
     assert found.status == 0, found.err
     served = client.post("/entails", json={"premise": 1004, "hypothesis": "a dog runs"}).json()
@@ -71,10 +69,10 @@ def test_entails_says_what_the_service_says(collection: Path, client: Client) ->
     assert said.startswith("yes: ")
     assert "violation 0.0000" in said
     said = hasse("entails", "1004", "zorp", "--index", collection).out
-    assert "without a word that the model knows" in said
+    assert "the model knows no word of a caption" in said
 
 
-def test_a_hypothesis_that_is_no_text_is_refused(collection: Path) -> None:
+def test_entails_with_hypothesis_that_is_not_utf8_is_refused(collection: Path) -> None:
     failed = hasse("entails", "1004", "a d\udce9g", "--index", collection)
     assert failed.status == 1
     assert "not text in UTF-8" in failed.error

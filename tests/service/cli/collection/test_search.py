@@ -1,4 +1,4 @@
-"""`hasse search`: the two questions without a service, in the shape of the HTTP contract."""
+"""`hasse search`: the same answers as over HTTP, without a service."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def photo(tmp_path: Path) -> Path:
     return path
 
 
-def test_words_find_images_as_the_service_finds_them(collection: Path, client: Client) -> None:
+def test_search_by_caption_prints_the_answer_of_the_service(
+    collection: Path, client: Client
+) -> None:
     found = hasse("search", "a dog", "--index", collection, "-k", 5, "--json")
     assert found.status == 0, found.err
     answer = ImageAnswer.model_validate_json(found.out)
@@ -34,7 +36,7 @@ def test_words_find_images_as_the_service_finds_them(collection: Path, client: C
     assert answer.certified
 
 
-def test_a_picture_finds_captions_as_the_service_finds_them(
+def test_search_by_picture_prints_the_answer_of_the_service(
     collection: Path, client: Client, photo: Path
 ) -> None:
     found = hasse("search", photo, "--index", collection, "-k", 4, "--mode", "exact", "--json")
@@ -45,7 +47,7 @@ def test_a_picture_finds_captions_as_the_service_finds_them(
     assert json.loads(found.out) == served
 
 
-def test_the_table_shows_rank_violation_name_and_caption(collection: Path) -> None:
+def test_search_by_caption_prints_a_table_of_images(collection: Path) -> None:
     found = hasse("search", "a dog", "--index", collection, "-k", 3)
     head, *rows = found.out.splitlines()
     assert head.split() == ["rank", "violation", "likely", "file", "name", "caption"]
@@ -57,7 +59,7 @@ def test_the_table_shows_rank_violation_name_and_caption(collection: Path) -> No
     assert "certified: the exact best of 12; " in found.err
 
 
-def test_the_table_of_captions_names_their_images(collection: Path, photo: Path) -> None:
+def test_search_by_picture_prints_a_table_of_captions(collection: Path, photo: Path) -> None:
     command = ("search", photo, "--index", collection, "-k", 3)
     head, *rows = hasse(*command).out.splitlines()
     assert head.split() == ["rank", "violation", "likely", "caption", "of", "image"]
@@ -65,13 +67,13 @@ def test_the_table_of_captions_names_their_images(collection: Path, photo: Path)
     assert [int(row.split()[-1]) for row in rows] == [hit["image_id"] for hit in found]
 
 
-def test_words_the_model_never_learned_are_named(collection: Path) -> None:
+def test_search_with_unknown_words_names_them(collection: Path) -> None:
     assert "zeppelin" in hasse("search", "a zeppelin", "--index", collection).err
     unheard = hasse("search", "zeppelin", "--index", collection, "-k", 1).out
     assert unheard.splitlines()[1].split()[2] == "unknown"
 
 
-def test_a_limit_on_the_violation_may_leave_nothing(collection: Path) -> None:
+def test_search_with_max_violation_may_print_no_hits(collection: Path) -> None:
     found = hasse("search", "a dog", "--index", collection, "--max-violation", 0, "--json")
     assert found.status == 0
     assert json.loads(found.out)["hits"] == []
@@ -89,7 +91,7 @@ def test_a_limit_on_the_violation_may_leave_nothing(collection: Path) -> None:
         ("d\udce9j\udce0", "UTF-8"),
     ],
 )
-def test_a_query_that_cannot_be_asked_is_one_sentence(
+def test_search_with_bad_query_is_one_error_line(
     collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, reason: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -103,13 +105,15 @@ def test_a_query_that_cannot_be_asked_is_one_sentence(
     assert reason in failed.error
 
 
-def test_no_index_says_how_to_make_one(tmp_path: Path) -> None:
+def test_search_without_index_says_how_to_build_one(tmp_path: Path) -> None:
     failed = hasse("search", "a dog", "--index", tmp_path / "absent")
     assert failed.status == 1
     assert "hasse index build" in failed.error
 
 
-def test_the_checkpoint_of_another_model_is_refused(collection: Path, tmp_path: Path) -> None:
+def test_search_with_checkpoint_of_another_model_is_refused(
+    collection: Path, tmp_path: Path
+) -> None:
     from tests.tiny import tiny_checkpoint
 
     other = tiny_checkpoint(tmp_path / "other", seed=1)
@@ -119,7 +123,7 @@ def test_the_checkpoint_of_another_model_is_refused(collection: Path, tmp_path: 
     assert "build the index again" in failed.error
 
 
-def test_a_built_in_checkpoint_is_found_by_its_name(
+def test_search_with_name_of_built_in_checkpoint_finds_it(
     collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -136,7 +140,7 @@ def test_a_built_in_checkpoint_is_found_by_its_name(
         (("--max-violation", "inf"), "number"),
     ],
 )
-def test_an_option_that_cannot_be_is_one_sentence(
+def test_search_with_bad_option_is_one_error_line(
     collection: Path, options: tuple[str, ...], reason: str
 ) -> None:
     failed = hasse("search", "a dog", "--index", collection, *options)
@@ -145,7 +149,7 @@ def test_an_option_that_cannot_be_is_one_sentence(
 
 
 @pytest.mark.parametrize(("option", "most"), [("--k", 1000), ("--candidates", 1_000_000)])
-def test_an_option_beyond_its_bound_names_the_bound(
+def test_search_with_option_beyond_its_bound_names_the_bound(
     collection: Path, option: str, most: int
 ) -> None:
     failed = hasse("search", "a dog", "--index", collection, option, most + 1)
@@ -155,19 +159,19 @@ def test_an_option_beyond_its_bound_names_the_bound(
     assert hasse("search", "a dog", "--index", collection, option, most).status == 0
 
 
-def test_the_bounds_are_those_of_the_service() -> None:
+def test_search_bounds_equal_those_of_the_schemas() -> None:
     shell = (search._PARTS_MAXIMUM, search._K_MAXIMUM, search._CANDIDATES_MAXIMUM)
     assert shell == (PARTS_MAXIMUM, K_MAXIMUM, CANDIDATES_MAXIMUM)
 
 
 @pytest.mark.parametrize("text", ["²", "٣", str(2**63), "9" * 5000])
-def test_what_cannot_be_the_number_of_an_image_is_words(text: str) -> None:
-    assert search.part(text) == text
+def test_parse_part_that_is_no_id_is_a_caption(text: str) -> None:
+    assert search.parse_part(text) == text
 
 
 @pytest.mark.parametrize("number", [0, 7, 10**18, 2**63 - 1])
-def test_any_number_that_an_image_can_have_is_its_number(number: int) -> None:
-    assert search.part(str(number)) == number
+def test_parse_part_that_is_an_id_is_an_id(number: int) -> None:
+    assert search.parse_part(str(number)) == number
 
 
 @pytest.mark.parametrize(
@@ -177,7 +181,7 @@ def test_any_number_that_an_image_can_have_is_its_number(number: int) -> None:
         (["search", "--all-of", "a dog", "--all-of", "PHOTO"], True),
     ],
 )
-def test_who_asks_by_words_does_not_wait_for_what_looks_at_pictures(
+def test_search_by_captions_does_not_load_the_image_encoder(
     collection: Path, photo: Path, question: list[str], *, looks: bool
 ) -> None:
     asked = [str(photo) if word == "PHOTO" else word for word in question]

@@ -1,4 +1,4 @@
-"""`hasse key`: a key for people, and its fingerprint for the service."""
+"""`hasse key`: a key, and the setting that makes the service accept it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.service.cli.shell import hasse
 
 
 @pytest.mark.parametrize("name", ["alice", "A.b-c_9", "a" * 32])
-def test_the_line_for_the_service_lets_the_key_in_and_does_not_hold_it(name: str) -> None:
+def test_key_prints_a_setting_that_admits_the_key_without_containing_it(name: str) -> None:
     made = hasse("key", name)
     (key,) = made.out.splitlines()
     line = made.err.removeprefix("for the service: HASSE_WRITE_KEYS=").rstrip("\n")
@@ -22,7 +22,7 @@ def test_the_line_for_the_service_lets_the_key_in_and_does_not_hold_it(name: str
 
 
 @pytest.mark.parametrize("name", ["", "a" * 33, "alice:", "al,ice", "al ice", "älice", "alice\n"])
-def test_a_name_that_the_setting_cannot_hold_is_refused(name: str) -> None:
+def test_key_with_bad_name_is_refused(name: str) -> None:
     refused = hasse("key", name)
     assert (refused.status, refused.out) == (1, "")
     assert "up to 32 letters, digits" in refused.error

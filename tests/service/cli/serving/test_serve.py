@@ -1,4 +1,4 @@
-"""`hasse serve` and `hasse demo`: up or refused with one sentence, and nothing made twice."""
+"""`hasse serve` and `hasse demo`: start or fail with one line, and build nothing twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from index.store import Index
 from models.checkpoints import checkpoint
 from service.cli.serving import demo as demo_command
-from service.cli.terminal.configuration import pairs
+from service.cli.terminal.configuration import parse_pairs
 from service.pipelines.indexing import identity_of
 from service.settings import Settings
 from tests.service.cli.shell import Outcome, hasse
@@ -34,7 +34,7 @@ def taken() -> Iterator[int]:
     listener.close()
 
 
-def test_a_port_in_use_is_one_sentence_before_any_work(
+def test_serve_and_demo_with_port_in_use_fail_before_any_work(
     taken: int, collection: Path, tmp_path: Path
 ) -> None:
     for command in (
@@ -48,13 +48,13 @@ def test_a_port_in_use_is_one_sentence_before_any_work(
     assert not (tmp_path / "scenes").exists()
 
 
-def test_an_index_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_serve_without_index_says_how_to_build_one(tmp_path: Path) -> None:
     refused = hasse("serve", "--index", tmp_path / "absent", "--port", 0)
     assert refused.status == 1
     assert "hasse index build" in refused.error
 
 
-def test_every_setting_is_listed_with_its_value() -> None:
+def test_serve_settings_lists_every_setting_with_its_value() -> None:
     shown = hasse("serve", "--settings", "--port", 0, "--set", "in_flight=7")
     assert shown.status == 0
     lines = {line.split()[0]: line.split()[1] for line in shown.out.splitlines()[1:]}
@@ -64,7 +64,9 @@ def test_every_setting_is_listed_with_its_value() -> None:
     assert "None" not in shown.out
 
 
-def test_the_command_line_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_option_takes_precedence_over_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HASSE_PORT", "9001")
     monkeypatch.setenv("HASSE_K_MAXIMUM", "50")
     shown = hasse("serve", "--settings", "--port", 9002).out
@@ -82,7 +84,7 @@ def test_the_command_line_wins_over_the_environment(monkeypatch: pytest.MonkeyPa
         (("--set", "write_keys=me"), {}, "--set write_keys: this is not name:SHA-256, as"),
     ],
 )
-def test_a_setting_that_cannot_be_is_named(
+def test_serve_with_bad_setting_names_it(
     monkeypatch: pytest.MonkeyPatch,
     options: tuple[str, ...],
     environment: dict[str, str],
@@ -95,7 +97,7 @@ def test_a_setting_that_cannot_be_is_named(
     assert said in refused.error
 
 
-def test_a_variable_that_is_nearly_a_setting_is_named_and_no_other(
+def test_serve_with_misspelt_variable_warns_of_it_and_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     others = ("PORT", "PORT_8000_TCP", "SERVICE_HOST", "DEMO", "SITE", "REQUIRE_BROWSER")
@@ -105,13 +107,13 @@ def test_a_variable_that_is_nearly_a_setting_is_named_and_no_other(
     monkeypatch.setenv("hasse_write_key", "1")
     told = hasse("serve", "--settings").err.splitlines()
     assert told == [
-        "warning: HASSE_READ_KEY is no setting: should it be HASSE_READ_KEYS?",
-        "warning: hasse_write_key is no setting: should it be HASSE_WRITE_KEYS?",
+        "warning: HASSE_READ_KEY is not a setting: did you mean HASSE_READ_KEYS?",
+        "warning: hasse_write_key is not a setting: did you mean HASSE_WRITE_KEYS?",
     ]
 
 
 @pytest.mark.parametrize("name", ["read_keys", "write_keys"])
-def test_a_key_in_the_place_of_its_fingerprint_is_not_shown(
+def test_serve_with_key_instead_of_fingerprint_does_not_print_it(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     given = hasse("serve", "--set", f"{name}=me:hasse_secret")
@@ -144,7 +146,7 @@ def images(home: Path) -> tuple[int, int]:
     return document["images"], document["generation"]
 
 
-def test_a_demo_is_made_once(built_in: Path, tmp_path: Path) -> None:
+def test_demo_twice_builds_once(built_in: Path, tmp_path: Path) -> None:
     demo(tmp_path, "--count", 6)
     assert images(tmp_path) == (6, 1)
     drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")}
@@ -157,7 +159,7 @@ def test_a_demo_is_made_once(built_in: Path, tmp_path: Path) -> None:
         assert "holds 6 images" in refused.error
 
 
-def test_a_demo_goes_on_where_ctrl_c_stopped_it(
+def test_demo_after_ctrl_c_continues(
     built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -170,17 +172,13 @@ def test_a_demo_goes_on_where_ctrl_c_stopped_it(
     assert images(tmp_path) == (6, 1)
 
 
-def test_a_demo_that_was_killed_before_anything_was_encoded_is_made(
-    built_in: Path, tmp_path: Path
-) -> None:
+def test_demo_after_kill_before_the_first_batch_builds(built_in: Path, tmp_path: Path) -> None:
     Index.create(tmp_path / "index", identity_of(checkpoint.load(built_in))).close()
     demo(tmp_path, "--count", 6)
     assert images(tmp_path) == (6, 1)
 
 
-def test_a_demo_of_another_version_of_the_model_is_made_again(
-    built_in: Path, tmp_path: Path
-) -> None:
+def test_demo_of_earlier_model_version_is_built_again(built_in: Path, tmp_path: Path) -> None:
     demo(tmp_path, "--count", 6)
     before = hasse("index", "info", tmp_path / "index", "--json").out
     tiny_checkpoint(built_in, seed=1)
@@ -190,7 +188,9 @@ def test_a_demo_of_another_version_of_the_model_is_made_again(
     assert len(fingerprints) == 2
 
 
-def test_a_demo_that_was_changed_since_is_not_made_again(built_in: Path, tmp_path: Path) -> None:
+def test_demo_of_earlier_model_version_with_changes_is_refused(
+    built_in: Path, tmp_path: Path
+) -> None:
     demo(tmp_path, "--count", 6)
     scene = next((tmp_path / "scenes").rglob("*.jpg"))
     own = shutil.copy(scene, tmp_path / "own.jpg")
@@ -203,7 +203,7 @@ def test_a_demo_that_was_changed_since_is_not_made_again(built_in: Path, tmp_pat
     assert images(tmp_path) == (7, 2)
 
 
-def test_scenes_that_are_drawn_are_indexed_as_they_are(built_in: Path, tmp_path: Path) -> None:
+def test_demo_with_scenes_but_no_index_reuses_the_scenes(built_in: Path, tmp_path: Path) -> None:
     demo(tmp_path, "--count", 6)
     drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")}
     shutil.rmtree(tmp_path / "index")
@@ -214,7 +214,7 @@ def test_scenes_that_are_drawn_are_indexed_as_they_are(built_in: Path, tmp_path:
     assert images(tmp_path) == (7, 1)
 
 
-def test_a_demo_is_served_by_the_model_that_made_it(
+def test_demo_serves_with_the_model_that_built_the_index(
     built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served: list[Settings] = []
@@ -234,7 +234,7 @@ def test_a_demo_is_served_by_the_model_that_made_it(
     assert [settings.model for settings in served] == [built_in, tmp_path / "named", None]
 
 
-def test_somebodys_own_index_is_left_alone(
+def test_demo_with_index_of_another_model_leaves_it_unchanged(
     collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.tiny import tiny_model
@@ -250,7 +250,7 @@ def test_somebodys_own_index_is_left_alone(
     assert not (tmp_path / "scenes").exists()
 
 
-def test_a_served_index_answers_and_ctrl_c_ends_it_well(collection: Path) -> None:
+def test_serve_answers_and_ctrl_c_exits_with_status_0(collection: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "service.cli", "serve", "--index", str(collection), "--port", "0"],
         stdout=subprocess.PIPE,
@@ -275,8 +275,8 @@ def test_a_served_index_answers_and_ctrl_c_ends_it_well(collection: Path) -> Non
     assert "Traceback" not in rest
 
 
-def test_a_setting_may_be_named_as_options_are() -> None:
-    assert pairs(["Batch-Seconds=0.5", "log_level=info"]) == {
+def test_parse_pairs_accepts_dashes_and_capitals_in_names() -> None:
+    assert parse_pairs(["Batch-Seconds=0.5", "log_level=info"]) == {
         "batch_seconds": "0.5",
         "log_level": "info",
     }

@@ -1,4 +1,4 @@
-"""How commands end: one line for a mistake, one for Ctrl-C, a traceback for our own faults."""
+"""How commands end: one line for an error or Ctrl-C, a traceback for a bug."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import typer
 from typer.testing import CliRunner
 
 from models.datasets import DatasetError
-from service.cli.terminal.errors import Mistake, Shell, Stopped, explain, keeping
+from service.cli.terminal.errors import CommandError, CommandGroup, Interrupted, explain, resumable
 
 
 def run(action: Exception | type[BaseException]) -> tuple[int, str]:
-    app = typer.Typer(cls=Shell, pretty_exceptions_enable=False)
+    app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False)
 
     @app.callback()
     def root() -> None:
@@ -30,31 +30,31 @@ def run(action: Exception | type[BaseException]) -> tuple[int, str]:
     return result.exit_code, result.stderr
 
 
-@pytest.mark.parametrize("kind", [Mistake, DatasetError])
-def test_a_mistake_is_one_line_and_status_1(kind: type[Exception]) -> None:
+@pytest.mark.parametrize("kind", [CommandError, DatasetError])
+def test_invoke_with_error_prints_one_line_and_exits_with_1(kind: type[Exception]) -> None:
     assert run(kind("there is no x:\n  name another")) == (
         1,
         "error: there is no x: name another\n",
     )
 
 
-def test_ctrl_c_says_what_is_kept_and_ends_with_130() -> None:
-    assert run(Stopped("two shards are kept")) == (130, "stopped: two shards are kept\n")
+def test_invoke_with_interrupted_says_what_is_kept_and_exits_with_130() -> None:
+    assert run(Interrupted("two shards are kept")) == (130, "stopped: two shards are kept\n")
 
 
-def test_ctrl_c_anywhere_else_is_one_line_too() -> None:
+def test_invoke_with_ctrl_c_prints_one_line_and_exits_with_130() -> None:
     status, line = run(KeyboardInterrupt)
     assert status == 130
     assert line.startswith("stopped: ")
     assert line.count("\n") == 1
 
 
-def test_our_own_fault_keeps_its_traceback() -> None:
+def test_explain_of_a_bug_is_none() -> None:
     assert explain(ZeroDivisionError("division by zero")) is None
     assert explain(ValueError("x")) is None
 
 
-def test_memory_that_is_not_there_is_a_sentence() -> None:
+def test_explain_of_out_of_memory_is_a_sentence() -> None:
     with pytest.raises(RuntimeError) as on_cpu:
         torch.empty(2**58)
     for refused in (on_cpu.value, torch.OutOfMemoryError("CUDA out of memory"), MemoryError()):
@@ -72,20 +72,20 @@ def test_memory_that_is_not_there_is_a_sentence() -> None:
         (errno.EISDIR, "is a directory"),
     ],
 )
-def test_what_the_system_refuses_names_the_file_and_the_remedy(number: int, remedy: str) -> None:
+def test_explain_of_oserror_names_the_file_and_the_remedy(number: int, remedy: str) -> None:
     assert explain(OSError(number, os.strerror(number), "/data/x")) == f"/data/x: {remedy}"
     assert explain(OSError(number, os.strerror(number))) == remedy
 
 
-def test_an_error_of_no_known_reason_is_ours_and_a_reader_that_left_is_none() -> None:
+def test_explain_of_oserror_without_reason_or_broken_pipe_is_none() -> None:
     assert explain(OSError("broken")) is None
     assert explain(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))) is None
 
 
-def test_work_that_is_kept_is_told_of_only_when_it_is_interrupted() -> None:
-    with keeping(lambda: "kept"):
+def test_resumable_says_what_is_kept_only_on_ctrl_c() -> None:
+    with resumable(lambda: "kept"):
         pass
-    with pytest.raises(Stopped, match="kept"), keeping(lambda: "kept"):
+    with pytest.raises(Interrupted, match="kept"), resumable(lambda: "kept"):
         raise KeyboardInterrupt
-    with pytest.raises(Mistake), keeping(lambda: "kept"):
-        raise Mistake("no")
+    with pytest.raises(CommandError), resumable(lambda: "kept"):
+        raise CommandError("no")

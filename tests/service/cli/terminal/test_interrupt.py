@@ -1,4 +1,4 @@
-"""Ctrl-C as a request, and what a second one does."""
+"""Ctrl-C as a request to stop, and what a second one does."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_the_first_asks_to_stop_and_the_second_stops_at_once(
+def test_stop_request_first_signal_asks_and_second_interrupts(
     number: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with stop_request() as stop:
         assert not stop()
         signal.raise_signal(number)
         assert stop()
-        assert capsys.readouterr().err == "stopping after this step; once more stops at once\n"
+        assert (
+            capsys.readouterr().err
+            == "stopping after this step; press Ctrl-C again to stop at once\n"
+        )
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
     assert capsys.readouterr().err == ""
 
 
-def test_one_who_is_patient_is_not_interrupted_and_says_so_once(
+def test_stop_request_patient_ignores_a_second_signal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with stop_request(patient=True) as stop:
@@ -35,14 +38,14 @@ def test_one_who_is_patient_is_not_interrupted_and_says_so_once(
     assert capsys.readouterr().err == "stopping after this step\n"
 
 
-def test_one_who_is_silent_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_request_silent_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with stop_request(silent=True) as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop()
     assert capsys.readouterr().err == ""
 
 
-def test_afterwards_signals_do_what_they_did_before() -> None:
+def test_stop_request_restores_signal_handlers() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
 
     def interrupted() -> None:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from service.cli.terminal.progress import Lines, progress
+from service.cli.terminal.progress import LineProgress, progress
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
         return self.now
 
 
-def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_of_quick_work_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("pictures") as report:
         for done in range(10):
             report(done + 1, 10)
@@ -27,11 +27,11 @@ def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out == captured.err == ""
 
 
-def test_long_work_says_where_it_is_now_and_then_and_once_at_the_end(
+def test_line_progress_prints_a_few_lines_and_the_last_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clock = Clock()
-    report = Lines("pictures", clock)
+    report = LineProgress("pictures", clock)
     for done in range(1, 2001):
         clock.now += 0.01
         report(done, 2000)
@@ -43,11 +43,11 @@ def test_long_work_says_where_it_is_now_and_then_and_once_at_the_end(
     assert 3 <= len(lines) <= 6
 
 
-def test_a_line_has_the_remark_and_a_share_where_the_whole_is_known(
+def test_line_progress_prints_remark_and_share_of_a_known_total(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clock = Clock()
-    report = Lines("learning", clock)
+    report = LineProgress("learning", clock)
     for done, total, remark in ((5, 10, "loss 0.5"), (10, 0, ""), (10, 10, "loss 0.4")):
         clock.now += 10
         report(done, total, remark)
@@ -58,9 +58,9 @@ def test_a_line_has_the_remark_and_a_share_where_the_whole_is_known(
     ]
 
 
-def test_a_process_that_does_not_lead_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_silent_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("learning", silent=True) as report:
-        assert not isinstance(report, Lines)
+        assert not isinstance(report, LineProgress)
         report(1, 2, "loss 0.5")
     assert capsys.readouterr().err == ""
 
@@ -89,7 +89,7 @@ def on_a_terminal(program: str) -> tuple[bytes, str]:
         "entailment._tell(report, 3, training.Progress(0, 2, 2, 0.5, Threshold(0.1, 0.9)))",
     ],
 )
-def test_a_line_stands_above_the_bar(line: str) -> None:
+def test_tell_prints_above_the_bar(line: str) -> None:
     _, shown = on_a_terminal(
         "import time\n"
         "from models.tasks.entailment import training\n"
@@ -107,7 +107,7 @@ def test_a_line_stands_above_the_bar(line: str) -> None:
     assert "learning" not in after.splitlines()[0]
 
 
-def test_a_terminal_gets_a_bar_on_standard_error() -> None:
+def test_progress_on_a_terminal_shows_a_bar_on_standard_error() -> None:
     out, shown = on_a_terminal(
         "import time\n"
         "from service.cli.terminal.progress import progress\n"

@@ -1,4 +1,4 @@
-"""Tables: numbers to the right, cells as they are, nothing cut where no terminal is."""
+"""Tables: numbers right-aligned, cells unchanged, nothing cut outside a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from service.cli.terminal.table import print_table
 
 
-def test_numbers_stand_to_the_right_and_words_to_the_left(
+def test_print_table_right_aligns_columns_of_numbers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = [("cat", "1,000", "-0.5", "1"), ("a dog", "7", "12.25", "-")]
@@ -19,7 +19,9 @@ def test_numbers_stand_to_the_right_and_words_to_the_left(
     ]
 
 
-def test_cells_are_shown_as_they_are_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_table_outside_a_terminal_prints_cells_whole_and_unchanged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     cell = "[bold]a dog[/bold] :smile: " + "runs " * 500 + "home"
     print_table(("", ""), [(cell, "x")])
     assert capsys.readouterr().out == f"{cell}  x\n"
