@@ -35,18 +35,19 @@ from models.datasets import load as load_dataset
 from models.datasets.scenes import SceneTable, Statement
 from models.encoders.text_encoder import Reading
 from models.evaluation.ranking import average_precisions
+from models.evaluation.threshold import Threshold
 from models.score import penalties_between
 from models.tasks import entailment
 from models.tasks.entailment.embedding import Penalties, SentenceConfig
 from models.tasks.entailment.evaluation import Accuracy, evaluate, evaluate_majority
 from models.tasks.entailment.pairs import Corpus
 from models.tasks.entailment.training import (
+    EntailmentRun,
     EntailmentTraining,
-    Progress,
     initial,
     start_from,
-    train,
 )
+from models.training.run import Progress
 
 
 def main() -> None:
@@ -104,16 +105,17 @@ def labelled(corpus: Corpus, config: EntailmentTraining, start: Path | None) -> 
     rows = {"majority class": evaluate_majority(corpus.train, corpus.test)}
 
     def row(name: str, config: EntailmentTraining, begun: checkpoint.Checkpoint | None) -> None:
-        def tell(now: Progress) -> None:
-            if now.threshold is not None:
+        def tell(now: Progress[Threshold]) -> None:
+            if now.measured is not None:
                 print(
-                    f"{name}: epoch {now.epoch + 1}, {100 * now.threshold.accuracy:.1f} % right in "
+                    f"{name}: epoch {now.epoch + 1}, {100 * now.measured.accuracy:.1f} % right in "
                     f"validation",
                     file=sys.stderr,
                     flush=True,
                 )
 
-        model, threshold = train(config, initial(config, corpus, begun), corpus, report=tell)
+        run = EntailmentRun(config, initial(config, corpus, begun), corpus)
+        model, threshold = run.train(tell)
         rows[name] = evaluate(model, threshold.value, corpus.test)
 
     row("symmetric", replace(config, model=replace(config.model, comparison="symmetric")), None)

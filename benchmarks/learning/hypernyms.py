@@ -19,11 +19,13 @@ from typing import Any, get_args
 
 import torch
 
+from models.evaluation.threshold import Threshold
 from models.tasks.hypernyms.embedding import COMPARISONS
 from models.tasks.hypernyms.evaluation import Accuracy, evaluate, evaluate_closure
 from models.tasks.hypernyms.task import HELD_OUT, Protocol, make_task
-from models.tasks.hypernyms.training import Progress, preset, train
+from models.tasks.hypernyms.training import HypernymRun, preset
 from models.tasks.hypernyms.wordnet import read
+from models.training.run import Progress
 
 PUBLISHED = {"transitive closure": 88.2, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}
 
@@ -49,16 +51,16 @@ def main() -> None:
             config = preset(comparison, epochs=options.epochs, seed=options.seed)
             started = time.monotonic()
 
-            def tell(now: Progress, of: str = f"{protocol}, {comparison}") -> None:
-                if now.threshold is not None:
+            def tell(now: Progress[Threshold], of: str = f"{protocol}, {comparison}") -> None:
+                if now.measured is not None:
                     print(
-                        f"{of}: epoch {now.epoch + 1}, {100 * now.threshold.accuracy:.2f} % right "
+                        f"{of}: epoch {now.epoch + 1}, {100 * now.measured.accuracy:.2f} % right "
                         f"in validation",
                         file=sys.stderr,
                         flush=True,
                     )
 
-            model, threshold = train(config, task, tell)
+            model, threshold = HypernymRun(config, task).train(tell)
             seconds = time.monotonic() - started
             rows[comparison] = _row(evaluate(model, threshold.value, task), seconds)
         report[protocol] = {"oracle": 100 * task.oracle, "rows": rows}

@@ -34,10 +34,11 @@ from models.datasets import Dataset
 from models.datasets import load as load_dataset
 from models.evaluation.retrieval import Evaluation, Retrieval, retrieve
 from models.evaluation.significance import Interval, difference, differences_of_trainings
-from models.training import trainer
 from models.training.distributed import World
 from models.training.inputs import ImageInput, available, dataset_points
 from models.training.presets import PRESETS
+from models.training.run import Progress
+from models.training.trainer import RetrievalTraining
 from service.pipelines.training import from_features, split_for_training, with_choices
 
 
@@ -166,7 +167,7 @@ def trained(
         trained(EVERY[recipe.start], seed, options, first)
         begun = load(first, to_learn=True)
     material = from_features(config, options.features, options.weights, collections)
-    trainer.train(
+    RetrievalTraining(
         material.config,
         folder.name,
         folder,
@@ -175,16 +176,15 @@ def trained(
         backbone_weights=material.backbone_weights,
         start=begun,
         world=World(options.device),
-        report=lambda progress: _report(folder.name, progress),
-    )
+    ).run(lambda progress: _report(folder.name, progress))
     held_out = available(held_out, material.inputs[1])
     seconds = json.loads((folder / "metrics.json").read_bytes())["seconds"]
     return measured(folder, held_out, material.inputs[1]), float(seconds)
 
 
-def _report(name: str, progress: trainer.Progress) -> None:
-    if progress.validation is not None:
-        rsum = progress.validation.rsum
+def _report(name: str, progress: Progress[Evaluation]) -> None:
+    if progress.measured is not None:
+        rsum = progress.measured.rsum
         print(f"{name}: epoch {progress.epoch + 1}, rsum {rsum:.1f}", file=sys.stderr, flush=True)
 
 

@@ -45,6 +45,7 @@ from models.datasets import Caption, Dataset, Image
 from models.encoders.gru import GRU
 from models.encoders.mixed_precision import multiplies_bfloat16
 from models.encoders.text_encoder import CaptionEncoder, padded
+from models.evaluation.retrieval import Evaluation
 from models.model import OrderEmbedding
 from models.order import pairwise_violation
 from models.training.config import TrainingConfig
@@ -52,7 +53,8 @@ from models.training.distributed import World
 from models.training.inputs import FeatureInput
 from models.training.loss import ranking_loss
 from models.training.presets import PRESETS
-from models.training.trainer import Progress, TrainingStopped, train
+from models.training.run import Progress, TrainingStopped
+from models.training.trainer import RetrievalTraining
 from models.vocabulary import PADDING, Vocabulary
 
 WORDS, FEATURES, BACKBONE = 8000, 1280, "mobilenet_v2"
@@ -185,21 +187,14 @@ def ours(
         began.append((time.perf_counter(), time.process_time()))
         return len(began) > steps
 
-    def report(progress: Progress) -> None:
+    def report(progress: Progress[Evaluation]) -> None:
         found.losses.append(progress.loss * progress.step - sum(found.losses))
 
     data = (material.dataset, images)
     with tempfile.TemporaryDirectory() as folder, suppress(TrainingStopped):
-        train(
-            config_of(precision),
-            "benchmark",
-            Path(folder),
-            data,
-            data,
-            world=World(device),
-            report=report,
-            stop=stop,
-        )
+        RetrievalTraining(
+            config_of(precision), "benchmark", Path(folder), data, data, world=World(device)
+        ).train(report, stop)
     found.clock, found.processor = np.diff(began, axis=0).T.tolist()
     # One batch more was read than learned from: the next is prepared while a step is under way.
     return found, images.seen[: len(found.losses)]

@@ -21,12 +21,10 @@ class Batch(NamedTuple):
     """What one step learns from.
 
     Attributes:
-        step: of the epoch, from 0.
         captions: how many, those of all processes.
         inputs: the tensors that the step takes, on the CPU.
     """
 
-    step: int
     captions: int
     inputs: tuple[Tensor, ...]
 

@@ -1,12 +1,11 @@
-"""Distillation: a small network learns, from nothing, to see what a larger one sees.
+"""Distillation: a small network, the student, learns to see what a larger one sees.
 
-Both look at the same random cuts of pictures, the student at fewer pixels. It has to say what the
-teacher saw in the whole cut and in each of its places, through one linear map; and, through a
-linear map each, what the teacher's own layers held on the way there, from its finest grid to its
-coarsest. See Hinton et al., "Distilling the knowledge in a neural network"; Romero et al.,
-"FitNets: Hints for thin deep nets"; and Beyer et al., "Knowledge distillation: A good teacher is
-patient and consistent", of which the cuts that both look at, the pictures laid over each other and
-the many passes are taken.
+Both look at the same random cuts of pictures, the student at fewer pixels. Through one linear map
+it predicts what the teacher saw in the whole cut and in each of its places; through a linear map
+each, what the teacher's own layers held, from its finest grid to its coarsest. See Hinton et al.,
+"Distilling the knowledge in a neural network"; Romero et al., "FitNets: Hints for thin deep nets";
+and Beyer et al., "Knowledge distillation: A good teacher is patient and consistent", the source of
+the shared cuts, the mixed pictures and the many epochs.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -31,28 +29,19 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate
 from models.checkpoints.weight_quantization import from_stored, to_stored
 from models.datasets import Image
 from models.encoders.backbone import Backbone, build_backbone
-from models.errors import HasseError
 from models.files import write_weights
 from models.images.augmentation import CutsConfig, varied
 from models.images.preprocessing import MAX_SIDE, standardised
+from models.training.run import Progress, ResumableRun, Stop, TrainingError
 from models.training.schedule import LARGEST, learning_rate, seed_layers
-from models.training.state import first_difference, load_state, read_notes, save_state
 from models.training.student import Student, Teacher, fingerprint
 
 STUDENT = "student.safetensors"
-SECONDS_BETWEEN_STATES = 120.0
-HELD_OUT = 24  # one picture in so many measures the student and never teaches it
 _SHARE_OF_MEMORY = 0.5  # of what a device has free, that pictures may take
 
 Pixels = NDArray[np.uint8]
-
-
-class DistillationError(HasseError):
-    """A distillation that cannot start or go on; the message says why and what to do."""
-
-
-class DistillationStopped(Exception):
-    """A distillation was asked to stop; everything done so far is on disk."""
+Rows = NDArray[np.int64]
+DistillationProgress = Progress[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +53,15 @@ class DistillationConfig:
         side: pixels of the square that it looks at.
         teacher_side: likewise the teacher's.
         cuts: how pictures are varied.
-        epochs: passes over the pictures, in each of which one cut of every picture is seen.
+        epochs: passes over the pictures, each of which shows one cut of every picture.
         batch_size: cuts in a step.
         learning_rate: AdamW's, at its highest; it falls to zero along a cosine.
         warm_up: steps over which it rises from zero.
         weight_decay: decoupled, on matrices.
         clip_norm: the longest gradient; longer ones are scaled down.
         hints: weight of what the teacher's layers held, beside what it saw in the end.
+        held_out: one picture in so many measures the student and never teaches it.
+        momentum: of the student's batch statistics. MNASNet's own needs far more steps.
         bfloat16: mixed precision.
         seed: of everything random.
     """
@@ -86,6 +77,8 @@ class DistillationConfig:
     weight_decay: float = 0.05
     clip_norm: float = 5.0
     hints: float = 1.0
+    held_out: int = 24
+    momentum: float = 0.02
     bfloat16: bool = True
     seed: int = 0
 
@@ -98,23 +91,16 @@ class DistillationConfig:
         if not 0 <= self.seed < 2**63:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 
-
-@dataclass(frozen=True, slots=True)
-class DistillationProgress:
-    """Where a distillation is.
-
-    Attributes:
-        cuts: cuts seen so far.
-        total: cuts to see in all.
-        explained: the share of the variance of what the teacher sees in cuts that the student
-            explains lately.
-        held_out: likewise of whole pictures that it never learns from; after each pass.
-    """
-
-    cuts: int
-    total: int
-    explained: float
-    held_out: float | None = None
+    def require_enough(self, pictures: int) -> None:
+        """Refuse to learn from so few pictures that they fill no batch (TrainingError)."""
+        # The fewest whose taught ones, all but one in `held_out`, fill a batch.
+        enough = self.held_out * (self.batch_size - 1) // (self.held_out - 1) + 1
+        enough = max(self.held_out, enough)
+        if pictures < enough:
+            raise TrainingError(
+                f"a batch of {self.batch_size:,} needs {enough:,} pictures or more, and there are "
+                f"fewer ({pictures:,}): give it more pictures, or a smaller batch"
+            )
 
 
 def distil(
@@ -128,7 +114,7 @@ def distil(
     start: Mapping[str, Tensor] | None = None,
     device: str = "cpu",
     report: Callable[[DistillationProgress], None] | None = None,
-    stop: Callable[[], bool] | None = None,
+    stop: Stop | None = None,
 ) -> Path:
     """Train a student, or go on with the one in `folder`, and return the file of its weights.
 
@@ -140,29 +126,27 @@ def distil(
         pixels: (n, S, S, 3), the pictures.
         teacher: a network that ends in the average of a grid.
         folder: where the student and its work are kept.
-        images: whose pictures they are, whether they could be read or not.
-        projection: (N, F), what a model makes of the teacher's features. Then what counts of them
-            is what tells captions apart.
+        images: the pictures' entries in a dataset, whether they could be read or not.
+        projection: (N, F), what a model makes of the teacher's features. Then only what tells
+            captions apart counts.
         start: weights to begin with; without them the student begins with random ones.
         device: where both are.
-        report: told of every step and every pass.
-        stop: asked before every step; when true, the state is written and learning stops.
+        report: see `Run.run`. A loss is the share of the variance of what the teacher sees in cuts
+            that the student does not explain. What is measured is the share that it explains of
+            whole pictures that it never learns from.
+        stop: see `Run.run`.
 
     Raises:
-        DistillationError: the folder holds another distillation, or the loss is not a number.
+        TrainingError: the folder holds another training, or the loss is not a number.
         StateError: the state in the folder is damaged.
-        DistillationStopped: `stop` said so.
+        TrainingStopped: `stop` returned true.
     """
     dtype = torch.bfloat16 if config.bfloat16 else torch.float32
     seeing = Teacher(teacher, projection, config.teacher_side, dtype, device)
     same = identity(config, images, teacher, projection, start)
-    run = _Run(config, pixels, seeing, folder, start, device, same)
-    run.restore()
-    with _tried_out(device):
-        while not run.finished:
-            run.epoch_steps(report, stop)
-            run.measure(report)
-    run.keep()
+    run = Distillation(config, pixels, seeing, folder, same, start=start, device=device)
+    with _fastest_convolutions(device):
+        run.run(report, stop)
     return run.write()
 
 
@@ -173,44 +157,18 @@ def identity(
     projection: Tensor | None,
     start: Mapping[str, Tensor] | None,
 ) -> dict[str, Any]:
-    """Return what tells a distillation from others before its pictures are read; see `distil`."""
+    """Return what distinguishes a distillation before its pictures are read; see `distil`."""
     names = json.dumps([(image.id, image.file_name) for image in images])
     made_of_features = [] if projection is None else [fingerprint(projection.numpy())]
     return {
         "config": asdict(config),
-        "start": _beginning(config, start).fingerprint(),
+        "start": _initial(config, start).fingerprint(),
         "teacher": [teacher.fingerprint(), *made_of_features],
         "images": hashlib.sha256(names.encode()).hexdigest()[:12],
     }
 
 
-def require_same(folder: Path, identity: Mapping[str, Any]) -> None:
-    """Refuse a folder that holds a distillation with another identity.
-
-    Raises:
-        DistillationError: it does; the first difference is named.
-        StateError: the state in the folder is damaged.
-    """
-    if found := first_difference(folder, identity):
-        key, other = found
-        raise DistillationError(
-            f"{folder} holds another distillation ({key}: {other}): "
-            f"choose another folder, or delete it to start again"
-        )
-
-
-def require_enough(config: DistillationConfig, pictures: int) -> None:
-    """Refuse to learn from so few pictures that they fill no batch (DistillationError)."""
-    # The fewest of which the others, all but one in HELD_OUT, fill a batch.
-    enough = max(HELD_OUT, HELD_OUT * (config.batch_size - 1) // (HELD_OUT - 1) + 1)
-    if pictures < enough:
-        raise DistillationError(
-            f"a batch of {config.batch_size:,} needs {enough:,} pictures or more, and there are "
-            f"fewer ({pictures:,}): give it more pictures, or a smaller batch"
-        )
-
-
-def _beginning(config: DistillationConfig, start: Mapping[str, Tensor] | None) -> Backbone:
+def _initial(config: DistillationConfig, start: Mapping[str, Tensor] | None) -> Backbone:
     torch.manual_seed(config.seed)
     network = build_backbone(config.student)
     if start is not None:
@@ -218,8 +176,8 @@ def _beginning(config: DistillationConfig, start: Mapping[str, Tensor] | None) -
     return network
 
 
-def _tried_out(device: str) -> AbstractContextManager[object]:
-    """Let cuDNN try which of its convolutions are fastest: those it takes unasked are 4 x slower.
+def _fastest_convolutions(device: str) -> AbstractContextManager[object]:
+    """Let cuDNN measure which convolutions are fastest: 4 x faster than its defaults.
 
     (MNASNet with bfloat16 on an H100.)
     """
@@ -229,8 +187,10 @@ def _tried_out(device: str) -> AbstractContextManager[object]:
     return flags
 
 
-class _Run:
-    """One distillation: what changes while it goes on."""
+class Distillation(ResumableRun[Rows, float]):
+    """The training of a student; see `distil`."""
+
+    model: Student
 
     def __init__(
         self,
@@ -238,129 +198,107 @@ class _Run:
         pixels: Pixels,
         teacher: Teacher,
         folder: Path,
-        start: Mapping[str, Tensor] | None,
-        device: str,
         identity: Mapping[str, Any],
+        *,
+        start: Mapping[str, Tensor] | None = None,
+        device: str = "cpu",
     ) -> None:
-        self.config, self.teacher, self.folder, self.device = config, teacher, folder, device
+        self.config, self.teacher, self.device = config, teacher, device
+        config.require_enough(len(pixels))
         every = np.arange(len(pixels))
-        self.taught = every[every % HELD_OUT != HELD_OUT - 1]
-        self.held_out = every[HELD_OUT - 1 :: HELD_OUT]
-        require_enough(config, len(pixels))
+        measures = every % config.held_out == config.held_out - 1
+        self.taught, self.held_out = every[~measures], every[measures]
         self.pixels = _resident(pixels, device)
-        network = _beginning(config, start)
-        self.student = Student(network, teacher.channels, teacher.axes, config.side)
-        self.student.to(device).to(memory_format=torch.channels_last)
+        student = Student(
+            _initial(config, start), teacher.channels, teacher.axes, config.side, config.momentum
+        )
+        student.to(device).to(memory_format=torch.channels_last)
         # It begins with what all pictures have in common, and learns what tells them apart.
-        first = standardised(self._chosen(self.taught[: config.batch_size]))
+        first = standardised(self.chosen(self.taught[: config.batch_size]))
         seen, _ = teacher.look(_smaller(first, teacher.side))
-        self.student.head.bias.data.copy_(seen.mean((0, 2, 3)))  # type: ignore[union-attr]
-        matrices = [w for w in self.student.parameters() if w.ndim > 1]
-        vectors = [w for w in self.student.parameters() if w.ndim <= 1]
-        self.optimizer = torch.optim.AdamW(
+        student.head.bias.data.copy_(seen.mean((0, 2, 3)))  # type: ignore[union-attr]
+        matrices = [weight for weight in student.parameters() if weight.ndim > 1]
+        vectors = [weight for weight in student.parameters() if weight.ndim <= 1]
+        optimizer = torch.optim.AdamW(
             [
                 {"params": matrices, "weight_decay": config.weight_decay},
                 {"params": vectors, "weight_decay": 0.0},
             ],
             fused=True,
         )
-        self.steps = len(self.taught) // config.batch_size
-        self.identity = {**identity, "pictures": [len(pixels), fingerprint(pixels)]}
-        self.notes: dict[str, Any] = {
-            **self.identity,
-            "epoch": 0,
-            "step": 0,
-            "explained": 0.0,
-            "seconds": 0.0,
-            "history": [],
-        }
-        self.unread: Tensor | None = None  # of the last step, its loss and what is unexplained
-        self.started = self.kept = time.monotonic()
+        super().__init__(
+            folder,
+            {**identity, "pictures": [len(pixels), fingerprint(pixels)]},
+            student,
+            optimizer,
+            epochs=config.epochs,
+            steps=len(self.taught) // config.batch_size,
+        )
 
-    @property
-    def finished(self) -> bool:
-        epochs: int = self.notes["epoch"]
-        return epochs >= self.config.epochs
-
-    def restore(self) -> None:
-        """Go on where an earlier call stopped, if it was this distillation."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        found = read_notes(self.folder)
-        if found is None:
-            return
-        require_same(self.folder, self.identity)
-        load_state(self.folder, self.student, self.optimizer)
-        self.notes = found
-        self.started = time.monotonic() - found["seconds"]
-
-    def keep(self) -> None:
-        """Write down the state."""
-        self._read()
-        self.notes["seconds"] = time.monotonic() - self.started
-        save_state(self.folder, self.student, self.optimizer, self.notes)
-        self.kept = time.monotonic()
-
-    def epoch_steps(
-        self, report: Callable[[DistillationProgress], None] | None, stop: Callable[[], bool] | None
-    ) -> None:
-        """Do the rest of the current pass."""
-        size, epoch = self.config.batch_size, self.notes["epoch"]
+    def batches(self, epoch: int, first: int) -> Iterator[Rows]:
+        """Yield the pictures of each step of an epoch."""
+        size = self.config.batch_size
         order = np.random.default_rng([self.config.seed, epoch]).permutation(self.taught)
-        self.student.train()
-        for step in range(self.notes["step"], self.steps):
-            if stop is not None and stop():
-                self.keep()
-                raise DistillationStopped(
-                    f"in pass {epoch + 1} of {self.config.epochs} over the pictures"
-                )
-            seen = self._step(epoch, step, order[step * size : (step + 1) * size])
-            # Of the step before: a GPU is not waited for while it works on this one.
-            self._read()
-            self.unread = seen
-            self.notes["step"] = step + 1
-            if report is not None:
-                report(self._progress())
-            if time.monotonic() - self.kept > SECONDS_BETWEEN_STATES:
-                self.keep()
-        self._read()
+        self.model.train()
+        for step in range(first, self.steps):
+            yield order[step * size : (step + 1) * size]
 
-    def _read(self) -> None:
-        """Note what the last step said, if that was not done."""
-        if self.unread is None:
-            return
-        loss, off = self.unread.tolist()
-        self.unread = None
-        if not math.isfinite(loss):
-            raise DistillationError(
-                f"the loss is {loss} in pass {self.notes['epoch'] + 1}, step "
-                f"{self.notes['step']}: lower learning_rate"
+    def step(self, epoch: int, step: int, batch: Rows) -> Tensor:
+        """Learn from a batch; return the share of whole cuts' variance that is unexplained."""
+        loss, unexplained = self.losses(epoch, step, batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
+        self.optimizer.step()
+        return unexplained.detach()
+
+    def losses(self, epoch: int, step: int, batch: Rows) -> tuple[Tensor, Tensor]:
+        """Return what a step minimises, and its part that is of whole cuts."""
+        config = self.config
+        draw = np.random.default_rng([config.seed, epoch, step])
+        seed_layers(config.seed, epoch, step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(
+                config.learning_rate,
+                "cosine",
+                epoch * self.steps + step,
+                self.epochs * self.steps,
+                config.warm_up,
             )
-        steps = self.notes["epoch"] * self.steps + self.notes["step"]
-        # The mean of the first fifty, and of about as many later on.
-        self.notes["explained"] += max(0.02, 1 / steps) * (1 - off - self.notes["explained"])
+        pixels = varied(self.chosen(batch), config.cuts, self.teacher.side, draw)
+        wanted, held = self.teacher.look(pixels)
+        with self._mixed_precision():
+            found, hints = self.model(_smaller(pixels, config.side))
+        whole = unexplained(found.mean((2, 3)), wanted.mean((2, 3)))
+        # What it sees as a whole counts as much as what it sees in all places.
+        loss = whole + unexplained(found, adaptive_avg_pool2d(wanted, found.shape[2:]))
+        off = [
+            unexplained(hint, adaptive_avg_pool2d(grid, hint.shape[2:]))
+            for hint, grid in zip(hints, held[-len(hints) :], strict=True)
+        ]
+        return loss + config.hints * torch.stack(off).mean(), whole
 
-    def measure(self, report: Callable[[DistillationProgress], None] | None) -> None:
-        """Measure the student on pictures it does not learn from, and close the pass."""
-        self.student.eval()
+    def measure(self, loss: float) -> float:
+        """Return how much the student explains of pictures that it does not learn from."""
+        self.model.eval()
         found = []
         for whole in self._whole():
             with torch.inference_mode(), self._mixed_precision():
-                found.append(self.student(_smaller(whole, self.config.side))[0].mean((2, 3)))
-        held_out = 1 - float(_unexplained(torch.cat(found), self.wanted))
+                found.append(self.model(_smaller(whole, self.config.side))[0].mean((2, 3)))
+        held_out = 1 - float(unexplained(torch.cat(found), self.wanted))
+        epoch = self.notes["epoch"] + 1
         # Rounded to bytes, weights that are not numbers become some.
         if not math.isfinite(held_out):
-            raise DistillationError(
-                f"after pass {self.notes['epoch'] + 1} the student sees what is no number: lower "
-                f"learning_rate"
+            raise TrainingError(
+                f"after epoch {epoch} what the student sees is not a number: {self.remedy}"
             )
-        epoch: int = self.notes["epoch"]
-        explained: float = self.notes["explained"]
-        self.notes["history"].append(
-            {"epoch": epoch + 1, "explained": explained, "held_out": held_out}
-        )
-        self.notes |= {"epoch": epoch + 1, "step": 0}
-        if report is not None:
-            report(self._progress(held_out))
+        row = {"epoch": epoch, "explained": 1 - loss, "held_out": held_out}
+        self.notes["history"] = [*self.notes["history"][: epoch - 1], row]
+        return held_out
+
+    def quality(self, measured: float) -> float:
+        """Compare epochs by what is measured; the last one counts all the same."""
+        return measured
 
     @cached_property
     def wanted(self) -> Tensor:
@@ -372,66 +310,27 @@ class _Run:
         """Yield the held-out pictures, standardised, a batch at a time."""
         for start in range(0, len(self.held_out), self.config.batch_size):
             chosen = self.held_out[start : start + self.config.batch_size]
-            yield standardised(self._chosen(chosen))
+            yield standardised(self.chosen(chosen))
 
-    def write(self) -> Path:
-        state = self.student.layers.state_dict()
-        path = self.folder / STUDENT
-        write_weights(path, from_stored(to_stored({k: v.cpu() for k, v in state.items()}, "int8")))
-        return path
-
-    def _chosen(self, rows: NDArray[np.int64]) -> Tensor:
+    def chosen(self, rows: Rows) -> Tensor:
+        """Return some pictures, on the device: (B,) -> (B, S, S, 3)."""
         if isinstance(self.pixels, Tensor):
             return self.pixels[torch.from_numpy(rows).to(self.device)]
         return torch.from_numpy(self.pixels[rows]).to(self.device)
+
+    def write(self) -> Path:
+        """Write the student's weights and return their file."""
+        state = {key: value.cpu() for key, value in self.model.layers.state_dict().items()}
+        path = self.folder / STUDENT
+        write_weights(path, from_stored(to_stored(state, "int8")))
+        return path
 
     def _mixed_precision(self) -> torch.autocast:
         device = torch.device(self.device).type
         return torch.autocast(device, torch.bfloat16, enabled=self.config.bfloat16)
 
-    def _progress(self, held_out: float | None = None) -> DistillationProgress:
-        done = self.notes["epoch"] * self.steps + self.notes["step"]
-        size = self.config.batch_size
-        return DistillationProgress(
-            done * size,
-            self.config.epochs * self.steps * size,
-            self.notes["explained"],
-            held_out,
-        )
 
-    def _step(self, epoch: int, step: int, chosen: NDArray[np.int64]) -> Tensor:
-        """Take a step, and return its loss and the share of the whole that is unexplained: (2,)."""
-        config = self.config
-        draw = np.random.default_rng([config.seed, epoch, step])
-        seed_layers(config.seed, epoch, step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(
-                config.learning_rate,
-                "cosine",
-                epoch * self.steps + step,
-                config.epochs * self.steps,
-                config.warm_up,
-            )
-        pixels = varied(self._chosen(chosen), config.cuts, self.teacher.side, draw)
-        wanted, held = self.teacher.look(pixels)
-        with self._mixed_precision():
-            found, hints = self.student(_smaller(pixels, config.side))
-        whole = _unexplained(found.mean((2, 3)), wanted.mean((2, 3)))
-        # What it sees as a whole counts as much as what it sees in all places.
-        loss = whole + _unexplained(found, adaptive_avg_pool2d(wanted, found.shape[2:]))
-        off = [
-            _unexplained(hint, adaptive_avg_pool2d(grid, hint.shape[2:]))
-            for hint, grid in zip(hints, held[-len(hints) :], strict=True)
-        ]
-        loss = loss + config.hints * torch.stack(off).mean()
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.student.parameters(), config.clip_norm)
-        self.optimizer.step()
-        return torch.stack([loss.detach(), whole.detach()])
-
-
-def _unexplained(found: Tensor, wanted: Tensor) -> Tensor:
+def unexplained(found: Tensor, wanted: Tensor) -> Tensor:
     """Return the share of the variance of what is wanted, over a batch, that is not found.
 
     Both are (B, K) or (B, K, H, W), of which each of the K has a mean of its own.

@@ -1,4 +1,4 @@
-"""A step of a training: from what was read to points, a loss, its gradient and new weights."""
+"""One step of a training: points, a loss, its gradient and new weights."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from models.training.inputs import ImageInput
 from models.training.loss import contrastive_loss, hardest_loss, ranking_loss
 
 
-class Learner:
-    """A model and what moves its weights, in one process of a training.
+class TrainingStep:
+    """A model and its optimiser, in one process of a training.
 
     Attributes:
         on_gpu: whether it learns on a GPU, which works on a step while the processor goes on.
@@ -52,7 +52,7 @@ class Learner:
         self._model.train()
         self._model.multiply_in(self._product)
 
-    def step(self, inputs: tuple[Tensor, ...], rate: float) -> Tensor:
+    def __call__(self, inputs: tuple[Tensor, ...], rate: float) -> Tensor:
         """Take a step and return the loss before it, (), which a GPU may still be at work on.
 
         Args:

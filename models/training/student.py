@@ -1,4 +1,4 @@
-"""Who learns and who teaches: two networks, and what each of their layers holds."""
+"""The student and the teacher of a distillation: two networks and what their layers hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from torchvision.models.feature_extraction import create_feature_extractor
 from models.encoders.backbone import Backbone
 
 HINTS = 3  # grids at most, the coarsest: finer ones cost the most and say the least
-_MOMENTUM = 0.02  # of batch statistics: MNASNet's own waits for a hundred times as many steps
 
 
 def layers_of(network: Backbone, side: int) -> nn.Module:
@@ -66,9 +65,14 @@ class Student(nn.Module):
     """The network that learns, and the linear maps from what it holds to what the teacher holds."""
 
     def __init__(
-        self, network: Backbone, teacher_channels: list[int], axes: int, side: int
+        self,
+        network: Backbone,
+        teacher_channels: list[int],
+        axes: int,
+        side: int,
+        momentum: float = 0.02,
     ) -> None:
-        """Take the channels of the teacher's grids, the finest first, and of its sight."""
+        """Take the channels of the teacher's grids, the finest first, and of what it sees."""
         super().__init__()
         self.layers = layers_of(network, side)
         own = _channels(self.layers, torch.zeros(1, 3, side, side))
@@ -77,7 +81,7 @@ class Student(nn.Module):
         self.hints = nn.ModuleList(nn.Conv2d(mine, theirs, 1) for mine, theirs in pairs)
         for layer in self.layers.modules():
             if isinstance(layer, nn.BatchNorm2d):
-                layer.momentum = _MOMENTUM
+                layer.momentum = momentum
         # What all pictures have in common would drown what tells them apart.
         self.centred = nn.BatchNorm2d(own[-1], affine=False)
         self.head = nn.Conv2d(own[-1], axes, 1)

@@ -20,7 +20,7 @@ from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
 from models.training.config import TrainingConfig
 from models.training.inputs import FeatureInput, ImageInput, PixelInput
-from models.training.trainer import TrainingError
+from models.training.run import TrainingError
 from service.plural import count
 
 Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by

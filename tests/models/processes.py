@@ -8,30 +8,25 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
 from models.files import FolderTakenError, alone_in
-from models.training import trainer
 from models.training.distributed import world
-from models.training.state import FILE_NAME, save_state
-from models.training.trainer import TrainingError, TrainingStopped, train
-from tests.models.training.test_trainer import CONFIG, collection, features, pixels, stop_after
+from models.training.run import TrainingError, TrainingStopped
+from models.training.state import FILE_NAME
+from models.training.trainer import RetrievalTraining
+from tests.models.training.colours import CONFIG, collection, features, pixels, stop_after
 
 
-@contextlib.contextmanager
-def slow_states() -> Iterator[None]:
-    """Write each state of a training half a second late."""
+class SlowlySaved(RetrievalTraining):
+    """Writes each state half a second late."""
 
-    def late(*state: Any) -> None:
-        time.sleep(0.5)
-        save_state(*state)
-
-    with mock.patch.object(trainer, "save_state", late):
-        yield
+    def save(self) -> None:
+        """Wait, then save."""
+        if self.world.leads:
+            time.sleep(0.5)
+        super().save()
 
 
 def main(folder: Path) -> None:
@@ -39,21 +34,24 @@ def main(folder: Path) -> None:
     dataset = collection()
     read = (dataset, features(dataset))
     with world("cpu") as processes:
-        train(CONFIG, "colours", folder / "whole", read, read, world=processes)
+        RetrievalTraining(CONFIG, "colours", folder / "whole", read, read, world=processes).train()
 
         # The second process alone is told to stop, and the first is slow to write.
         stop = None if processes.leads else stop_after(5)
-        with contextlib.suppress(TrainingStopped), slow_states():
-            train(CONFIG, "colours", folder / "stopped", read, read, world=processes, stop=stop)
+        with contextlib.suppress(TrainingStopped):
+            SlowlySaved(CONFIG, "colours", folder / "stopped", read, read, world=processes).train(
+                stop=stop
+            )
             raise AssertionError("nobody stopped")
         with contextlib.suppress(TrainingError):
             own = folder / "stopped" if processes.leads else folder / "another"
-            train(CONFIG, "colours", own, read, read, world=processes)
+            RetrievalTraining(CONFIG, "colours", own, read, read, world=processes).train()
             raise AssertionError("one went on and one began")
-        with slow_states():
-            train(CONFIG, "colours", folder / "stopped", read, read, world=processes)
+        SlowlySaved(CONFIG, "colours", folder / "stopped", read, read, world=processes).train()
         state = (folder / "stopped" / FILE_NAME).read_bytes()
-        train(CONFIG, "colours", folder / "stopped", read, read, world=processes)
+        RetrievalTraining(
+            CONFIG, "colours", folder / "stopped", read, read, world=processes
+        ).train()
         assert state == (folder / "stopped" / FILE_NAME).read_bytes(), "it had ended"
 
         with processes.in_turn():
@@ -73,7 +71,9 @@ def main(folder: Path) -> None:
                 raise AssertionError("another one is in it")
 
         config = replace(CONFIG, epochs=2)
-        train(config, "colours", folder / "pixels", learned, learned, world=processes)
+        RetrievalTraining(
+            config, "colours", folder / "pixels", learned, learned, world=processes
+        ).train()
 
 
 if __name__ == "__main__":

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from models.checkpoints.checkpoint import Checkpoint
 from models.encoders.text_encoder import Members
 from models.evaluation.threshold import Threshold, best_threshold
 from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
 from models.tasks.entailment.pairs import Corpus, EntailmentError, labels
+from models.training.run import Progress, Run, Stop
 from models.training.schedule import LARGEST
 from models.vocabulary import UNKNOWN, Vocabulary
 
@@ -54,20 +57,7 @@ class EntailmentTraining:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a training is; `threshold` is there after the last step of an epoch."""
-
-    epoch: int
-    step: int
-    steps: int
-    loss: float
-    threshold: Threshold | None = None
-    best: bool = False
-
-
-Report = Callable[[Progress], None]
-Keep = Callable[[SentenceEmbedding, Threshold], None]
+Save = Callable[[SentenceEmbedding, Threshold], None]
 
 
 def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> EntailmentTraining:
@@ -138,70 +128,85 @@ def initial(
     return model
 
 
-def train(
-    config: EntailmentTraining,
-    model: SentenceEmbedding,
-    corpus: Corpus,
-    *,
-    report: Report | None = None,
-    keep: Keep | None = None,
-    stop: Callable[[], bool] | None = None,
-) -> tuple[SentenceEmbedding, Threshold]:
-    """Train a model, and return it as it was best in validation, at the start or after an epoch.
+class EntailmentRun(Run[NDArray[np.int64], Threshold]):
+    """The training of a model that compares sentences.
 
-    Args:
-        config: how.
-        model: where to start, see `initial`; it is changed.
-        corpus: what to learn from, and what to choose the threshold and the epoch by.
-        report: told of every step and every epoch.
-        keep: given the model and its threshold as it begins, and whenever an epoch is better.
-        stop: asked before every step; when true, the best so far is returned.
+    Attributes:
+        best: the model and its threshold as they were best in validation, at the start or after
+            an epoch.
     """
-    held = labels(corpus.validation)
 
-    def measure() -> Threshold:
-        model.eval()
-        return best_threshold(model.penalties(corpus.validation), held)
+    best: tuple[SentenceEmbedding, Threshold]
 
-    best = measure()
-    kept = copy.deepcopy(model)
-    if keep is not None:
-        keep(model, best)
-    optimizer = torch.optim.Adam(model.parameters(), config.learning_rate)
-    draw = np.random.default_rng([config.seed, 1])
-    steps = math.ceil(len(corpus.train) / config.batch_size)
-    tokens = {
-        text: model.tokens(text)
-        for pair in corpus.train
-        for text in (pair.premise, pair.hypothesis)
-    }
-    true = torch.from_numpy(labels(corpus.train))
-    for epoch in range(config.epochs):
-        model.train()
-        order, total = draw.permutation(len(corpus.train)), 0.0
-        for step in range(steps):
-            if stop is not None and stop():
-                return kept, best
-            rows = order[step * config.batch_size : (step + 1) * config.batch_size]
-            pairs = [corpus.train[row] for row in rows]
-            sides = [pair.premise for pair in pairs] + [pair.hypothesis for pair in pairs]
-            premises, hypotheses = model([tokens[text] for text in sides]).chunk(2)
-            penalty, entailed = model.compare(premises, hypotheses), true[rows].to(premises.device)
-            loss = torch.where(entailed, penalty, (config.margin - penalty).clamp(min=0)).sum()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            for weight in model.parameters():
-                torch.nn.utils.clip_grad_norm_(weight, config.clip_norm)
-            optimizer.step()
-            total += float(loss.detach()) / len(pairs)
-            if report is not None:
-                report(Progress(epoch, step + 1, steps, total / (step + 1)))
-        threshold = measure()
-        better = threshold.accuracy > best.accuracy
-        if better:
-            best, kept = threshold, copy.deepcopy(model)
-            if keep is not None:
-                keep(model, best)
-        if report is not None:
-            report(Progress(epoch, steps, steps, total / steps, threshold, better))
-    return kept, best
+    def __init__(
+        self,
+        config: EntailmentTraining,
+        model: SentenceEmbedding,
+        corpus: Corpus,
+        save: Save | None = None,
+    ) -> None:
+        """Take where to start, see `initial`; the model is changed.
+
+        Args:
+            corpus: what to learn from, and what to choose the threshold and the epoch by.
+            save: given the model and its threshold at the start, and whenever an epoch is better.
+        """
+        super().__init__(config.epochs, math.ceil(len(corpus.train) / config.batch_size))
+        self.config, self.model, self.corpus, self.save_best = config, model, corpus, save
+        self.optimizer = torch.optim.Adam(model.parameters(), config.learning_rate)
+        self.draw = np.random.default_rng([config.seed, 1])
+        texts = (text for pair in corpus.train for text in (pair.premise, pair.hypothesis))
+        self.tokens = {text: model.tokens(text) for text in dict.fromkeys(texts)}
+        self.true = torch.from_numpy(labels(corpus.train))
+
+    def train(
+        self,
+        report: Callable[[Progress[Threshold]], None] | None = None,
+        stop: Stop | None = None,
+    ) -> tuple[SentenceEmbedding, Threshold]:
+        """Train to the end and return `best`; see `Run.run`."""
+        self.run(report, stop)
+        return self.best
+
+    def begin(self) -> None:
+        """Keep the model as it starts."""
+        threshold = self.measure(0.0)
+        self.notes["best"] = self.quality(threshold)
+        self.keep(threshold)
+
+    def batches(self, epoch: int, first: int) -> Iterator[NDArray[np.int64]]:
+        """Yield the rows of the pairs of each step."""
+        self.model.train()
+        order, size = self.draw.permutation(len(self.true)), self.config.batch_size
+        yield from (order[start : start + size] for start in range(0, len(order), size))
+
+    def step(self, epoch: int, step: int, batch: NDArray[np.int64]) -> Tensor:
+        """Pull what follows into order, and push all else out of it as far as the margin."""
+        pairs = [self.corpus.train[row] for row in batch]
+        sides = [pair.premise for pair in pairs] + [pair.hypothesis for pair in pairs]
+        premises, hypotheses = self.model([self.tokens[text] for text in sides]).chunk(2)
+        penalty = self.model.compare(premises, hypotheses)
+        entailed, short = self.true[batch].to(penalty.device), self.config.margin - penalty
+        loss = torch.where(entailed, penalty, short.clamp(min=0)).sum()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for weight in self.model.parameters():
+            torch.nn.utils.clip_grad_norm_(weight, self.config.clip_norm)
+        self.optimizer.step()
+        return loss.detach() / len(pairs)
+
+    def measure(self, loss: float) -> Threshold:
+        """Choose the threshold on the validation part."""
+        self.model.eval()
+        held = self.corpus.validation
+        return best_threshold(self.model.penalties(held), labels(held))
+
+    def quality(self, measured: Threshold) -> float:
+        """Compare epochs by the share of pairs called right."""
+        return measured.accuracy
+
+    def keep(self, measured: Threshold) -> None:
+        """Copy and save the model."""
+        self.best = copy.deepcopy(self.model), measured
+        if self.save_best is not None:
+            self.save_best(*self.best)

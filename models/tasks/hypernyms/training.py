@@ -9,8 +9,9 @@ therefore continued inside with a minus sign, as the way that is left to the bor
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from models.tasks.hypernyms.embedding import Comparison, ConceptEmbedding
 from models.tasks.hypernyms.table_adam import TableAdam
 from models.tasks.hypernyms.task import PairSet, Task, corrupt
 from models.tasks.hypernyms.taxonomy import Edges, closure
+from models.training.run import Progress, Run
 
 # Of WordNet's 82,115 concepts. Their points are 1.3 GB then, of which learning keeps four.
 MOST_COORDINATES = 4096
@@ -74,19 +76,6 @@ PRESETS: Mapping[Comparison, HypernymTraining] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a training is; `threshold` is there after the last step of an epoch."""
-
-    epoch: int
-    step: int
-    steps: int
-    threshold: Threshold | None = None
-
-
-Report = Callable[[Progress], None]
-
-
 def preset(
     comparison: Comparison,
     *,
@@ -104,42 +93,92 @@ def preset(
     )
 
 
-def train(
-    config: HypernymTraining, task: Task, report: Report | None = None
-) -> tuple[ConceptEmbedding, Threshold]:
-    """Learn a table from the edges of a task, and from what follows from them.
+class HypernymRun(Run[tuple[Edges, Edges], Threshold]):
+    """The training of a table of concepts, from the edges of a task and what follows from them.
 
-    Returns:
-        The best epoch's, with its threshold.
+    Attributes:
+        best: the model and its threshold after the epoch that was best in validation.
     """
-    model = ConceptEmbedding.random(config.comparison, task.concepts, config.dimension, config.seed)
-    draw = np.random.default_rng([config.seed, 1])
-    optimizer = TableAdam(model.points)
-    of_relation = None if model.relation is None else TableAdam(model.relation)
-    edges = inferred(task.train)
-    known = PairSet(edges, task.concepts)
-    steps = math.ceil(len(edges) / config.batch_size)
-    best = Threshold(0.0, -1.0)
-    kept, kept_relation = model.points, model.relation
-    for epoch in range(config.epochs):
-        order = draw.permutation(len(edges))
-        for step in range(steps):
-            rows = order[step * config.batch_size : (step + 1) * config.batch_size]
-            true = edges[rows]
+
+    best: tuple[ConceptEmbedding, Threshold]
+
+    def __init__(self, config: HypernymTraining, task: Task) -> None:
+        self.config, self.task = config, task
+        self.model = ConceptEmbedding.random(
+            config.comparison, task.concepts, config.dimension, config.seed
+        )
+        self.draw = np.random.default_rng([config.seed, 1])
+        relation = self.model.relation
+        self.optimizer = TableAdam(self.model.points)
+        self.relation_optimizer = None if relation is None else TableAdam(relation)
+        self.edges = inferred(task.train)
+        self.known = PairSet(self.edges, task.concepts)
+        super().__init__(config.epochs, math.ceil(len(self.edges) / config.batch_size))
+
+    def train(
+        self, report: Callable[[Progress[Threshold]], None] | None = None
+    ) -> tuple[ConceptEmbedding, Threshold]:
+        """Train to the end and return `best`; see `Run.run`."""
+        self.run(report)
+        return self.best
+
+    def batches(self, epoch: int, first: int) -> Iterator[tuple[Edges, Edges]]:
+        """Yield true pairs, and false ones made of them."""
+        config = self.config
+        order = self.draw.permutation(len(self.edges))
+        for start in range(0, len(order), config.batch_size):
+            true = self.edges[order[start : start + config.batch_size]]
             repeated = true.repeat(config.negatives, 0)
-            false = corrupt(repeated, task.concepts, draw, known, config.specific)
-            rate = config.learning_rate * (1 - (epoch * steps + step) / (config.epochs * steps))
-            _step(model, true, false, config, (optimizer, of_relation), rate)
-            if report is not None:
-                report(Progress(epoch, step + 1, steps))
-        held = task.validation
-        threshold = best_threshold(model.penalties(held.pairs), held.true)
-        if threshold.accuracy > best.accuracy:
-            best, kept = threshold, model.points.clone()
-            kept_relation = None if model.relation is None else model.relation.clone()
-        if report is not None:
-            report(Progress(epoch, steps, steps, threshold))
-    return ConceptEmbedding(config.comparison, kept, kept_relation), best
+            yield (
+                true,
+                corrupt(repeated, self.task.concepts, self.draw, self.known, config.specific),
+            )
+
+    def rate(self, epoch: int, step: int) -> float:
+        """Return the learning rate of a step."""
+        done = (epoch * self.steps + step) / (self.epochs * self.steps)
+        return self.config.learning_rate * (1 - done)
+
+    def step(self, epoch: int, step: int, batch: tuple[Edges, Edges]) -> Tensor:
+        """Move the points of a batch, and the relation if there is one, against the loss."""
+        model, rate = self.model, self.rate(epoch, step)
+        pairs = torch.from_numpy(np.concatenate(batch))
+        rows, which = torch.unique(pairs.T, return_inverse=True)  # which: (2, B)
+        points = model.points.index_select(0, rows).requires_grad_()
+        learned: list[Tensor] = [points]
+        if model.relation is not None:
+            learned.append(model.relation.requires_grad_())
+        below, above = (points.index_select(0, side) for side in which)
+        loss = self._loss(below, above, len(batch[0]))
+        gradients = torch.autograd.grad(loss, learned)
+        self.optimizer.step(rows, gradients[0], rate)
+        if model.comparison == "order":
+            model.points.index_copy_(0, rows, model.points.index_select(0, rows).clamp_(min=0))
+        if model.relation is not None and self.relation_optimizer is not None:
+            model.relation.requires_grad_(False)
+            self.relation_optimizer.step(torch.arange(len(model.relation)), gradients[1], rate)
+        return loss.detach() / len(pairs)
+
+    def _loss(self, below: Tensor, above: Tensor, true: int) -> Tensor:
+        """Sum the loss of a batch whose first pairs are true: (B, N), (B, N) -> ()."""
+        model = self.model
+        pull = model.compare(below[:true], above[:true]).clamp(min=0).sum()
+        compare = distance_to_order if model.comparison == "order" else model.compare
+        push = (self.config.margin - compare(below[true:], above[true:])).clamp(min=0).sum()
+        return pull + push
+
+    def measure(self, loss: float) -> Threshold:
+        """Choose the threshold on the validation pairs."""
+        held = self.task.validation
+        return best_threshold(self.model.penalties(held.pairs), held.true)
+
+    def quality(self, measured: Threshold) -> float:
+        """Compare epochs by the share of pairs called right."""
+        return measured.accuracy
+
+    def keep(self, measured: Threshold) -> None:
+        """Copy the model."""
+        self.best = copy.deepcopy(self.model), measured
 
 
 def inferred(edges: Edges) -> Edges:
@@ -147,46 +186,6 @@ def inferred(edges: Edges) -> Edges:
     unknown = closure(np.unique(edges, axis=0))
     size = int(edges.max()) + 1
     return np.concatenate((edges, unknown[~PairSet(edges, size).holds(unknown)]))
-
-
-def _step(
-    model: ConceptEmbedding,
-    true: np.ndarray,
-    false: np.ndarray,
-    config: HypernymTraining,
-    optimizers: tuple[TableAdam, TableAdam | None],
-    learning_rate: float,
-) -> None:
-    """Move the points of a batch, and the relation if there is one, against the loss."""
-    pairs = torch.from_numpy(np.concatenate((true, false)))
-    rows, which = torch.unique(pairs.T, return_inverse=True)  # which: (2, B)
-    points = model.points.index_select(0, rows).requires_grad_()
-    learned: list[Tensor] = [points]
-    if model.relation is not None:
-        learned.append(model.relation.requires_grad_())
-    loss = _loss(
-        model, points.index_select(0, which[0]), points.index_select(0, which[1]), len(true), config
-    )
-    gradients = torch.autograd.grad(loss, learned)
-    optimizers[0].step(rows, gradients[0], learning_rate)
-    if model.comparison == "order":
-        model.points.index_copy_(0, rows, model.points.index_select(0, rows).clamp_(min=0))
-    if model.relation is not None and optimizers[1] is not None:
-        model.relation.requires_grad_(False)
-        optimizers[1].step(torch.arange(len(model.relation)), gradients[1], learning_rate)
-
-
-def _loss(
-    model: ConceptEmbedding, below: Tensor, above: Tensor, true: int, config: HypernymTraining
-) -> Tensor:
-    """Sum the loss of a batch whose first pairs are true: (B, N), (B, N) -> ()."""
-    pull = model.compare(below[:true], above[:true]).clamp(min=0).sum()
-    if model.comparison == "order":
-        reach = distance_to_order(below[true:], above[true:])
-    else:
-        reach = model.compare(below[true:], above[true:])
-    push = (config.margin - reach).clamp(min=0).sum()
-    return pull + push
 
 
 def distance_to_order(below: Tensor, above: Tensor) -> Tensor:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from service.cli.model.training_report import training_report
 from service.cli.terminal.errors import CommandError, Interrupted, resumable
 from service.cli.terminal.interrupt import stop_request
 from service.cli.terminal.options import DatasetFolder, Device, Workers
-from service.cli.terminal.progress import ProgressCallback, progress, tell
+from service.cli.terminal.progress import progress, tell
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from models.encoders.backbone import Backbone
-    from models.training.distillation import DistillationProgress
 
 
 def distill(
@@ -97,12 +95,10 @@ def distill(
     from models.images.preprocessing import Preprocessing
     from models.training.distillation import (
         DistillationConfig,
-        DistillationStopped,
         distil,
         identity,
-        require_enough,
-        require_same,
     )
+    from models.training.run import TrainingStopped, require_same
     from service.runtime.device import pick_device
 
     place = pick_device(device)
@@ -136,7 +132,7 @@ def distill(
                 f"{start} has a {begun.name}, and the student is a {student}: name another --start "
                 f"or --student"
             )
-    require_enough(config, len(collection))
+    config.require_enough(len(collection))
     begins = None if begun is None else begun.network.state_dict()
     kept = f"what is done is kept in {out}; the same command goes on from there"
     with resumable(lambda: kept), alone_in(out):
@@ -162,10 +158,10 @@ def distill(
                     projection=projection,
                     start=begins,
                     device=place,
-                    report=_teller(report),
+                    report=training_report(report, epochs, _described),
                     stop=stop,
                 )
-            except DistillationStopped as stopped:
+            except TrainingStopped as stopped:
                 raise Interrupted(f"{stopped}; {kept}") from None
     typer.echo(f"{path}: weights of {student}")
     typer.echo(
@@ -192,21 +188,5 @@ def _teacher(named: str, weights: Path | None) -> tuple[Backbone, Tensor | None]
     return images.backbone.keep_grid(), images.projection.weight.detach()
 
 
-def _teller(report: ProgressCallback) -> Callable[[DistillationProgress], None]:
-    """Show where a distillation is, how fast, and a line for each pass."""
-    started: list[tuple[float, int]] = []
-
-    def show(now: DistillationProgress) -> None:
-        clock = time.monotonic()
-        if not started:
-            started.append((clock, now.cuts))
-        since, first = started[0]
-        speed = (now.cuts - first) / max(clock - since, 1e-9)
-        report(now.cuts, now.total, f"explains {now.explained:.1%}, {speed:.0f} cuts/s")
-        if now.held_out is not None:
-            tell(
-                f"{now.cuts:,} of {now.total:,} cuts: explains {now.held_out:.1%} of what the "
-                f"teacher sees in pictures not learned from"
-            )
-
-    return show
+def _described(explained: float) -> str:
+    return f"explains {explained:.1%} of what the teacher sees in pictures not learned from"

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from service.cli.model.training_report import training_report
 from service.cli.terminal.errors import CommandError, Interrupted, resumable
 from service.cli.terminal.help_text import Commands
 from service.cli.terminal.interrupt import stop_request
 from service.cli.terminal.options import Json
-from service.cli.terminal.progress import ProgressCallback, progress, tell
+from service.cli.terminal.progress import progress
 from service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
+    from models.evaluation.threshold import Threshold
     from models.tasks.entailment import Corpus
-    from models.tasks.entailment.training import Progress
 
 entailment = Commands(
     no_args_is_help=True, help="Learn from labelled pairs which sentence follows from which."
@@ -104,10 +105,10 @@ def train(
     """
     from models.checkpoints import checkpoint as retrieval
     from models.checkpoints.model_folder import new_model
-    from models.evaluation.threshold import Threshold
     from models.tasks.entailment import checkpoint, read
     from models.tasks.entailment import training as learning
     from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
+    from models.training.run import TrainingStopped
 
     pairs = read(corpus)
     _describe(pairs)
@@ -152,16 +153,12 @@ def train(
         progress("training") as report,
         stop_request() as stop,
     ):
-        _, threshold = learning.train(
-            config,
-            model,
-            pairs,
-            report=lambda now: _tell(report, config.epochs, now),
-            keep=keep,
-            stop=stop,
-        )
-        if stop():
-            raise Interrupted(left())
+        run = learning.EntailmentRun(config, model, pairs, keep)
+        show = training_report(report, config.epochs, _described)
+        try:
+            _, threshold = run.train(show, stop)
+        except TrainingStopped:
+            raise Interrupted(left()) from None
     unchanged = ", as it began: no epoch was better" if epochs and len(kept) == 1 else ""
     typer.echo(f"{out}: {100 * threshold.accuracy:.2f} % right in validation{unchanged}")
     typer.echo(f"next: hasse entailment evaluate {corpus} --model {out}", err=True)
@@ -225,17 +222,8 @@ def _describe(corpus: Corpus) -> None:
     )
 
 
-def _tell(report: ProgressCallback, epochs: int, now: Progress) -> None:
-    """Show where a training is, and a line for each epoch."""
-    if now.threshold is None:
-        done = now.epoch * now.steps + now.step
-        report(done, epochs * now.steps, f"epoch {now.epoch + 1} of {epochs}, loss {now.loss:.3f}")
-    else:
-        tell(
-            f"epoch {now.epoch + 1} of {epochs}: loss {now.loss:.3f}, "
-            f"{100 * now.threshold.accuracy:.2f} % right in validation"
-            + (" (best so far)" if now.best else "")
-        )
+def _described(threshold: Threshold) -> str:
+    return f"{100 * threshold.accuracy:.2f} % right in validation"
 
 
 for command in (train, evaluate):

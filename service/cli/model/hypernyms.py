@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from service.cli.model.training_report import training_report
 from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.help_text import Commands
 from service.cli.terminal.options import Json
@@ -16,6 +17,7 @@ from service.cli.terminal.progress import progress
 from service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
+    from models.evaluation.threshold import Threshold
     from models.tasks.hypernyms.taxonomy import Taxonomy
 
 hypernyms = Commands(
@@ -95,14 +97,8 @@ def train(
     kept = "nothing is kept; it takes a few minutes from start to end"
     with resumable(lambda: kept), new_model(out):
         with progress("training") as report:
-
-            def tell(now: learning.Progress) -> None:
-                done = now.epoch * now.steps + now.step
-                if now.threshold is None:
-                    remark = f"epoch {now.epoch + 1} of {config.epochs}"
-                    report(done, config.epochs * now.steps, remark)
-
-            model, threshold = learning.train(config, task, tell)
+            show = training_report(report, config.epochs, _right)
+            model, threshold = learning.HypernymRun(config, task).train(show)
         metrics = {
             "validation_accuracy": 100 * threshold.accuracy,
             "edges": len(task.train),
@@ -271,6 +267,10 @@ def plot(
         f"{out}: {len(plane.names)} concepts, {len(plane.true) - len(plane.missed)} of "
         f"{len(plane.true)} direct hypernyms in order, {len(plane.spurious)} spurious"
     )
+
+
+def _right(threshold: Threshold) -> str:
+    return f"{100 * threshold.accuracy:.2f} % right in validation"
 
 
 def _read(wordnet: Path) -> Taxonomy:

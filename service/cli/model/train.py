@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from service.cli.model.training_report import training_report
 from service.cli.terminal.configuration import parse_pairs
 from service.cli.terminal.errors import Interrupted, resumable
 from service.cli.terminal.interrupt import stop_request
 from service.cli.terminal.options import DatasetFolder, Device, Workers
-from service.cli.terminal.progress import ProgressCallback, progress, tell
+from service.cli.terminal.progress import progress, tell
 
 if TYPE_CHECKING:
     from models.datasets import Dataset
-    from models.training.trainer import Progress
+    from models.evaluation.retrieval import Evaluation
 
 MODEL, OPTIMISATION, DATA = "The model", "How it learns", "What it learns from"
 
@@ -149,10 +149,11 @@ def train(
     from models.checkpoints import checkpoint
     from models.checkpoints.model_folder import require_no_model
     from models.datasets import load
-    from models.training import trainer
     from models.training.distributed import world
     from models.training.presets import PRESETS
+    from models.training.run import TrainingStopped, require_same
     from models.training.state import read_notes
+    from models.training.trainer import RetrievalTraining, identity
     from service.pipelines import training
     from service.runtime.device import pick_device
 
@@ -200,7 +201,7 @@ def train(
         else:
             begins = training.learning_backbone(config, weights)
             # Those of another training would take the place of its pictures.
-            trainer.require_same(out, trainer.identity(config, *collections, begins, begun))
+            require_same(out, identity(config, *collections, begins, begun))
             with processes.in_turn(), progress("reading pictures", silent=silent) as report:
                 material = training.from_pictures(
                     config,
@@ -215,8 +216,9 @@ def train(
             progress("training", silent=silent) as report,
             stop_request(silent=silent, patient=together) as stop,
         ):
+            show = training_report(report, material.config.epochs, _described)
             try:
-                trained = trainer.train(
+                trained = RetrievalTraining(
                     material.config,
                     out.resolve().name,
                     out,
@@ -225,11 +227,9 @@ def train(
                     backbone_weights=material.backbone_weights,
                     start=begun,
                     world=processes,
-                    report=None if silent else partial(_tell, report, material.config.epochs),
-                    stop=stop,
-                )
-            except trainer.TrainingStopped as stopped:
-                raise Interrupted(str(stopped)) from None
+                ).train(None if silent else show, stop)
+            except TrainingStopped as stopped:
+                raise Interrupted(f"{stopped}; the same command goes on from there") from None
     if not silent:
         typer.echo(f"{out}: the model {trained.name}, best of its epochs")
         typer.echo(f"next: {_advised(dataset, whole, out, features)}", err=True)
@@ -251,16 +251,8 @@ def _advised(folder: Path, dataset: Dataset, model: Path, features: Path | None)
     return f"hasse index build {folder} --model {model}{read} --out ..."
 
 
-def _tell(report: ProgressCallback, epochs: int, now: Progress) -> None:
-    """Show where a training is, and a line for each epoch."""
-    if now.validation is None:
-        done = now.epoch * now.steps + now.step
-        report(done, epochs * now.steps, f"epoch {now.epoch + 1} of {epochs}, loss {now.loss:.3f}")
-    else:
-        found = now.validation
-        tell(
-            f"epoch {now.epoch + 1} of {epochs}: loss {now.loss:.3f}, "
-            f"R@1 {found.caption_retrieval.r1:.1f} captions by image, "
-            f"{found.image_retrieval.r1:.1f} images by caption, rsum {found.rsum:.1f}"
-            + (" (best so far)" if now.best else "")
-        )
+def _described(found: Evaluation) -> str:
+    return (
+        f"R@1 {found.caption_retrieval.r1:.1f} captions by image, "
+        f"{found.image_retrieval.r1:.1f} images by caption, rsum {found.rsum:.1f}"
+    )

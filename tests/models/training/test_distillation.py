@@ -6,7 +6,6 @@ import copy
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,16 @@ from torch import nn
 
 from models.checkpoints.weight_quantization import from_stored, to_stored
 from models.encoders.backbone import Backbone, BackboneError, build_backbone
-from models.images.augmentation import CutsConfig, varied
+from models.images.augmentation import CutsConfig
 from models.images.preprocessing import MAX_SIDE, standardised
-from models.training import distillation, student
 from models.training.distillation import (
+    Distillation,
     DistillationConfig,
-    DistillationError,
     DistillationProgress,
-    DistillationStopped,
     distil,
+    unexplained,
 )
+from models.training.run import TrainingError, TrainingStopped
 from models.training.schedule import LARGEST
 from models.training.state import read_notes
 from models.training.student import HINTS, Student, Teacher, layers_of
@@ -223,21 +222,28 @@ def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last
 
 
 def test_a_student_learns_and_its_weights_are_a_torchvision_network(
-    teacher: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    teacher: Backbone, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(student, "_MOMENTUM", 0.1)  # for so few steps
-    monkeypatch.setattr(distillation, "HELD_OUT", 6)
     pixels = two_colours(96)
     told: list[DistillationProgress] = []
     plain = CutsConfig(colour=0.0, mixed=0.0)
-    long = replace(LEARNS, epochs=30, batch_size=16, learning_rate=3e-3, warm_up=10, cuts=plain)
+    long = replace(
+        LEARNS,
+        epochs=30,
+        batch_size=16,
+        learning_rate=3e-3,
+        warm_up=10,
+        cuts=plain,
+        held_out=6,
+        momentum=0.1,  # for so few steps
+    )
     axes = main_axes(teacher, pixels, 4)
     path = distil(long, pixels, build_like(teacher), tmp_path, projection=axes, report=told.append)
-    held_out = [now.held_out for now in told if now.held_out is not None]
+    held_out = [now.measured for now in told if now.measured is not None]
     assert len(held_out) == 30
     assert held_out[-1] > 0.1 > held_out[0], "pictures it never learned from"
-    assert told[-1].explained > 0.1
-    assert told[-1].cuts == told[-1].total
+    assert told[-1].loss < 0.9
+    assert told[-1].steps_done == 30 * told[-1].steps
     weights = build_backbone("mobilenet_v2", path).network.state_dict()
     for dtype in ("float16", "int8"):
         kept = from_stored(to_stored(weights, dtype))
@@ -259,29 +265,19 @@ def test_hints_alone_bring_a_students_layers_near_its_teachers(
         _, hints = exact(look)
         _, held = seen.look(look)
     for hint, grid in zip(hints, held[-HINTS:], strict=True):
-        assert float(distillation._unexplained(hint, grid)) < 1e-6, "paired with its own"
-
-
-def test_what_is_explained_lately_is_the_mean_of_the_first_steps_too() -> None:
-    run = distillation._Run.__new__(distillation._Run)
-    run.steps, run.notes = 2, {"epoch": 0, "step": 0, "explained": 0.0}
-    for epoch, step, share in ((0, 1, 0.2), (0, 2, 0.4), (1, 1, 0.9)):
-        run.notes |= {"epoch": epoch, "step": step}
-        run.unread = torch.tensor([1.0, 1 - share])
-        run._read()
-    assert run.notes["explained"] == pytest.approx(0.5)
+        assert float(unexplained(hint, grid)) < 1e-6, "paired with its own"
 
 
 def test_what_is_unexplained_is_a_share_of_the_variance() -> None:
     wanted = torch.randn(500, 7) * 3 + 5
     mean = wanted.mean(0, keepdim=True).expand_as(wanted)
-    assert float(distillation._unexplained(mean, wanted)) == pytest.approx(1)
-    assert float(distillation._unexplained(wanted, wanted)) == 0
+    assert float(unexplained(mean, wanted)) == pytest.approx(1)
+    assert float(unexplained(wanted, wanted)) == 0
     half = (mean + wanted) / 2
-    assert float(distillation._unexplained(half, wanted)) == pytest.approx(0.25)
+    assert float(unexplained(half, wanted)) == pytest.approx(0.25)
     grids = torch.randn(50, 3, 4, 4)
     middle = grids.mean((0, 2, 3), keepdim=True).expand_as(grids)
-    assert float(distillation._unexplained(middle, grids)) == pytest.approx(1)
+    assert float(unexplained(middle, grids)) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("network", ["mobilenet_v2", "efficientnet_b0"])  # leaves blocks out
@@ -294,7 +290,7 @@ def test_a_student_that_is_stopped_ends_in_the_same_weights(
 
     straight = learn("straight")
     for times in (3, 5):  # in the first pass, and in the second
-        with pytest.raises(DistillationStopped):
+        with pytest.raises(TrainingStopped):
             learn("stopped", stop=After(times))
     resumed = learn("stopped")
     assert resumed.read_bytes() == straight.read_bytes()
@@ -305,40 +301,43 @@ def test_a_student_that_is_stopped_ends_in_the_same_weights(
     learn("stopped", stop=After(0))  # there is nothing left to stop
 
 
-def test_every_pass_sees_the_same_pictures_in_another_order_and_never_those_that_measure(
-    teacher: Backbone, pixels: Pixels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_epochs_show_the_same_pictures_in_other_orders_and_never_those_held_out(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
     taught: list[list[int]] = []
     measured: set[int] = set()
-    chosen = distillation._Run._chosen
 
-    def watched(run: distillation._Run, rows: NDArray[np.int64]) -> torch.Tensor:
-        if run.student.training:
-            taught.append(rows.tolist())
-        else:
-            measured.update(rows.tolist())
-        return chosen(run, rows)
+    class Watched(Distillation):
+        def chosen(self, rows: NDArray[np.int64]) -> torch.Tensor:
+            if hasattr(self, "model") and self.model.training:
+                taught.append(rows.tolist())
+            elif hasattr(self, "model"):
+                measured.update(rows.tolist())
+            return super().chosen(rows)
 
-    monkeypatch.setattr(distillation._Run, "_chosen", watched)
     told: list[DistillationProgress] = []
-    distil(LEARNS, pixels, build_like(teacher), tmp_path, report=told.append)
-    _, *steps = taught  # the first looks for what all have in common
-    assert len(steps) == 2 * 5
+    run = a_run(LEARNS, pixels, teacher, tmp_path, Watched)
+    run.run(told.append)
+    assert len(taught) == 2 * 5
     assert measured == {23, 47}
-    first, second = (np.concatenate(steps[at : at + 5]).tolist() for at in (0, 5))
-    assert len(set(first)) == len(set(second)) == 40, "each once, and the rest in another pass"
+    first, second = (np.concatenate(taught[at : at + 5]).tolist() for at in (0, 5))
+    assert len(set(first)) == len(set(second)) == 40, "each once, and the rest in another epoch"
     assert first != second
     assert not measured & {*first, *second}
-    notes = read_notes(tmp_path)
-    assert notes is not None
-    ends = [now for now in told if now.held_out is not None]
-    assert [row["held_out"] for row in notes["history"]] == [now.held_out for now in ends]
-    assert [now.cuts for now in ends] == [40, 80]
+    ends = [now for now in told if now.measured is not None]
+    assert [row["held_out"] for row in run.notes["history"]] == [now.measured for now in ends]
+    assert [row["explained"] for row in run.notes["history"]] == [1 - now.loss for now in ends]
 
 
-def a_run(config: DistillationConfig, pixels: Pixels, teacher: Backbone, folder: Path) -> Any:
+def a_run(
+    config: DistillationConfig,
+    pixels: Pixels,
+    teacher: Backbone,
+    folder: Path,
+    kind: type[Distillation] = Distillation,
+) -> Distillation:
     seeing = Teacher(build_like(teacher), None, config.teacher_side, torch.float32, "cpu")
-    return distillation._Run(config, pixels, seeing, folder, None, "cpu", {})
+    return kind(config, pixels, seeing, folder, {})
 
 
 def test_a_step_is_as_large_as_it_should_be_and_decays_matrices_alone(
@@ -348,14 +347,13 @@ def test_a_step_is_as_large_as_it_should_be_and_decays_matrices_alone(
     rates: list[float] = []
     lengths: list[float] = []
 
-    def look(_: DistillationProgress) -> None:
-        rates.append(run.optimizer.param_groups[-1]["lr"])
-        gradients = [each.grad.norm() for each in run.student.parameters() if each.grad is not None]
-        lengths.append(float(torch.stack(gradients).norm()))
-
-    for _ in range(2):
-        run.epoch_steps(look, None)
-        run.measure(None)
+    for epoch in range(2):
+        for step, batch in enumerate(run.batches(epoch, 0)):
+            run.step(epoch, step, batch)
+            rates.append(run.optimizer.param_groups[-1]["lr"])
+            every = [weight.grad for weight in run.model.parameters()]
+            gradients = [gradient.norm() for gradient in every if gradient is not None]
+            lengths.append(float(torch.stack(gradients).norm()))
     falls = [(1 + math.cos(math.pi * at / 10)) / 2 for at in range(10)]
     expected = [2e-3 * fall * (0.5 if at == 0 else 1) for at, fall in enumerate(falls)]
     assert rates == pytest.approx(expected)
@@ -372,7 +370,7 @@ def test_a_student_begins_with_what_all_pictures_have_in_common(
     shown = standardised(torch.from_numpy(pixels[run.taught[: LEARNS.batch_size]]))
     common = run.teacher.look(shown)[0].mean((0, 2, 3))
     with torch.inference_mode():
-        seen, _ = run.student.train()(torch.randn(2, 3, LEARNS.side, LEARNS.side))
+        seen, _ = run.model.train()(torch.randn(2, 3, LEARNS.side, LEARNS.side))
     torch.testing.assert_close(seen, common[:, None, None].expand_as(seen))
 
 
@@ -382,50 +380,24 @@ def test_hints_count_as_much_as_they_are_said_to(
     losses = []
     for hints in (0.0, 1.0, 3.0):
         run = a_run(replace(LEARNS, hints=hints), pixels, teacher, tmp_path)
-        loss, whole = run._step(0, 0, run.taught[:8]).tolist()
+        loss, whole = (float(each.detach()) for each in run.losses(0, 0, run.taught[:8]))
         assert loss > whole
         losses.append(loss)
     assert losses[0] < losses[1]
     assert losses[2] - losses[0] == pytest.approx(3 * (losses[1] - losses[0]), rel=1e-3)
 
 
-def test_each_step_varies_its_pictures_in_its_own_way(
-    teacher: Backbone, pixels: Pixels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_steps_vary_their_pictures_differently(
+    teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
-    drawn: list[float] = []
-
-    def watched(cut: torch.Tensor, how: CutsConfig, side: int, draw: np.random.Generator) -> Any:
-        drawn.append(copy.deepcopy(draw).random())
-        return varied(cut, how, side, draw)
-
-    monkeypatch.setattr(distillation, "varied", watched)
-    for seed, times in ((0, 2), (1, 1)):
+    found = set()
+    for seed, epochs in ((0, 2), (1, 1)):
         run = a_run(replace(LEARNS, seed=seed), pixels, teacher, tmp_path)
-        for epoch in range(times):
+        for epoch in range(epochs):
             for step in range(2):
-                run._step(epoch, step, run.taught[:8])
-    assert len(set(drawn)) == len(drawn) == 6
-
-
-def test_the_state_of_a_distillation_is_written_now_and_then(
-    teacher: Backbone, pixels: Pixels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1000.0
-    written: list[tuple[int, int]] = []
-
-    def passing(_: DistillationProgress) -> None:
-        nonlocal now
-        now += 4
-
-    def watched(folder: Path, model: Any, optimizer: Any, notes: dict[str, Any]) -> None:
-        written.append((notes["epoch"], notes["step"]))
-
-    monkeypatch.setattr(distillation, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(distillation, "SECONDS_BETWEEN_STATES", 6)
-    monkeypatch.setattr(distillation, "save_state", watched)
-    one = replace(LEARNS, epochs=1)
-    distil(one, pixels, build_like(teacher), tmp_path, report=passing)
-    assert written == [(0, 2), (0, 4), (1, 0)]
+                with torch.inference_mode():
+                    found.add(float(run.losses(epoch, step, run.taught[:8])[1]))
+    assert len(found) == 6
 
 
 def test_a_student_begins_with_the_weights_it_is_given(
@@ -440,12 +412,12 @@ def test_a_student_begins_with_the_weights_it_is_given(
         # Moved a little first, which may be across the middle between two bytes.
         step = 2 * float(rounded[name].abs().max()) / 127
         torch.testing.assert_close(after, rounded[name], rtol=1e-3, atol=max(step, 1e-6))
-    with pytest.raises(DistillationError, match="start"):
+    with pytest.raises(TrainingError, match="start"):
         distil(barely, pixels, build_like(teacher), tmp_path)
 
 
 def test_another_distillation_is_refused(teacher: Backbone, pixels: Pixels, tmp_path: Path) -> None:
-    with pytest.raises(DistillationStopped):
+    with pytest.raises(TrainingStopped):
         distil(LEARNS, pixels, build_like(teacher), tmp_path, stop=After(1))
     torch.manual_seed(5)
     for config, looked, other, key in (
@@ -453,7 +425,7 @@ def test_another_distillation_is_refused(teacher: Backbone, pixels: Pixels, tmp_
         (LEARNS, 255 - pixels, build_like(teacher), "pictures"),
         (LEARNS, pixels, build_backbone("mobilenet_v2").eval(), "teacher"),
     ):
-        with pytest.raises(DistillationError, match=f"another distillation .{key}"):
+        with pytest.raises(TrainingError, match=f"another {key} "):
             distil(config, looked, other, tmp_path)
 
 
@@ -461,7 +433,7 @@ def test_a_loss_that_is_not_a_number_and_too_few_pictures_are_said(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
     nothing = torch.full((4, 1280), torch.nan)
-    with pytest.raises(DistillationError, match="the loss is nan in pass 1, step 1"):
+    with pytest.raises(TrainingError, match="the loss is nan in epoch 1, step 1"):
         distil(LEARNS, pixels, build_like(teacher), tmp_path / "nan", projection=nothing)
 
 
@@ -469,7 +441,7 @@ def test_a_last_step_that_spoils_the_student_is_said(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
     one = replace(LEARNS, epochs=1, batch_size=46, warm_up=0, learning_rate=LARGEST)
-    with pytest.raises(DistillationError, match="after pass 1 the student sees what is no number"):
+    with pytest.raises(TrainingError, match="after epoch 1 what the student sees is not a number"):
         distil(one, pixels, build_like(teacher), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -479,13 +451,13 @@ def test_too_few_pictures_are_said_with_how_many_are_enough(
     teacher: Backbone, pixels: Pixels, tmp_path: Path, batch: int
 ) -> None:
     config = replace(LEARNS, batch_size=batch)
-    with pytest.raises(DistillationError, match="smaller batch") as refused:
+    with pytest.raises(TrainingError, match="smaller batch") as refused:
         distil(config, pixels[:4], build_like(teacher), tmp_path)
     enough = int(str(refused.value).split("needs ")[1].split()[0])
     many = np.resize(pixels, (enough, *pixels.shape[1:]))
-    with pytest.raises(DistillationError, match="needs"):
+    with pytest.raises(TrainingError, match="needs"):
         distil(config, many[:-1], build_like(teacher), tmp_path)
-    with pytest.raises(DistillationStopped):
+    with pytest.raises(TrainingStopped):
         distil(config, many, build_like(teacher), tmp_path, stop=After(0))
 
 

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from models.checkpoints.model_folder import WEIGHTS
 from models.training.distributed import World
 from models.training.state import read_notes
-from tests.models.training.test_trainer import run, weights
+from tests.models.training.colours import run, weights
 from tests.torchrun import torchrun
 
 

@@ -53,7 +53,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "data"
 
 
-def ctrl_c_at(count: int, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def ctrl_c_at(count: int, command: Any, monkeypatch: pytest.MonkeyPatch, times: int = 1) -> None:
     """Send this process SIGINT when the command reports progress for the count-th time."""
 
     @contextmanager
@@ -64,7 +64,8 @@ def ctrl_c_at(count: int, command: Any, monkeypatch: pytest.MonkeyPatch) -> None
             nonlocal calls
             calls += 1
             if calls == count:
-                signal.raise_signal(signal.SIGINT)
+                for _ in range(times):
+                    signal.raise_signal(signal.SIGINT)
 
         yield report
 
@@ -321,7 +322,7 @@ def test_a_training_that_is_stopped_at_once_names_a_best_epoch_only_where_there_
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("models.training.trainer.train", interrupted)
+    monkeypatch.setattr("models.training.trainer.RetrievalTraining.train", interrupted)
     assert f"goes on from there; {tmp_path} holds the best epoch so far" in hasse(*command).err
 
 

@@ -19,7 +19,7 @@ from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
 from models.training.config import TrainingConfig
 from models.training.inputs import FeatureInput, PixelInput
-from models.training.trainer import TrainingError
+from models.training.run import TrainingError
 from service.pipelines.training import (
     Material,
     from_features,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,13 @@ from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
 from models.tasks.entailment.evaluation import Accuracy, evaluate, evaluate_majority
 from models.tasks.entailment.pairs import Corpus, EntailmentError, Pair, labels
 from models.tasks.entailment.training import (
+    EntailmentRun,
     EntailmentTraining,
-    Progress,
+    Save,
     initial,
     start_from,
-    train,
 )
+from models.training.run import Progress, TrainingStopped
 from models.vocabulary import Vocabulary, words
 from tests.models.tasks.entailment.corpora import snli
 from tests.tiny import tiny_checkpoint
@@ -39,6 +41,16 @@ SMALL = EntailmentTraining(
     batch_size=8,
     learning_rate=0.01,
 )
+
+
+def train(
+    config: EntailmentTraining,
+    model: SentenceEmbedding,
+    corpus: Corpus,
+    report: Callable[[Progress[Threshold]], None] | None = None,
+    keep: Save | None = None,
+) -> tuple[SentenceEmbedding, Threshold]:
+    return EntailmentRun(config, model, corpus, keep).train(report)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +94,7 @@ def test_what_is_measured_is_in_percent_and_its_interval_too() -> None:
 
 
 def test_the_best_epoch_is_kept_and_told_of(corpus: Corpus) -> None:
-    told: list[Progress] = []
+    told: list[Progress[Threshold]] = []
     kept: list[Threshold] = []
     config = replace(SMALL, epochs=4)
     _, best = train(
@@ -92,26 +104,26 @@ def test_the_best_epoch_is_kept_and_told_of(corpus: Corpus) -> None:
         report=told.append,
         keep=lambda model, threshold: kept.append(threshold),
     )
-    ends = [now for now in told if now.threshold is not None]
+    ends = [now for now in told if now.measured is not None]
     assert [now.epoch for now in ends] == [0, 1, 2, 3]
     assert kept[-1] == best
     assert len(kept) == 1 + sum(now.best for now in ends)
-    assert best.accuracy >= max(now.threshold.accuracy for now in ends if now.threshold)
+    assert best.accuracy >= max(now.measured.accuracy for now in ends if now.measured)
 
 
 def test_the_model_that_is_returned_is_the_best_epochs_and_not_the_last(corpus: Corpus) -> None:
-    told: list[Progress] = []
+    told: list[Progress[Threshold]] = []
     for seed in range(5):
         wild = replace(SMALL, epochs=4, learning_rate=0.5, seed=seed)
         model, best = train(wild, initial(wild, corpus), corpus, report=told.append)
         assert best_threshold(model.penalties(corpus.validation), labels(corpus.validation)) == best
-        if told[-1].threshold != best:
+        if told[-1].measured != best:
             return
     pytest.fail("the last epoch was always the best")
 
 
 def test_an_epoch_that_is_only_as_good_is_not_better(corpus: Corpus) -> None:
-    told: list[Progress] = []
+    told: list[Progress[Threshold]] = []
     kept: list[Threshold] = []
     still = replace(SMALL, epochs=2, learning_rate=1e-30)
     train(
@@ -125,10 +137,13 @@ def test_an_epoch_that_is_only_as_good_is_not_better(corpus: Corpus) -> None:
     assert len(kept) == 1, "the beginning"
 
 
-def test_a_training_that_is_stopped_returns_the_best_so_far(corpus: Corpus) -> None:
-    steps: list[Progress] = []
-    train(SMALL, initial(SMALL, corpus), corpus, report=steps.append, stop=lambda: len(steps) > 2)
-    assert len(steps) == 3
+def test_training_that_is_stopped_has_kept_the_best_so_far(corpus: Corpus) -> None:
+    steps: list[Progress[Threshold]] = []
+    run = EntailmentRun(SMALL, initial(SMALL, corpus), corpus)
+    with pytest.raises(TrainingStopped):
+        run.train(steps.append, lambda: len(steps) > 2)
+    model, best = run.best
+    assert best_threshold(model.penalties(corpus.validation), labels(corpus.validation)) == best
 
 
 def test_the_loss_is_what_true_pairs_violate_and_false_ones_lack_to_the_margin(
@@ -139,7 +154,7 @@ def test_the_loss_is_what_true_pairs_violate_and_false_ones_lack_to_the_margin(
     penalty, true = model.penalties(corpus.train), labels(corpus.train)
     losses = np.where(true, penalty, np.maximum(still.margin - penalty, 0))
     assert (penalty[~true] > still.margin).any(), "some lack nothing"
-    told: list[Progress] = []
+    told: list[Progress[Threshold]] = []
     train(still, model, corpus, report=told.append)
     assert len(losses) % still.batch_size == 0
     assert told[-1].loss == pytest.approx(losses.mean(), rel=1e-4)
@@ -155,7 +170,7 @@ def test_a_seed_decides_where_a_training_begins_and_in_which_order_it_reads(
     assert not tables[0].equal(tables[2])
     found: list[list[float]] = []
     for seed in (0, 0, 1):
-        told: list[Progress] = []
+        told: list[Progress[Threshold]] = []
         one = replace(SMALL, epochs=1, seed=seed)
         train(one, copy.deepcopy(begun[0]), corpus, report=told.append)
         found.append([now.loss for now in told])
@@ -167,7 +182,7 @@ def test_an_epoch_reads_all_pairs_and_gradients_are_no_longer_than_they_may_be(
 ) -> None:
     short = replace(SMALL, epochs=1, batch_size=10, clip_norm=1e-3)
     model = initial(short, corpus)
-    told: list[Progress] = []
+    told: list[Progress[Threshold]] = []
     train(short, model, corpus, report=told.append)
     assert told[-1].step == told[-1].steps == 5, "also the last 8 of 48 pairs"
     lengths = [float(w.grad.norm()) for w in model.parameters() if w.grad is not None]

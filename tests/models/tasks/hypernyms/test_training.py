@@ -12,26 +12,26 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.checkpoints.model_folder import WEIGHTS, CheckpointError
-from models.evaluation.threshold import best_threshold
+from models.evaluation.threshold import Threshold, best_threshold
 from models.order import violation
-from models.tasks.hypernyms import checkpoint, embedding, training
+from models.tasks.hypernyms import checkpoint, embedding
 from models.tasks.hypernyms.checkpoint import HypernymCheckpoint, Withheld
 from models.tasks.hypernyms.embedding import COMPARISONS, Comparison, ConceptEmbedding
 from models.tasks.hypernyms.evaluation import evaluate, evaluate_closure
 from models.tasks.hypernyms.query import ancestors
 from models.tasks.hypernyms.table_adam import TableAdam
-from models.tasks.hypernyms.task import PairSet, Task, corrupt, make_task
-from models.tasks.hypernyms.taxonomy import Edges, HypernymError, Taxonomy
+from models.tasks.hypernyms.task import PairSet, Task, make_task
+from models.tasks.hypernyms.taxonomy import HypernymError, Taxonomy
 from models.tasks.hypernyms.training import (
     PRESETS,
+    HypernymRun,
     HypernymTraining,
-    Progress,
     distance_to_order,
     inferred,
     preset,
-    train,
 )
 from models.tasks.hypernyms.wordnet import read
+from models.training.run import Progress
 from tests.models.tasks.hypernyms.dictionary import tree, write
 from tests.tiny import seal
 
@@ -58,7 +58,7 @@ def learned(taxonomy: Taxonomy, task: Task, tmp_path_factory: pytest.TempPathFac
     """Return the folder of a model of the order."""
     folder = tmp_path_factory.mktemp("model") / "order"
     config = small("order")
-    model, threshold = train(config, task)
+    model, threshold = HypernymRun(config, task).train()
     withheld = Withheld("clean", 0, HELD_OUT, task.fingerprint)
     metrics = {"test": evaluate(model, threshold.value, task).to_json()}
     checkpoint.save(
@@ -75,57 +75,65 @@ def test_the_order_beats_transitivity(task: Task, learned: Path) -> None:
 
 @pytest.mark.parametrize("comparison", COMPARISONS)
 def test_every_comparison_learns(task: Task, comparison: str) -> None:
-    seen: list[Progress] = []
+    seen: list[Progress[Threshold]] = []
     config = small(comparison, epochs=8)
-    _, threshold = train(config, task, seen.append)
+    _, threshold = HypernymRun(config, task).train(seen.append)
     assert threshold.accuracy > 0.6
-    ends = [now for now in seen if now.threshold is not None]
+    ends = [now for now in seen if now.measured is not None]
     assert [now.epoch for now in ends] == list(range(8))
-    assert max(now.threshold.accuracy for now in ends if now.threshold) == threshold.accuracy
+    assert max(now.measured.accuracy for now in ends if now.measured) == threshold.accuracy
 
 
 @pytest.mark.parametrize("comparison", ["symmetric", "bilinear"])
 def test_the_best_epoch_is_returned_with_its_threshold(task: Task, comparison: str) -> None:
-    last: list[Progress] = []
+    last: list[Progress[Threshold]] = []
     for seed in range(3):
         config = replace(small(comparison, epochs=8), learning_rate=0.5, seed=seed)
-        model, best = train(config, task, last.append)
+        model, best = HypernymRun(config, task).train(last.append)
         held = task.validation
         assert best_threshold(model.penalties(held.pairs), held.true) == best
-        if last[-1].threshold != best:
+        if last[-1].measured != best:
             return
     pytest.fail("the last epoch was always the best")
 
 
-def test_each_step_is_drawn_and_sized_as_the_training_says(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    edges = inferred(task.train)
-    known = PairSet(edges, task.concepts)
-    rates: list[float] = []
-    drawn: list[tuple[int, float]] = []
-    step = TableAdam.step
-
-    def stepped(table: TableAdam, rows: Tensor, gradient: Tensor, rate: float) -> None:
-        rates.append(rate)
-        step(table, rows, gradient, rate)
-
-    def corrupted(
-        true: Edges, concepts: int, draw: np.random.Generator, told: PairSet, specific: float
-    ) -> Edges:
-        false = corrupt(true, concepts, draw, told, specific)
-        assert known.holds(true).all()
-        assert not known.holds(false).any()
-        drawn.append((len(true), specific))
-        return false
-
-    monkeypatch.setattr(TableAdam, "step", stepped)
-    monkeypatch.setattr(training, "corrupt", corrupted)
-    train(replace(small("order", 2), batch_size=300, negatives=3, specific=0.7), task)
-    steps = math.ceil(len(edges) / 300)
+def test_batches_are_drawn_and_steps_sized_as_the_training_says(task: Task) -> None:
+    config = replace(small("order", 2), batch_size=300, negatives=3)
+    run = HypernymRun(config, task)
+    known = PairSet(run.edges, task.concepts)
+    steps = math.ceil(len(run.edges) / 300)
+    for epoch in range(2):
+        batches = list(run.batches(epoch, 0))
+        assert len(batches) == steps
+        assert sum(len(true) for true, _ in batches) == len(run.edges)
+        for true, false in batches:
+            assert len(false) == 3 * len(true)
+            assert known.holds(true).all()
+            assert not known.holds(false).any()
+    rates = [run.rate(epoch, step) for epoch in range(2) for step in range(steps)]
     assert rates == pytest.approx([0.05 * (1 - at / (2 * steps)) for at in range(2 * steps)])
-    assert sum(count for count, _ in drawn) == 2 * 3 * len(edges)
-    assert {specific for _, specific in drawn} == {0.7}
+
+
+def test_false_pairs_replace_the_more_specific_end_as_often_as_the_training_says(
+    task: Task,
+) -> None:
+    shares = []
+    for specific in (0.1, 0.9):
+        run = HypernymRun(replace(small("order"), negatives=1, specific=specific), task)
+        true, false = (np.concatenate(sides) for sides in zip(*run.batches(0, 0), strict=True))
+        shares.append((true[:, 0] != false[:, 0]).mean())
+    assert shares[0] < 0.5 < shares[1]
+
+
+def test_a_step_moves_points_by_the_rate_of_its_place(task: Task) -> None:
+    moved = []
+    for step in (0, 1):
+        run = HypernymRun(replace(small("order", 1), batch_size=len(inferred(task.train))), task)
+        run.steps = 2
+        before = run.model.points.clone()
+        run.step(0, step, next(run.batches(0, 0)))
+        moved.append(float((run.model.points - before).abs().max()))
+    assert moved[0] == pytest.approx(2 * moved[1], rel=0.01)
 
 
 def test_a_preset_is_left_what_is_not_chosen() -> None:
@@ -135,33 +143,24 @@ def test_a_preset_is_left_what_is_not_chosen() -> None:
 
 
 def test_the_same_seed_trains_the_same_model(task: Task) -> None:
-    first, second = (train(small("order", epochs=2), task)[0].points for _ in range(2))
-    assert torch.equal(first, second)
-    other = train(replace(small("order", epochs=2), seed=1), task)[0].points
-    assert not torch.equal(first, other)
-
-
-def test_a_seed_decides_where_a_training_begins_and_what_it_draws(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seeds: list[int] = []
-    begin = ConceptEmbedding.random
-
-    def watched(of: Comparison, concepts: int, dimension: int, seed: int) -> ConceptEmbedding:
-        seeds.append(seed)
-        return begin(of, concepts, dimension, 0)
-
-    monkeypatch.setattr(ConceptEmbedding, "random", watched)
-    first, other = (
-        train(replace(small("order", epochs=1), seed=seed), task)[0].points for seed in (0, 1)
+    first, second = (
+        HypernymRun(small("order", epochs=2), task).train()[0].points for _ in range(2)
     )
-    assert seeds == [0, 1]
+    assert torch.equal(first, second)
+    other = HypernymRun(replace(small("order", epochs=2), seed=1), task).train()[0].points
     assert not torch.equal(first, other)
+
+
+def test_a_seed_decides_where_a_training_begins_and_what_it_draws(task: Task) -> None:
+    first, other = (HypernymRun(replace(small("order"), seed=seed), task) for seed in (0, 1))
+    assert not torch.equal(first.model.points, other.model.points)
+    (one, _), (another, _) = (next(run.batches(0, 0)) for run in (first, other))
+    assert not np.array_equal(one, another)
 
 
 def test_false_pairs_are_pushed_as_far_as_the_margin(task: Task) -> None:
     near, far = (
-        train(replace(small("order", epochs=5), margin=margin), task)[0].points.max()
+        HypernymRun(replace(small("order", epochs=5), margin=margin), task).train()[0].points.max()
         for margin in (0.1, 3.0)
     )
     assert far > 2 * near
@@ -266,7 +265,7 @@ def test_a_model_with_a_relation_is_kept_with_it(
     taxonomy: Taxonomy, task: Task, tmp_path: Path
 ) -> None:
     config = small("bilinear", epochs=1)
-    model, threshold = train(config, task)
+    model, threshold = HypernymRun(config, task).train()
     withheld = Withheld("clean", 0, HELD_OUT, task.fingerprint)
     checkpoint.save(
         HypernymCheckpoint(model, taxonomy, threshold.value, withheld, config, {}, tmp_path)

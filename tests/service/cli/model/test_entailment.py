@@ -79,11 +79,8 @@ def test_a_training_stopped_before_its_first_epoch_is_through_says_what_it_leave
 def test_a_second_ctrl_c_says_what_is_left_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
     corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
-    monkeypatch.setattr(commands, "_tell", interrupted)
+    ctrl_c_at(1, commands.train, monkeypatch, times=2)
     stopped = hasse("entailment", "train", corpus, *SMALL, "--out", out)
     assert stopped.status == 130
     assert f"{out} holds the model as it began" in stopped.err

@@ -1,0 +1,273 @@
+"""The loop of every training: epochs of steps, a measurement after each epoch, the best one kept.
+
+`Run` is the loop; a training fills in what a step learns and what is measured. `ResumableRun`
+also saves its state now and then. Every random choice of its steps is drawn from (seed, epoch,
+step) alone and the state holds everything else, so a training that is killed and resumed ends
+with the weights of one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from models.errors import HasseError
+from models.training.distributed import ALONE, World
+from models.training.state import first_difference, load_state, read_notes, save_state
+
+SECONDS_BETWEEN_STATES = 300.0
+
+Batch = TypeVar("Batch")
+Measured = TypeVar("Measured")
+Stop = Callable[[], bool]
+
+
+class TrainingError(HasseError):
+    """A training that cannot start or go on; the message says why and what to do."""
+
+
+class TrainingStopped(Exception):
+    """A training was asked to stop; its state, where it has one, is saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Generic[Measured]):
+    """Where a training is.
+
+    Attributes:
+        step: steps done of this epoch, out of `steps`.
+        loss: mean over the steps done of this epoch.
+        measured: set once an epoch, after its last step.
+        best: whether `measured` is the best so far.
+    """
+
+    epoch: int
+    step: int
+    steps: int
+    loss: float
+    measured: Measured | None = None
+    best: bool = False
+
+    @property
+    def steps_done(self) -> int:
+        """Steps done since the training began."""
+        return self.epoch * self.steps + self.step
+
+
+class Run(ABC, Generic[Batch, Measured]):
+    """A training; subclasses say what a step learns and what is measured.
+
+    Attributes:
+        notes: where it is, as JSON: "epoch" counts whole epochs, "step" the steps done of the
+            next one, "loss" is the sum of their losses.
+    """
+
+    world: World = ALONE
+    remedy = "lower --learning-rate"
+    seconds_between_states = SECONDS_BETWEEN_STATES
+
+    def __init__(self, epochs: int, steps: int, patience: int | None = None) -> None:
+        """Plan `epochs` of `steps`; stop early after `patience` epochs without a better one."""
+        self.epochs, self.steps, self.patience = epochs, steps, patience or epochs
+        self.notes: dict[str, Any] = {
+            "epoch": 0,
+            "step": 0,
+            "loss": 0.0,
+            "best_epoch": -1,
+            "best": -math.inf,
+        }
+        self._unread: Tensor | None = None  # the loss of the last step
+        self._report: Callable[[Progress[Measured]], None] = lambda _: None
+
+    @abstractmethod
+    def batches(self, epoch: int, first: int) -> Iterator[Batch]:
+        """Yield what the steps of an epoch learn from, from step `first` on."""
+
+    @abstractmethod
+    def step(self, epoch: int, step: int, batch: Batch) -> Tensor:
+        """Learn from a batch; return its mean loss, (), which a GPU may still be computing."""
+
+    @abstractmethod
+    def measure(self, loss: float) -> Measured:
+        """Measure the model after an epoch of this mean loss."""
+
+    @abstractmethod
+    def quality(self, measured: Measured) -> float:
+        """Return the number by which epochs are compared; higher is better."""
+
+    def begin(self) -> None:
+        """Prepare the first step."""
+
+    def keep(self, measured: Measured) -> None:
+        """Keep the model, which is the best so far."""
+
+    def save(self) -> None:
+        """Save the state, if the training has one."""
+
+    def now(self) -> float:
+        """Return the seconds of a clock that only goes forward."""
+        return time.monotonic()
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do."""
+        epoch: int = self.notes["epoch"]
+        stale: int = epoch - 1 - self.notes["best_epoch"]
+        return epoch >= self.epochs or stale >= self.patience
+
+    def run(
+        self,
+        report: Callable[[Progress[Measured]], None] | None = None,
+        stop: Stop | None = None,
+    ) -> None:
+        """Train to the end.
+
+        Args:
+            report: called after every step and every epoch.
+            stop: asked before every step; when true, the state is saved and training stops.
+
+        Raises:
+            TrainingError: a loss is not a number.
+            TrainingStopped: `stop` returned true.
+        """
+        self._report = report or self._report
+        self.begin()
+        while not self.finished:
+            self.run_steps(stop)
+            self.end_epoch()
+
+    def run_steps(self, stop: Stop | None = None) -> None:
+        """Do the rest of the current epoch's steps."""
+        epoch, first = self.notes["epoch"], self.notes["step"]
+        saved = self.now()
+        for step, batch in enumerate(self.batches(epoch, first), first):
+            if self.world.any(stop is not None and stop()):
+                self._read_loss()
+                self.save()
+                self.world.wait()  # the next call must find the state, in every process
+                raise TrainingStopped(f"in epoch {epoch + 1} of {self.epochs}")
+            loss = self.step(epoch, step, batch)
+            # Losses are read one step late, so that a GPU never waits for the next batch.
+            self._read_loss()
+            self._unread = loss
+            if self.now() - saved > self.seconds_between_states:
+                self._read_loss()
+                self.save()
+                saved = self.now()
+        self._read_loss()
+
+    def _read_loss(self) -> None:
+        """Add up and report the loss of the last step, if that was not done."""
+        if self._unread is None:
+            return
+        loss, self._unread = float(self._unread), None
+        epoch, done = self.notes["epoch"], self.notes["step"] + 1
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss is {loss} in epoch {epoch + 1}, step {done}: {self.remedy}"
+            )
+        self.notes |= {"step": done, "loss": self.notes["loss"] + loss}
+        self._report(Progress(epoch, done, self.steps, self.notes["loss"] / done))
+
+    def end_epoch(self) -> None:
+        """Measure the model, keep it if it is the best so far, and go on to the next epoch."""
+        epoch, loss = self.notes["epoch"], self.notes["loss"] / self.steps
+        measured = self.measure(loss) if self.world.leads else None
+        if measured is not None and (quality := self.quality(measured)) > self.notes["best"]:
+            if epoch == 0:
+                self.save()  # a model without a state is taken for somebody else's
+            self.notes |= {"best": quality, "best_epoch": epoch}
+            self.keep(measured)
+        better = self.world.any(self.notes["best_epoch"] == epoch)
+        if better:
+            self.notes["best_epoch"] = epoch
+        self.notes |= {"epoch": epoch + 1, "step": 0, "loss": 0.0}
+        self.save()
+        self.world.wait()
+        self._report(Progress(epoch, self.steps, self.steps, loss, measured, better))
+
+
+class ResumableRun(Run[Batch, Measured]):
+    """A training whose folder holds its state: another call with the same identity goes on.
+
+    The first of several processes saves; all of them read.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        identity: Mapping[str, Any],
+        model: nn.Module,
+        optimizer: Optimizer,
+        *,
+        epochs: int,
+        steps: int,
+        patience: int | None = None,
+    ) -> None:
+        """Plan a training in `folder`; see `Run`.
+
+        Args:
+            identity: what distinguishes this training from others, as JSON.
+            model, optimizer: what a step changes.
+        """
+        super().__init__(epochs, steps, patience)
+        self.folder, self.identity = folder, identity
+        self.model, self.optimizer = model, optimizer
+        self.notes |= {**identity, "seconds": 0.0, "history": []}
+        self._started = self.now()
+
+    @property
+    def seconds(self) -> float:
+        """How long all calls of this training took together."""
+        return self.now() - self._started
+
+    def begin(self) -> None:
+        """Go on where an earlier call stopped, if it was this training.
+
+        Raises:
+            TrainingError: the folder holds another training, or processes see different folders.
+            StateError: the state in the folder is damaged.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        found = read_notes(self.folder)
+        done = 0 if found is None else found["epoch"] * self.steps + found["step"]
+        if not self.world.agree(done):
+            raise TrainingError(
+                f"the processes do not find the same training in {self.folder}: give them a "
+                f"folder that all of them share"
+            )
+        if found is None:
+            return
+        require_same(self.folder, self.identity)
+        load_state(self.folder, self.model, self.optimizer)
+        self.notes |= found
+        self._started = self.now() - found["seconds"]
+
+    def save(self) -> None:
+        """Save the state."""
+        if self.world.leads:
+            self.notes["seconds"] = self.seconds
+            save_state(self.folder, self.model, self.optimizer, self.notes)
+
+
+def require_same(folder: Path, identity: Mapping[str, Any]) -> None:
+    """Refuse a folder that holds a training with another identity, or with more in it.
+
+    Raises:
+        TrainingError: it does; the first difference is named.
+        StateError: the state in the folder is damaged.
+    """
+    if found := first_difference(folder, identity):
+        key, other = found
+        raise TrainingError(
+            f"{folder} holds a training with another {key} ({other}): "
+            f"choose another folder, or delete it to start again"
+        )
