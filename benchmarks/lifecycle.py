@@ -185,7 +185,9 @@ def _lead(
     alone = _tail(took)
     took.clear()
 
-    Upkeep(index, UPKEEP_SECONDS).start()
+    Upkeep(
+        lambda progress: index.compact(progress=progress), index.release_memory, UPKEEP_SECONDS
+    ).start()
     started = time.perf_counter()
     missed = additions - sum(add(at) for at in range(additions))
     rate = additions / (time.perf_counter() - started)

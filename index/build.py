@@ -1,9 +1,13 @@
-"""Build an index from a stream of encoded blocks, in bounded memory, resumably."""
+"""Build an index from a stream of encoded blocks, or encode one anew: resumably, in bounded memory.
+
+Blocks are staged first (`index.staging`). When all are there they become segments, which one
+transaction makes visible.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,12 +15,18 @@ from numpy.typing import ArrayLike
 
 from index import durable
 from index.catalog import mutations
-from index.catalog.catalog import open_catalog
+from index.catalog.catalog import Catalog, open_catalog
+from index.catalog.database import catalog_url
+from index.catalog.records import SegmentRecord
+from index.creation import already_there, create
 from index.errors import IndexExistsError
-from index.segments.compaction import ROWS_PER_SEGMENT, Tally
-from index.staging import Staging
+from index.segments.compaction import LOCK as COMPACTION_LOCK
+from index.segments.compaction import ROWS_PER_SEGMENT, ProgressCallback
+from index.segments.segment import SegmentWriter
+from index.segments.writer import LOCK_TIMEOUT, Writer, writing
+from index.staging import Staging, refuse_unfinished
 from index.store import Index
-from index.types import CaptionRow, ImageRow, ModelIdentity
+from index.types import KINDS, CaptionRow, ImageRow, ModelIdentity
 
 ImageBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]
 CaptionBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[CaptionRow], ArrayLike]]]
@@ -30,7 +40,7 @@ def build(
     *,
     source: str,
     total: int,
-    progress: Tally | None = None,
+    progress: ProgressCallback = lambda done, total: None,
     rows_per_segment: int = ROWS_PER_SEGMENT,
     threads: int | None = None,
 ) -> Index:
@@ -47,51 +57,101 @@ def build(
         BadPointsError, BadRowsError: a row cannot be stored; the message names it.
         DiskFullError, IndexLockedError: run it again later; it goes on where it stopped.
     """
-    index = _unbuilt(folder, model, threads)
-    try:
-        with index.writing(patience=0.0) as writer:
-            _claim(index, model)
-            staging = Staging(index.folder, model, source, writer.publish, rows_per_segment)
-            with closing(staging):
-                writer.sweep()
-
-                def tell() -> None:
-                    if progress is not None:
-                        progress(staging.done("image") + staging.done("caption"), total)
-
-                tell()
-                for image_rows, points in images(staging.done("image")):
-                    staging.add("image", image_rows, points)
-                    tell()
-                for caption_rows, points in captions(staging.done("caption")):
-                    staging.add("caption", caption_rows, points)
-                    tell()
-                writer.commit(staging.finish(), staging.images(), staging.captions())
-            durable.remove(staging.folder)
-    except BaseException:
-        index.close()
-        raise
-    return index
+    folder = folder.resolve()
+    with closing(Catalog(catalog_url(folder))) as catalog:
+        with suppress(IndexExistsError):  # it may be that of a build that was stopped
+            create(folder, catalog, model)
+        with writing(folder, catalog, model, timeout=0.0) as writer:
+            state = catalog.state()
+            if state.generation:
+                raise already_there(folder)
+            if state.model != model:
+                mutations.create(catalog, model)
+            staging = Staging(folder, model, source)
+            _stage(staging, images, captions, total, progress)
+            records = _segments(writer, staging, rows_per_segment)
+            writer.commit(records, staging.images(), staging.captions())
+            staging.discard()
+    return Index.open(folder, threads=threads)
 
 
-def _unbuilt(folder: Path, model: ModelIdentity, threads: int | None) -> Index:
-    try:
-        return Index.create(folder, model, threads=threads)
-    except IndexExistsError:
-        catalog = open_catalog(folder)
+def reencode(
+    folder: Path,
+    model: ModelIdentity,
+    images: ImageBlocks,
+    captions: CaptionBlocks,
+    *,
+    source: str,
+    total: int,
+    progress: ProgressCallback = lambda done, total: None,
+    rows_per_segment: int = ROWS_PER_SEGMENT,
+) -> int:
+    """Replace every point of an index by that of another model; return the generation.
+
+    The arguments are as in `build`, except that all rows are rows of the index: they stay as they
+    are, and images that are not among them are removed with their captions. Until the one
+    transaction at the end searches see the old points, and nobody else can write. A call that was
+    stopped goes on when it is repeated.
+
+    Raises:
+        BadPointsError, BadRowsError: a row cannot be stored; the message names it.
+        DiskFullError, IndexLockedError: run it again later; it goes on where it stopped.
+    """
+    with (
+        closing(open_catalog(folder)) as catalog,
+        durable.locked(folder / COMPACTION_LOCK, LOCK_TIMEOUT, "compacting"),
+        writing(folder, catalog, catalog.model(), LOCK_TIMEOUT) as writer,
+    ):
+        refuse_unfinished(folder, catalog.generation())
+        staging = Staging(folder, model, source)
+        _stage(staging, images, captions, total, progress)
+        records = _segments(writer, staging, rows_per_segment)
+        ids = {kind: staging.ids(kind) for kind in KINDS}
+        generation = writer.replace_model(model, records, ids)
+        staging.discard()
+    return generation
+
+
+def _stage(
+    staging: Staging,
+    images: ImageBlocks,
+    captions: CaptionBlocks,
+    total: int,
+    progress: ProgressCallback,
+) -> None:
+    """Stage what is not staged yet, and check that all of it fits together."""
+
+    def tell() -> None:
+        progress(staging.done("image") + staging.done("caption"), total)
+
+    tell()
+    for image_rows, points in images(staging.done("image")):
+        staging.add("image", image_rows, points)
+        tell()
+    for caption_rows, points in captions(staging.done("caption")):
+        staging.add("caption", caption_rows, points)
+        tell()
+    staging.check()
+
+
+def _segments(writer: Writer, staging: Staging, rows_per_segment: int) -> list[SegmentRecord]:
+    """Write all staged points into segments of about so many rows, and publish them."""
+    records: list[SegmentRecord] = []
+    for kind in KINDS:
+        segment: SegmentWriter | None = None
         try:
-            return Index(folder.resolve(), catalog, threads=threads)
+            for rows, points in staging.blocks(kind):
+                segment = segment or SegmentWriter(
+                    writer.workspace(), kind, staging.model.dimension, staging.model.score
+                )
+                segment.append([row[0] for row in rows], points)
+                if segment.rows >= rows_per_segment:
+                    records += writer.publish((segment.folder, segment.seal()))
+                    segment = None
+            if segment is not None:
+                records += writer.publish((segment.folder, segment.seal()))
         except BaseException:
-            catalog.close()
+            if segment is not None:
+                segment.abandon()
             raise
-
-
-def _claim(index: Index, model: ModelIdentity) -> None:
-    state = index.catalog.state()
-    if state.generation:
-        raise IndexExistsError(
-            f"{index.folder} already holds an index of generation {state.generation}: add to it "
-            "with 'hasse index add', or choose another folder"
-        )
-    if state.model != model:
-        mutations.create(index.catalog, model)
+    return records

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
-from zlib import crc32
 
 from index.errors import IndexLockedError, ReadOnlyIndexError
 
@@ -27,19 +26,6 @@ _SYNCS = 16  # under way at one time
 def write(file: IO[bytes], data: bytes | memoryview) -> None:
     """Append all of `data` to an open file."""
     file.write(data)
-
-
-def cut(file: IO[bytes], size: int) -> tuple[int, int]:
-    """Cut off what follows the next `size` bytes of an open file.
-
-    Returns how many bytes there were of these, and their CRC-32.
-    """
-    found = crc = 0
-    while block := file.read(min(HASH_BLOCK, size - found)):
-        found += len(block)
-        crc = crc32(block, crc)
-    file.truncate()
-    return found, crc
 
 
 def sync(file: IO[bytes]) -> None:
@@ -120,8 +106,8 @@ def sha256(path: Path) -> str:
 
 
 @contextmanager
-def locked(path: Path, patience: float, doing: str = "writing to") -> Iterator[None]:
-    """Hold a lock of an index, waiting at most `patience` seconds for it.
+def locked(path: Path, timeout: float, doing: str = "writing to") -> Iterator[None]:
+    """Hold a lock of an index, waiting at most `timeout` seconds for it.
 
     The kernel lets go of it when the process ends, however it ends.
 
@@ -129,7 +115,7 @@ def locked(path: Path, patience: float, doing: str = "writing to") -> Iterator[N
         IndexLockedError: another process, which is `doing` something to the index, kept it.
         ReadOnlyIndexError: the folder cannot be written.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     try:
         lock = path.open("a+b")
     except OSError as error:

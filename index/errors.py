@@ -1,4 +1,4 @@
-"""Everything an index refuses to do, one class each; every message ends with the remedy."""
+"""What an index refuses to do, one class each; every message ends with the remedy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from models.errors import HasseError
-
-REMEDY = "restore it from a backup, or build the index again"  # of a damaged file
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -49,6 +47,8 @@ class ModelMismatchError(HasseIndexError):
 class DamagedIndexError(HasseIndexError):
     """A file of the index is missing, truncated or changed, or disagrees with the catalog."""
 
+    remedy = "restore it from a backup, or build the index again"
+
 
 class ChecksumError(DamagedIndexError):
     """A file has the right size and the wrong contents."""
@@ -87,7 +87,7 @@ class BadQueryError(HasseIndexError):
 
 
 @contextmanager
-def disk_full_named(folder: Path) -> Iterator[None]:
+def disk_full_reported(folder: Path) -> Iterator[None]:
     """Turn a full disk into one sentence about `folder`.
 
     Raises:
@@ -97,11 +97,11 @@ def disk_full_named(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in FULL:
-            raise no_room(folder) from error
+            raise disk_full(folder) from error
         raise
 
 
-def no_room(place: object) -> DiskFullError:
+def disk_full(place: object) -> DiskFullError:
     """Return the error for a full disk: that of a folder, or of a database by its address."""
     return DiskFullError(
         f"no room left on the disk of {place}: nothing was changed; free some space and repeat"

@@ -8,7 +8,7 @@ INDEX/staging/            a build that has not ended, see `index.staging`
 INDEX/compaction/         a merge under way, see `index.segments.compaction`
 INDEX/lock                held by the one writer
 INDEX/readers             which generations are being read, see `index.segments.leases`
-INDEX/news                that there is a change, see `index.catalog.notifications`
+INDEX/notifications       that there is a change, see `index.catalog.notifications`
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -24,44 +24,35 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from index import durable
-from index.catalog import mutations
-from index.catalog.catalog import CATALOG, Catalog, named_url, open_catalog
-from index.catalog.notifications import News
-from index.catalog.selection import Masks, Selection
+from index.catalog.catalog import Catalog, open_catalog
+from index.catalog.database import catalog_url
+from index.catalog.selection import Selection
 from index.catalog.validation import checked_ids
+from index.creation import create
 from index.errors import (
-    REMEDY,
     BadQueryError,
     DamagedIndexError,
-    HasseIndexError,
-    IndexExistsError,
     IndexLockedError,
     ModelMismatchError,
-    NotAnIndexError,
     NotLoadedError,
-    disk_full_named,
 )
 from index.info import IndexInfo, describe
 from index.kernels.threads import Workers
+from index.reader import Reader
 from index.search.joint_search import JointAnswer, search_jointly
 from index.search.query import Answer, Query, checked_queries
 from index.search.search import search
 from index.segments import compaction
-from index.segments.additions import Addition, Additions
-from index.segments.arrays import let_go
-from index.segments.compaction import Choice, Compacted, Tally, tiers
-from index.segments.loading import Loader
-from index.segments.segment import SEGMENTS_FOLDER, Verify
+from index.segments.arrays import release_memory
+from index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
+from index.segments.segment import Verify
 from index.segments.snapshot import Snapshot
-from index.segments.writer import LOCK, Writer, writing
-from index.staging import STAGING, refuse_unfinished
+from index.segments.writer import LOCK_TIMEOUT, Addition, Writer, writing
+from index.staging import refuse_unfinished
 from index.types import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, NamedImage, Points
 
 if TYPE_CHECKING:
     from index.kernels.gpu_scan import Accelerator
-
-LOCK_PATIENCE = 10.0  # seconds that an add or a remove waits for other writers
 
 
 class Index:
@@ -78,20 +69,9 @@ class Index:
         self.folder = folder
         self.catalog = catalog
         self._workers = Workers(threads)
-        self._refreshing = threading.Lock()
         self._writing = threading.Lock()
-        self._masks = Masks()
-        self._loader = Loader(folder, catalog, verify)
-        self._news = News(folder)
-        self._heard = self._news.word()  # before the generation is read that it may be about
-        try:
-            self._snapshot = self._loader.load()
-        except BaseException:
-            self._news.close()
-            raise
-        self._additions = Additions(self._snapshot.model, self.writing)
         self._accelerator = _accelerator(device)
-        self._keep()
+        self._reader = Reader(folder, catalog, verify, self._keep_on_device)
 
     @classmethod
     def create(
@@ -109,21 +89,9 @@ class Index:
             DiskFullError: there is no room.
         """
         folder = folder.resolve()
-        catalog = Catalog(named_url(folder))
-        elsewhere = catalog.url.get_backend_name() != "sqlite"
+        catalog = Catalog(catalog_url(folder))
         try:
-            with disk_full_named(folder):
-                durable.make_folder(folder)
-                with durable.locked(folder / LOCK, 0.0):
-                    if (elsewhere or (folder / CATALOG).exists()) and catalog.exists():
-                        raise IndexExistsError(
-                            f"{folder} already holds an index: add to it with 'hasse index add', "
-                            "or choose another folder"
-                        )
-                    _refuse_foreign(folder)
-                    (folder / SEGMENTS_FOLDER).mkdir(exist_ok=True)
-                    mutations.create(catalog, model)
-                    durable.sync_folder(folder)
+            create(folder, catalog, model)
             return cls(folder, catalog, threads=threads)
         except BaseException:
             catalog.close()
@@ -181,27 +149,25 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """Let go of the catalog, of the threads and of the generation it was reading."""
-        if self._snapshot.lease is not None:
-            self._snapshot.lease.release()
-        self._news.close()
+        """Close the catalog and the generation, and end the threads."""
+        self._reader.close()
         self.catalog.close()
         self._workers.close()
 
     @property
     def model(self) -> ModelIdentity:
         """The model that made the points."""
-        return self._snapshot.model
+        return self.snapshot.model
 
     @property
     def snapshot(self) -> Snapshot:
-        """What the next search sees, unless there is news of a change."""
-        return self._snapshot
+        """What the next search sees, unless a change is announced before."""
+        return self._reader.snapshot
 
     @property
     def generation(self) -> int:
         """The generation of `snapshot`."""
-        return self._snapshot.generation
+        return self.snapshot.generation
 
     def announce(self) -> None:
         """Let the next search of each process on this machine see what was changed here.
@@ -209,32 +175,16 @@ class Index:
         Without it they see the change when they `refresh`, which they can do beside their
         searches: announce changes that are quick to load.
         """
-        self._news.spread()
-
-    def follow(self) -> None:
-        """Switch to the generation that was announced, if one was since this was last asked.
-
-        Searches do so by themselves. What cannot be loaded now is left to `refresh`, which says
-        why, and to the next search.
-        """
-        word = self._news.word()
-        if word != self._heard:
-            with suppress(HasseIndexError, OSError):
-                self.refresh()
-                self._heard = word
+        self._reader.announce()
 
     def refresh(self) -> bool:
         """Look for a newer generation and switch to it; True when there was one.
 
-        One small query when there is none. Searches under way end on the generation they began
-        with.
+        Raises:
+            ModelMismatchError: it has the points of another model.
+            DamagedIndexError, CatalogUnreachableError: it cannot be loaded now.
         """
-        with self._refreshing:
-            if self.catalog.generation() == self._snapshot.generation:
-                return False
-            self._snapshot = self._loader.load(self._snapshot)
-            self._keep()
-            return True
+        return self._reader.refresh()
 
     def search(
         self,
@@ -278,8 +228,7 @@ class Index:
         Raises:
             BadQueryError: a parameter or a point is out of range.
         """
-        self.follow()
-        snapshot = self._snapshot if selection is None else self._selected(kind, selection)
+        snapshot = self._searched(kind, selection)
         query = Query(kind, k, mode, candidates, max_violation)
         queries = checked_queries(points, snapshot.model)
         return search(snapshot, queries, query, self._workers, self._accelerator)
@@ -303,8 +252,7 @@ class Index:
         Raises:
             BadQueryError: a parameter or a point is out of range, or there are no parts.
         """
-        self.follow()
-        snapshot = self._snapshot if selection is None else self._selected(kind, selection)
+        snapshot = self._searched(kind, selection)
         query = Query(kind, k, mode, candidates, max_violation)
         queries = checked_queries(parts, snapshot.model)
         if not len(queries):
@@ -333,10 +281,6 @@ class Index:
         """Return captions, and which generation last removed one of the ids."""
         return self.catalog.caption_hits(caption_ids)
 
-    def caption(self, caption_id: int) -> CaptionRow | None:
-        """Return one caption, or None."""
-        return self.catalog.captions([caption_id]).get(caption_id)
-
     def captions(self, caption_ids: Sequence[int]) -> dict[int, CaptionRow]:
         """Return the captions there are, by id."""
         return self.catalog.captions(caption_ids)
@@ -347,31 +291,26 @@ class Index:
 
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         """Return the stored points (N,) of those of `ids` that there are, by id."""
-        self.follow()
-        found: dict[int, Points] = {}
-        for live in self._snapshot.of(kind):
-            for row in np.flatnonzero(np.isin(live.segment.ids, np.asarray(ids, np.int64))):
-                if not (len(live.excluded) and live.excluded[row]):
-                    found[int(live.segment.ids[row])] = np.array(live.segment.points[row])
-        return found
+        self._reader.follow()
+        return self.snapshot.points(kind, ids)
 
     def path_of(self, image: ImageRow) -> Path:
         """Return where the picture of an image is."""
         return self.folder / image.path
 
-    def let_go(self) -> None:
+    def release_memory(self) -> None:
         """Return the memory of points that were read to the system.
 
-        A certified search needs the codes; of the points it reads a few rows, each of which the
-        system maps with its neighbours, so that in time all of them would be counted as ours.
+        A certified search reads the codes and few points. But the system maps each point with its
+        neighbours, so that in time all of them would count as memory of this process.
         """
-        for live in self._snapshot.segments:
+        for live in self.snapshot.segments:
             if live.segment.bounds is not None:
-                let_go(live.segment.points)
+                release_memory(live.segment.points)
 
     def info(self) -> IndexInfo:
-        """Say what the index holds."""
-        return describe(self.folder, self._snapshot)
+        """Describe what the index holds."""
+        return describe(self.folder, self.snapshot)
 
     def add(
         self,
@@ -380,12 +319,12 @@ class Index:
         captions: Sequence[CaptionRow] = (),
         caption_points: ArrayLike | None = None,
         *,
-        patience: float = LOCK_PATIENCE,
+        timeout: float = LOCK_TIMEOUT,
     ) -> int:
         """Add images and captions; durable and visible to the next search when it returns.
 
         image_points (R, N), caption_points (S, N), in the order of their rows. Other writers are
-        waited for `patience` seconds. Returns the new generation.
+        waited for `timeout` seconds. Returns the new generation.
 
         Raises:
             BadRowsError: an id is taken, or a caption's image is not there.
@@ -393,13 +332,14 @@ class Index:
             DiskFullError, IndexLockedError: nothing was changed.
             NotLoadedError: it was changed durably; searches see it from the next `refresh` on.
         """
-        addition = Addition.of(self.model, images, image_points, captions, caption_points)
-        return self._additions.add(addition, patience)
+        addition = Addition.checked(self.model, images, image_points, captions, caption_points)
+        with self.writing(timeout) as writer:
+            return writer.add(addition)
 
-    def remove(self, image_ids: Sequence[int], *, patience: float = LOCK_PATIENCE) -> int:
+    def remove(self, image_ids: Sequence[int], *, timeout: float = LOCK_TIMEOUT) -> int:
         """Remove images and their captions; durable and gone from the next search.
 
-        Other writers are waited for `patience` seconds. Returns the new generation.
+        Other writers are waited for `timeout` seconds. Returns the new generation.
 
         Raises:
             BadRowsError: there is no such image.
@@ -407,11 +347,11 @@ class Index:
             NotLoadedError: it was changed durably; searches see it from the next `refresh` on.
         """
         ids: list[int] = checked_ids("image", image_ids).tolist()
-        with self.writing(patience) as writer:
+        with self.writing(timeout) as writer:
             return writer.remove(ids)
 
     def compact(
-        self, choose: Choice = tiers, progress: Tally = lambda done, total: None
+        self, choose: Choice = tiers, progress: ProgressCallback = lambda done, total: None
     ) -> Compacted:
         """Merge the segments that `choose` names, dropping removed rows; searches go on meanwhile.
 
@@ -425,28 +365,28 @@ class Index:
             DiskFullError: what was not merged yet stays as it is.
             NotLoadedError: what was merged is durable; searches see it from the next `refresh` on.
         """
-        return compaction.run(self, choose, progress)
+        return compaction.compact(self.folder, self._newest, self.writing, choose, progress)
 
     @contextmanager
-    def writing(self, patience: float = LOCK_PATIENCE) -> Iterator[Writer]:
+    def writing(self, timeout: float = LOCK_TIMEOUT) -> Iterator[Writer]:
         """Be the one writer; the next search sees what was committed when the block ends.
 
-        Other threads and other processes are waited for `patience` seconds, all of them together:
-        the thread that has the turn may itself wait for another process.
+        `timeout` seconds are waited for other threads and other processes together.
 
         Raises:
             IndexLockedError: another writer kept the lock.
+            ModelMismatchError: the index was encoded anew since it was opened.
             NotLoadedError: what was committed stands, and the next `refresh` looks for it again.
         """
-        deadline = time.monotonic() + patience
-        if not self._writing.acquire(timeout=patience):
+        deadline = time.monotonic() + timeout
+        if not self._writing.acquire(timeout=timeout):
             raise IndexLockedError(
                 f"another thread is writing to the index {self.folder}: wait for it to end, and "
                 "repeat"
             )
         try:
             left = max(0.0, deadline - time.monotonic())
-            with writing(self.folder, self.catalog, left) as writer:
+            with writing(self.folder, self.catalog, self.model, left) as writer:
                 yield writer
             try:
                 self.refresh()
@@ -459,29 +399,29 @@ class Index:
         finally:
             self._writing.release()
 
-    def _selected(self, kind: Kind, selection: Selection) -> Snapshot:
-        while True:
-            narrowed = self._masks.narrowed(self._snapshot, self.catalog, kind, selection)
-            # The catalog may have been ahead of the snapshot, and without what it still shows;
-            # another thread may have noticed first.
-            self.refresh()
-            if self._snapshot.generation == narrowed.generation:
-                return narrowed
+    def _searched(self, kind: Kind, selection: Selection | None) -> Snapshot:
+        """Return what a search sees: an announced generation, if any, and of it the selection."""
+        self._reader.follow()
+        return self.snapshot if selection is None else self._reader.select(kind, selection)
 
-    def _keep(self) -> None:
+    def _newest(self) -> Snapshot:
+        self.refresh()
+        return self.snapshot
+
+    def _keep_on_device(self, snapshot: Snapshot) -> None:
         if self._accelerator is not None:
-            self._accelerator.keep([live.segment for live in self._snapshot.segments])
+            self._accelerator.keep([live.segment for live in snapshot.segments])
 
     def _check_counts(self) -> None:
         while True:
-            counts, snapshot = self.catalog.counts(), self._snapshot
+            counts, snapshot = self.catalog.counts(), self.snapshot
             wrong = [kind for kind in KINDS if counts[kind] != snapshot.live(kind)]
             if not wrong:
                 return
             if not self.refresh():
                 raise DamagedIndexError(
                     f"{self.catalog.url.database} knows {counts[wrong[0]]:,} {wrong[0]}s and the "
-                    f"segments hold {snapshot.live(wrong[0]):,}: {REMEDY}"
+                    f"segments hold {snapshot.live(wrong[0]):,}"
                 )
 
     def _check_model(self, fingerprint: str | None) -> None:
@@ -491,18 +431,7 @@ class Index:
                 f"{self.folder} was made by the model '{model.name}' ({model.fingerprint[:12]}), "
                 f"not by the one given ({fingerprint[:12]}): name its checkpoint"
                 + (f", {model.checkpoint}," if model.checkpoint else "")
-                + " or build the index again"
-            )
-
-
-def _refuse_foreign(folder: Path) -> None:
-    # What these hold and no catalog knows is swept away.
-    for name in (SEGMENTS_FOLDER, STAGING, compaction.WORKSPACE):
-        place = folder / name
-        if place.is_file() or (place.is_dir() and any(place.iterdir())):
-            raise NotAnIndexError(
-                f"{place} is there, and no index that it belongs to: choose another folder, or "
-                "move it away"
+                + f" or bring the index over with 'hasse index reencode {self.folder} --model NAME'"
             )
 
 

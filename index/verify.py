@@ -14,7 +14,7 @@ from index.catalog.catalog import Catalog, damaged_rows, open_catalog
 from index.catalog.records import SegmentRecord, State
 from index.catalog.schema import CAPTIONS, IMAGES
 from index.catalog.validation import checked, checked_ids, first_duplicate
-from index.errors import REMEDY, BadPointsError, BadRowsError, DamagedIndexError
+from index.errors import BadPointsError, BadRowsError, DamagedIndexError
 from index.segments import stored_pictures
 from index.segments.leases import Lease
 from index.segments.loading import check_fit
@@ -63,7 +63,7 @@ def _verified(
     lease, state, known = _one_generation(folder, catalog)
     try:
         refuse_unfinished(folder, state.generation)
-        findings = [f"{catalog.url.database}: {what}: {REMEDY}" for what in damaged_rows(catalog)]
+        findings = [_damage(f"{catalog.url.database}: {what}") for what in damaged_rows(catalog)]
         findings += stored_pictures.faults(folder, catalog)
         total = sum(record.bytes for record in state.segments)
         done = 0
@@ -113,8 +113,7 @@ def _one_generation(folder: Path, catalog: Catalog) -> tuple[Lease, State, dict[
                     known[kind] = np.fromiter(ids, np.int64)
                 except (TypeError, ValueError, OverflowError) as error:
                     raise DamagedIndexError(
-                        f"{catalog.url.database}: the ids of {kind}s are no numbers ({error}): "
-                        f"{REMEDY}"
+                        f"{catalog.url.database}: the ids of {kind}s are no numbers ({error})"
                     ) from error
         if lease.generation == state.generation == catalog.generation():
             return lease, state, known
@@ -148,7 +147,7 @@ def _checked_ids(place: Path, record: SegmentRecord, state: State) -> Ids:
     check_fit(place.parent.parent, record, state.model)
     segment = Segment.open(place, record, "sizes")
     ids = checked_ids(record.kind, segment.ids)
-    with segment.in_order():
+    with segment.read_in_order():
         for at in range(0, segment.rows, _ROWS):
             part = slice(at, at + _ROWS)
             checked(
@@ -171,6 +170,11 @@ def _disagreements(catalog: Catalog, kind: Kind, found: list[Ids], known: Ids) -
     ):
         if len(ids):
             more = f" (and {len(ids) - 1:,} more)" if len(ids) > 1 else ""
-            yield f"{catalog.url.database}: {kind} {ids[0]}{more} {what}: {REMEDY}"
+            yield _damage(f"{catalog.url.database}: {kind} {ids[0]}{more} {what}")
     if (twice := first_duplicate(stored)) is not None:
-        yield f"{catalog.url.database}: {kind} {twice} is alive in two segments: {REMEDY}"
+        yield _damage(f"{catalog.url.database}: {kind} {twice} is live in two segments")
+
+
+def _damage(what: str) -> str:
+    """Return the sentence of a finding: what is damaged, and the remedy."""
+    return str(DamagedIndexError(what))

@@ -115,7 +115,7 @@ def serve(folder: Path, queries: Points, kind: Kind, k: int, threads: int | None
         for query in queries:
             index.search(kind, query, k)
         searched = _memory("VmRSS")
-        index.let_go()
+        index.release_memory()
         files = [live.segment.record.files for live in index.snapshot.of(kind)]
         codes = sum(some[name].bytes for some in files for name in (COLUMNS, CODES) if name in some)
         return Serving(start, searched, _memory("VmRSS"), codes, _memory("RssAnon"), opened)

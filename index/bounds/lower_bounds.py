@@ -23,7 +23,7 @@ from index.bounds.query_tables import GROUP, Tables, tables_of
 from index.kernels.threads import Workers
 from index.kernels.violations import relative_error
 from index.search.candidates import Chosen, starts_of
-from index.segments.arrays import GrowingArray, mapped, read_here_and_there, read_only
+from index.segments.arrays import GrowingArray, advise_random, mapped, read_only
 from index.types import Form, Ids, Points
 
 COLUMNS = "columns.npy"
@@ -80,7 +80,7 @@ class Bounds:
         half = half_block(rows)
         blocks = -(-rows // (2 * half))
         codes = mapped(folder / CODES, np.uint8, shape)
-        read_here_and_there(codes)
+        advise_random(codes)
         return cls(
             mapped(folder / COLUMNS, np.uint8, (blocks, dimension, half)),
             mapped(folder / LEVELS_FILE, np.float32, (2, dimension, LEVELS)),

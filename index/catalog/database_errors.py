@@ -19,13 +19,12 @@ from sqlalchemy.exc import OperationalError
 
 from index.errors import (
     FULL,
-    REMEDY,
     CatalogUnreachableError,
     DamagedIndexError,
     HasseIndexError,
     IndexLockedError,
     ReadOnlyIndexError,
-    no_room,
+    disk_full,
 )
 
 # Of SQLite; a code has its general kind in the lowest byte.
@@ -59,7 +58,7 @@ _REMEDIES = {
 }
 
 
-def refusal(url: sql.URL, driver: Any, error: Exception) -> HasseIndexError | None:
+def translated(url: sql.URL, driver: Any, error: Exception) -> HasseIndexError | None:
     """Return what an error of SQLAlchemy or of the driver says; None if it says none of these."""
     said = getattr(error, "orig", None) or error
     if isinstance(error, sql.exc.TimeoutError):
@@ -78,9 +77,9 @@ def _of_sqlite(url: sql.URL, said: BaseException) -> HasseIndexError | None:
     general = code & 0xFF
     path = path_of(url)
     if general == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
-        return no_room(path.parent)
+        return disk_full(path.parent)
     if code in _CORRUPT or general in _CORRUPT:
-        return DamagedIndexError(f"{path} cannot be read ({said}): {REMEDY}")
+        return DamagedIndexError(f"{path} cannot be read ({said})")
     if general in _LOCKED:
         return IndexLockedError(
             f"another program keeps {path} ({said}): wait for it to end, or stop it, and repeat"
@@ -101,7 +100,7 @@ def _unopened(path: Path, said: BaseException) -> HasseIndexError:
             "room, and repeat"
         )
     if obstacle.errno in FULL:
-        return no_room(path.parent)
+        return disk_full(path.parent)
     return CatalogUnreachableError(
         f"the catalog {path} is not damaged, but cannot be opened ({obstacle.strerror}): "
         + _REMEDIES.get(obstacle.errno or 0, "mend that and repeat")
@@ -135,9 +134,9 @@ def _of_server(url: sql.URL, said: BaseException, *, unreachable: bool) -> Hasse
     name, why = url.render_as_string(), " ".join(str(said).split())
     state = getattr(said, "sqlstate", None)
     if state == _SERVER_FULL:
-        return no_room(name)
+        return disk_full(name)
     if state in _SERVER_CORRUPT:
-        return DamagedIndexError(f"{name} cannot be read ({why}): {REMEDY}")
+        return DamagedIndexError(f"{name} cannot be read ({why})")
     if state == _SERVER_READS_ONLY:
         return ReadOnlyIndexError(
             f"the catalog {name} cannot be written ({why}): name the database that takes changes"

@@ -18,7 +18,7 @@ class OpenedFile:
         self._path = path
         self._file: tuple[int, int] | None = None  # its device and inode
 
-    def opened(self) -> None:
+    def remember(self) -> None:
         """Remember the file, which was just opened; only the first time counts."""
         if self._file is None:
             self._file = self._found()

@@ -12,12 +12,13 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
-from index.catalog.catalog import LOOKUP, Catalog, foreign_tables, model_of
+from index.catalog.catalog import Catalog, foreign_tables, model_of, refuse_other_model
 from index.catalog.records import SegmentRecord
 from index.catalog.schema import (
     CAPTIONS,
     DELETED,
     FORMAT,
+    IDS_PER_STATEMENT,
     IMAGES,
     META,
     SCHEMA,
@@ -36,7 +37,7 @@ def create(catalog: Catalog, model: ModelIdentity) -> None:
     Raises:
         NotAnIndexError: tables of these names are somebody else's.
     """
-    catalog.prepare()
+    catalog.enable_write_ahead_log()
     with catalog.creating() as connection:
         if taken := foreign_tables(connection):
             raise NotAnIndexError(
@@ -52,8 +53,8 @@ def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]
     """Return those of `ids` that the catalog already holds."""
     column = (IMAGES if kind == "image" else CAPTIONS).c.id
     found: set[int] = set()
-    for at in range(0, len(ids), LOOKUP):
-        part = [int(id_) for id_ in ids[at : at + LOOKUP]]
+    for at in range(0, len(ids), IDS_PER_STATEMENT):
+        part = [int(id_) for id_ in ids[at : at + IDS_PER_STATEMENT]]
         found.update(connection.execute(sql.select(column).where(column.in_(part))).scalars())
     return found
 
@@ -78,8 +79,8 @@ def insert_segments(
 
 def drop_segments(connection: Connection, names: Sequence[str]) -> None:
     """Make segments invisible from now on; their folders stay."""
-    for at in range(0, len(names), LOOKUP):
-        part = names[at : at + LOOKUP]
+    for at in range(0, len(names), IDS_PER_STATEMENT):
+        part = names[at : at + IDS_PER_STATEMENT]
         connection.execute(SEGMENTS.delete().where(SEGMENTS.c.name.in_(part)))
 
 
@@ -89,24 +90,24 @@ def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation
     old = sql.select(DELETED.c.id).where(DELETED.c.kind == kind, DELETED.c.generation <= generation)
     ids = np.fromiter(connection.execute(old).scalars(), np.int64)
     gone: list[int] = np.setdiff1d(ids, needed).tolist()
-    for at in range(0, len(gone), LOOKUP):
-        part = DELETED.c.id.in_(gone[at : at + LOOKUP])
+    for at in range(0, len(gone), IDS_PER_STATEMENT):
+        part = DELETED.c.id.in_(gone[at : at + IDS_PER_STATEMENT])
         connection.execute(DELETED.delete().where(DELETED.c.kind == kind, part))
 
 
 def delete_images(connection: Connection, ids: Sequence[int], generation: int) -> list[int]:
     """Remove images and their captions from `generation` on; return the captions' ids."""
     gone: list[int] = []
-    for at in range(0, len(ids), LOOKUP):
-        part = [int(id_) for id_ in ids[at : at + LOOKUP]]
+    for at in range(0, len(ids), IDS_PER_STATEMENT):
+        part = [int(id_) for id_ in ids[at : at + IDS_PER_STATEMENT]]
         theirs = CAPTIONS.c.image_id.in_(part)
         gone += connection.execute(sql.select(CAPTIONS.c.id).where(theirs)).scalars()
         connection.execute(CAPTIONS.delete().where(theirs))
         connection.execute(IMAGES.delete().where(IMAGES.c.id.in_(part)))
     removed: list[tuple[Kind, Sequence[int]]] = [("image", ids), ("caption", gone)]
     for kind, deleted in removed:
-        for at in range(0, len(deleted), LOOKUP):
-            part = [int(id_) for id_ in deleted[at : at + LOOKUP]]
+        for at in range(0, len(deleted), IDS_PER_STATEMENT):
+            part = [int(id_) for id_ in deleted[at : at + IDS_PER_STATEMENT]]
             connection.execute(
                 DELETED.delete().where(DELETED.c.kind == kind, DELETED.c.id.in_(part))
             )
@@ -121,11 +122,21 @@ def delete_images(connection: Connection, ids: Sequence[int], generation: int) -
     return gone
 
 
-def raise_generation(connection: Connection) -> int:
-    """Raise the generation by one and return it; readers see it when the block commits."""
+def raise_generation(connection: Connection, model: ModelIdentity) -> int:
+    """Raise the generation by one and return it; readers see it when the block commits.
+
+    Raises:
+        ModelMismatchError: the points of the index are no longer those of `model`.
+    """
     meta = connection.execute(sql.select(META)).one()
-    connection.execute(META.update(), _meta_row(model_of(meta), meta.generation + 1))
+    refuse_other_model(model, model_of(meta))
+    set_model(connection, model_of(meta), meta.generation + 1)
     return int(meta.generation) + 1
+
+
+def set_model(connection: Connection, model: ModelIdentity, generation: int) -> None:
+    """Write the row that names the model and the generation."""
+    connection.execute(META.update(), _meta_row(model, generation))
 
 
 def _image_values(row: ImageRow, added: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
 
 FORMAT = 4
+IDS_PER_STATEMENT = 10_000  # SQLite takes 32,766 parameters, PostgreSQL 65,535
 SCHEMA = sql.MetaData()
 # SQLite keeps a table in the order of such a column, and needs no index beside it.
 _ID = BigInteger().with_variant(Integer(), "sqlite")

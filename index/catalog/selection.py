@@ -15,8 +15,8 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
-from index.catalog.catalog import LOOKUP, Catalog
-from index.catalog.schema import CAPTIONS, IMAGES
+from index.catalog.catalog import Catalog
+from index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES
 from index.catalog.validation import fault_of
 from index.errors import BadQueryError
 from index.segments.snapshot import LiveSegment, Snapshot
@@ -42,9 +42,9 @@ class Selection:
     added_before: int | None = None
 
     def __post_init__(self) -> None:
-        if self.image_ids is not None and len(self.image_ids) > LOOKUP:
+        if self.image_ids is not None and len(self.image_ids) > IDS_PER_STATEMENT:
             raise BadQueryError(
-                f"{len(self.image_ids):,} ids are selected: name at most {LOOKUP:,}"
+                f"{len(self.image_ids):,} ids are selected: name at most {IDS_PER_STATEMENT:,}"
             )
         times = [time for time in (self.added_from, self.added_before) if time is not None]
         numbers = [*(self.image_ids or ()), *times]
@@ -59,7 +59,7 @@ class Selection:
         """Return the selected ids of a kind, in no order: all that are `among` these (R,)."""
         table = IMAGES if kind == "image" else CAPTIONS
         # Few rows may have ids that lie far apart, with a whole collection in between.
-        few = len(among) <= LOOKUP
+        few = len(among) <= IDS_PER_STATEMENT
         near = table.c.id.in_(among.tolist()) if few else _between(table, among)
         wanted = sql.select(table.c.id).where(near)
         if kind == "image":

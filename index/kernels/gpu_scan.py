@@ -140,7 +140,7 @@ class Accelerator:
                 name, size = segment.record.name, 2 * math.prod(shape_of(*segment.points.shape))
                 if name in kept or not _WORTH_BYTES <= size <= room:
                     continue
-                with segment.in_order():
+                with segment.read_in_order():
                     if segment.points.min() >= -_LARGEST and segment.points.max() <= _LARGEST:
                         kept[name] = self._uploaded(segment)
                         room -= size

@@ -127,7 +127,7 @@ class _Task:
     def score_candidates(self, best: Best) -> None:
         """Offer the candidates to the best so far."""
         every = self._query.mode == "exact"
-        with self._live.segment.in_order() if every else nullcontext():
+        with self._live.segment.read_in_order() if every else nullcontext():
             self._offer(self._rows, best)
 
     def score_survivors(self, best: Best) -> None:

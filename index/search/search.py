@@ -248,7 +248,7 @@ def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:
 def _scan(live: LiveSegment, queries: Points, best: Best, workers: Workers) -> None:
     """Offer every row of a segment to the best so far."""
     segment = live.segment
-    with segment.in_order():
+    with segment.read_in_order():
         scan(
             segment.points,
             segment.ids,

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
-from zlib import crc32
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from index import durable
-from index.errors import REMEDY, DamagedIndexError
+from index.errors import DamagedIndexError
 
 _READ_BYTES = 1 << 20
 
@@ -24,36 +23,21 @@ S = TypeVar("S", bound=np.generic)
 class GrowingArray:
     """A `.npy` file that rows are appended to. The header has room for any number of them."""
 
-    def __init__(self, path: Path, dtype: DTypeLike, shape: tuple[int, ...], rows: int = 0) -> None:
-        """Start a file, or go on with one after its first `rows` rows: what follows is cut off.
-
-        Where it holds fewer, `rows` says how many; `crc` is the CRC-32 of all of them.
-        """
+    def __init__(self, path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> None:
+        """Start a file of rows of this shape."""
         self.path = path
         self.dtype = np.dtype(dtype)
-        self.shape = shape  # of one row
-        self.rows = rows
-        self._file: IO[bytes] = path.open("r+b" if rows else "w+b")
+        self.shape = shape
+        self.rows = 0
+        self._file: IO[bytes] = path.open("w+b")
         self._write_header()
-        size, self.crc = durable.cut(self._file, rows * self._row_bytes)
-        self.rows = size // self._row_bytes
-
-    @property
-    def _row_bytes(self) -> int:
-        return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
 
     def append(self, block: NDArray[np.generic]) -> None:
         """Write the rows of `block` after those that are there."""
         plain = np.ascontiguousarray(block, dtype=self.dtype)
         if plain.size:
-            rows = plain.data.cast("B")
-            durable.write(self._file, rows)
-            self.crc = crc32(rows, self.crc)
+            durable.write(self._file, plain.data.cast("B"))
         self.rows += len(plain)
-
-    def sync(self) -> None:
-        """Return when all rows are on the disk."""
-        durable.sync(self._file)
 
     def close(self) -> None:
         """Put the number of rows into the header and close; `durable.settle` is for the folder."""
@@ -76,31 +60,31 @@ class GrowingArray:
         )
 
 
-def let_go(array: NDArray[Any]) -> None:
+def release_memory(array: NDArray[Any]) -> None:
     """Return the memory of a mapped array to the system; what is read again comes back."""
     _advise(array, mmap.MADV_DONTNEED)
 
 
-def read_here_and_there(array: NDArray[Any]) -> None:
-    """Tell the system that of a mapped array a row here and a row there will be read.
+def advise_random(array: NDArray[Any]) -> None:
+    """Tell the system that rows of a mapped array will be read in no order.
 
-    It would bring 128 KB around each, which costs time, and where memory is short drives out what
-    is needed.
+    By default it reads 128 KB around each row. That costs time, and where memory is short it
+    evicts what is needed.
     """
     _advise(array, mmap.MADV_RANDOM)
 
 
 @contextmanager
-def read_in_order(array: NDArray[Any]) -> Iterator[None]:
-    """Let the system read ahead, while the block reads an array that is else read here and there.
+def advise_sequential(array: NDArray[Any]) -> Iterator[None]:
+    """Let the system read a mapped array ahead while the block runs, and in no order afterwards.
 
-    Of two blocks at a time the one that ends later may read more slowly.
+    Of two such blocks at the same time the one that ends later may read more slowly.
     """
     _advise(array, mmap.MADV_NORMAL)
     try:
         yield
     finally:
-        read_here_and_there(array)
+        advise_random(array)
 
 
 def _advise(array: NDArray[Any], advice: int) -> None:
@@ -121,11 +105,10 @@ def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArr
         small = path.stat().st_size <= _READ_BYTES
         array = np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise DamagedIndexError(f"{path} is not an array file ({error}): {REMEDY}") from error
+        raise DamagedIndexError(f"{path} is not an array file ({error})") from error
     if array.shape != shape or array.dtype != dtype:
         raise DamagedIndexError(
-            f"{path} holds {array.dtype} {array.shape} and should hold "
-            f"{np.dtype(dtype)} {shape}: {REMEDY}"
+            f"{path} holds {array.dtype} {array.shape} and should hold {np.dtype(dtype)} {shape}"
         )
     return read_only(array)
 

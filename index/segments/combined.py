@@ -1,8 +1,8 @@
-"""Small segments side by side in memory: a thousand additions are searched as one segment.
+"""Small segments combined in memory: a thousand additions are searched as one segment.
 
-Additions come one by one, and a segment of a few rows costs a search more to visit than to read.
-So the rows of small segments are copied, once, to the end of one array that grows ahead of them;
-a search sees the part that was there when its generation was loaded.
+Visiting a segment of a few rows costs a search more than reading it. So the rows of small segments
+are copied, once, to the end of one array with room for more. A search sees the part that was there
+when its generation was loaded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_small(live: LiveSegment) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joined:
+class CombinedSegment:
     """The rows of small segments of one kind, in one array with room for more."""
 
     names: tuple[str, ...]
@@ -44,8 +44,8 @@ class Joined:
     ids: Ids
     token: str  # of the array, for the segment's name
 
-    def with_all(self, segments: Sequence[LiveSegment]) -> Joined:
-        """Return what also holds the segments that are new; only the latest may be asked.
+    def with_all(self, segments: Sequence[LiveSegment]) -> CombinedSegment:
+        """Return what also holds the segments that are new; call it on the latest one only.
 
         The rows of this one stay as they are, so that its searches go on.
         """
@@ -53,13 +53,13 @@ class Joined:
         names = tuple(live.segment.record.name for live in segments)
         rows = self.rows + sum(live.segment.rows for live in fresh)
         if names[: len(self.names)] != self.names or rows > len(self.ids):
-            return joined(segments)
+            return combined(segments)
         at = self.rows
         for live in fresh:
             end = at + live.segment.rows
             self.points[at:end], self.ids[at:end] = live.segment.points, live.segment.ids
             at = end
-        return Joined(names, rows, self.points, self.ids, self.token)
+        return CombinedSegment(names, rows, self.points, self.ids, self.token)
 
     def live(self, segments: Sequence[LiveSegment]) -> LiveSegment:
         """Return the rows of these segments, the ones it holds, as one segment."""
@@ -67,7 +67,7 @@ class Joined:
         whole = Segment(
             segments[0].segment.folder.parent,
             SegmentRecord(
-                f"{record.kind}-joined-{self.token}-{self.rows}",
+                f"{record.kind}-combined-{self.token}-{self.rows}",
                 record.kind,
                 self.rows,
                 record.dimension,
@@ -84,11 +84,11 @@ class Joined:
         return LiveSegment(whole, _excluded(segments), sum(live.live for live in segments))
 
 
-def joined(segments: Sequence[LiveSegment]) -> Joined:
+def combined(segments: Sequence[LiveSegment]) -> CombinedSegment:
     """Copy small segments of one kind into a new array that has room for as many rows again."""
     rows = sum(live.segment.rows for live in segments)
     dimension = segments[0].segment.record.dimension
-    empty = Joined(
+    empty = CombinedSegment(
         (),
         0,
         np.empty((2 * rows, dimension), np.float32),

@@ -1,8 +1,8 @@
 """Which generations are being read: a segment that was merged away waits for its readers.
 
-A reader locks the byte of INDEX/readers whose place is its generation, shared; whoever removes
-old segments, or forgets deletions, asks for the first byte that is locked. The kernel lets go of a
-reader's lock when the process ends, however it ends, and nothing is ever written.
+A reader takes a shared lock on the byte of INDEX/readers whose offset is its generation. A writer
+looks for the first byte that is locked before it removes old segments or forgets deletions. The
+kernel releases a reader's lock when the process ends, however it ends. Nothing is ever written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Lease:
     def __init__(self, folder: Path, generation: int) -> None:
         """Lock the generation; nothing is locked where there is no READERS and none can be made."""
         self.generation = generation
-        self._descriptor = _opened(folder)
+        self._descriptor = _open(folder)
         if self._descriptor is not None:
             asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, generation, 1, 0)
             # Where a file system knows no such locks, open files alone keep segments readable.
@@ -38,7 +38,7 @@ class Lease:
                 fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, asked)
 
     def release(self) -> None:
-        """Let go of the generation."""
+        """Release the generation."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -49,7 +49,7 @@ class Lease:
 
 def oldest(folder: Path, generation: int) -> int:
     """Return the oldest generation that a process, this one included, reads; at most this one."""
-    descriptor = _opened(folder) if generation else None
+    descriptor = _open(folder) if generation else None
     if descriptor is None:
         return generation
     try:
@@ -67,9 +67,9 @@ def oldest(folder: Path, generation: int) -> int:
     return generation
 
 
-def _opened(folder: Path) -> int | None:
+def _open(folder: Path) -> int | None:
     try:
-        # To read, which is enough for a lock: who made the file may let others do no more.
+        # Reading is enough for a lock, and may be all that the file's owner allows.
         return os.open(folder / READERS, os.O_RDONLY | os.O_CREAT, 0o666)
     except OSError:
         return None

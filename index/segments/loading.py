@@ -1,4 +1,4 @@
-"""Open what a generation consists of; what is open already is kept."""
+"""Open what a generation consists of; what is open already stays open."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from index.catalog.catalog import Catalog
+from index.catalog.catalog import Catalog, refuse_other_model
 from index.catalog.records import SegmentRecord, State
 from index.errors import DamagedIndexError
-from index.segments.combined import Joined, is_small, joined
+from index.segments.combined import CombinedSegment, combined, is_small
 from index.segments.leases import Lease
 from index.segments.segment import SEGMENTS_FOLDER, Segment, Verify
 from index.segments.snapshot import LiveSegment, Snapshot
@@ -24,13 +24,14 @@ class Loader:
         self._folder = folder
         self._catalog = catalog
         self._verify: Verify = verify
-        self._joined: dict[Kind, Joined] = {}
+        self._combined: dict[Kind, CombinedSegment] = {}
 
     def load(self, before: Snapshot | None = None) -> Snapshot:
         """Open the visible generation; `before` is the last one that was loaded, if any.
 
         Raises:
             FormatVersionError: another version of this program wrote it.
+            ModelMismatchError: it has the points of another model than the last one.
             DamagedIndexError: a file disagrees with the catalog.
         """
         known = {live.segment.record.name: live for live in before.segments} if before else {}
@@ -39,6 +40,8 @@ class Loader:
         while True:
             lease = Lease(self._folder, self._catalog.generation())
             state = self._catalog.state(records, since)
+            if before is not None:
+                refuse_other_model(before.model, state.model)
             # A generation that was replaced before it was leased may be gone already.
             if state.generation != lease.generation:
                 lease.release()
@@ -57,13 +60,13 @@ class Loader:
         deleted = {kind: _deletions(state, kind) for kind in KINDS}
         segments = []
         for record in state.segments:
-            live = known.get(record.name) or LiveSegment.whole(self._opened(record, state))
+            live = known.get(record.name) or LiveSegment.whole(self._open(record, state))
             # An id is deleted here when it was deleted after the segment was written.
             ids, generations = deleted[record.kind]
             segments.append(live.without(ids[generations > record.generation]))
         return tuple(segments)
 
-    def _opened(self, record: SegmentRecord, state: State) -> Segment:
+    def _open(self, record: SegmentRecord, state: State) -> Segment:
         check_fit(self._folder, record, state.model)
         return Segment.open(self._folder / SEGMENTS_FOLDER / record.name, record, self._verify)
 
@@ -73,10 +76,10 @@ class Loader:
             small = [
                 live for live in segments if live.segment.record.kind == kind and is_small(live)
             ]
-            before = self._joined.pop(kind, None)
+            before = self._combined.pop(kind, None)
             if len(small) > 1:
-                self._joined[kind] = before.with_all(small) if before else joined(small)
-                searched.append(self._joined[kind].live(small))
+                self._combined[kind] = before.with_all(small) if before else combined(small)
+                searched.append(self._combined[kind].live(small))
             else:
                 searched += small
         return tuple(searched)
@@ -92,7 +95,8 @@ def check_fit(folder: Path, record: SegmentRecord, model: ModelIdentity) -> None
         raise DamagedIndexError(
             f"the segment {record.name} of {folder} holds {record.score} points of "
             f"{record.dimension} coordinates and the model makes {model.score} points "
-            f"of {model.dimension}: build the index again"
+            f"of {model.dimension}",
+            "build the index again",
         )
 
 

@@ -30,14 +30,13 @@ from index.bounds.lower_bounds import CODES, COLUMNS, LEVELS_FILE, Bounds, write
 from index.catalog.records import FileRecord, SegmentRecord, file_records
 from index.catalog.validation import checked, checked_ids, first_duplicate
 from index.errors import (
-    REMEDY,
     BadRowsError,
     ChecksumError,
     DamagedIndexError,
     TruncatedFileError,
 )
 from index.search.prefilter import PREFILTER, Prefilter, write_prefilter
-from index.segments.arrays import GrowingArray, mapped, read_here_and_there, read_in_order
+from index.segments.arrays import GrowingArray, advise_random, advise_sequential, mapped
 from index.types import Form, Ids, Kind, Points, Score, form_of
 
 SEGMENTS_FOLDER = "segments"  # below that of the index; each segment has one in it
@@ -55,18 +54,16 @@ Verify: TypeAlias = Literal["checksums", "sizes"]
 class SegmentWriter:
     """Writes the points and ids of one segment block by block, in bounded memory."""
 
-    def __init__(
-        self, folder: Path, kind: Kind, dimension: int, score: Score, rows: int = 0
-    ) -> None:
-        """Start a segment in a new folder, or go on with one after its first `rows` rows."""
+    def __init__(self, folder: Path, kind: Kind, dimension: int, score: Score) -> None:
+        """Start a segment in a new folder."""
         self.folder = folder
         self.kind: Kind = kind
         self.dimension = dimension
         self.score: Score = score
         folder.mkdir(parents=True, exist_ok=True)
-        self._points = GrowingArray(folder / POINTS, "<f4", (dimension,), rows)
+        self._points = GrowingArray(folder / POINTS, "<f4", (dimension,))
         try:
-            self._ids = GrowingArray(folder / IDS, "<i8", (), rows)
+            self._ids = GrowingArray(folder / IDS, "<i8", ())
         except BaseException:
             self._points.abandon()
             raise
@@ -75,11 +72,6 @@ class SegmentWriter:
     def rows(self) -> int:
         """The number of rows so far."""
         return self._ids.rows
-
-    @property
-    def crc(self) -> list[int]:
-        """The CRC-32 of the points and of the ids so far."""
-        return [self._points.crc, self._ids.crc]
 
     def append(self, ids: ArrayLike, points: ArrayLike) -> None:
         """Add a block of rows.
@@ -91,11 +83,6 @@ class SegmentWriter:
         single = checked(self.kind, whole, points, self.dimension, self.score)
         self._points.append(single)
         self._ids.append(whole)
-
-    def sync(self) -> None:
-        """Return when all rows so far are on the disk."""
-        self._points.sync()
-        self._ids.sync()
 
     def abandon(self) -> None:
         """Close the files as they are."""
@@ -172,14 +159,12 @@ def check_file(path: Path, record: FileRecord, verify: Verify) -> None:
         ChecksumError: it has other contents.
     """
     if not path.is_file():
-        raise TruncatedFileError(f"{path} is missing: {REMEDY}")
+        raise TruncatedFileError(f"{path} is missing")
     size = path.stat().st_size
     if size != record.bytes:
-        raise TruncatedFileError(
-            f"{path} has {size:,} bytes and should have {record.bytes:,}: {REMEDY}"
-        )
+        raise TruncatedFileError(f"{path} has {size:,} bytes and should have {record.bytes:,}")
     if verify == "checksums" and durable.sha256(path) != record.sha256:
-        raise ChecksumError(f"{path} was changed since it was written: {REMEDY}")
+        raise ChecksumError(f"{path} was changed since it was written")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,9 +188,9 @@ class Segment:
         """How its rows are ranked."""
         return form_of(self.record.kind, self.record.score)
 
-    def in_order(self) -> AbstractContextManager[None]:
+    def read_in_order(self) -> AbstractContextManager[None]:
         """Read all points from the first to the last while the block runs."""
-        return nullcontext() if self.bounds is None else read_in_order(self.points)
+        return nullcontext() if self.bounds is None else advise_sequential(self.points)
 
     @classmethod
     def open(cls, folder: Path, record: SegmentRecord, verify: Verify = "checksums") -> Segment:
@@ -223,7 +208,7 @@ class Segment:
         points, bounds = mapped(folder / POINTS, np.float32, shape), None
         if step is not None:
             bounds = Bounds.open(folder, step, form_of(record.kind, record.score), shape)
-            read_here_and_there(points)
+            advise_random(points)
         return cls(
             folder,
             record,
@@ -247,5 +232,5 @@ def _checked_step(path: Path, record: SegmentRecord) -> float | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         agrees = False
     if not agrees:
-        raise DamagedIndexError(f"{path} disagrees with the catalog: {REMEDY}")
+        raise DamagedIndexError(f"{path} disagrees with the catalog")
     return step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from index.segments.leases import Lease
 from index.segments.segment import Segment
-from index.types import Ids, Kind, ModelIdentity
+from index.types import Ids, Kind, ModelIdentity, Points
 
 _ALL_LIVE = np.zeros(0, np.bool_)
 _ALL_LIVE.flags.writeable = False
@@ -74,6 +75,15 @@ class Snapshot:
         """Return the segments of one kind as they are searched."""
         searched = self.segments if self.together is None else self.together
         return [live for live in searched if live.segment.record.kind == kind]
+
+    def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
+        """Return the stored points (N,) of those of `ids` that there are, by id."""
+        found: dict[int, Points] = {}
+        for live in self.of(kind):
+            for row in np.flatnonzero(np.isin(live.segment.ids, np.asarray(ids, np.int64))):
+                if not (len(live.excluded) and live.excluded[row]):
+                    found[int(live.segment.ids[row])] = np.array(live.segment.points[row])
+        return found
 
     def live(self, kind: Kind) -> int:
         """Return the number of rows that a search over `kind` sees."""

@@ -1,7 +1,7 @@
-"""Pictures that an index keeps itself: those that came by the service and lie nowhere else.
+"""Pictures that an index stores itself: those that came by the service and lie nowhere else.
 
     INDEX/pictures/3f/3f9a...c2.jpg    named by the SHA-256 of the contents
-    INDEX/pictures.lock                held by the one process that keeps or removes some
+    INDEX/pictures.lock                held by the one process that stores or removes some
 
 A picture is on the disk before the catalog names it. So a kill leaves at most a picture that no
 image has, which a later start removes.
@@ -17,17 +17,17 @@ from pathlib import Path
 
 from index import durable
 from index.catalog.catalog import Catalog
-from index.errors import REMEDY, disk_full_named
+from index.errors import DamagedIndexError, disk_full_reported
 from index.types import ImageRow
 
 PICTURES = "pictures"
 LOCK = "pictures.lock"
 
-# Below `PICTURES`, whole or not. What else lies there is somebody's own, as where the index was
-# made in a folder that had pictures.
+# Paths below `PICTURES` that this module makes. Other files there belong to somebody else, as where
+# the index was made in a folder of pictures.
 _OURS = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}(\.[a-z]+)*")
 
-# A picture without an image may be one whose image is about to be committed by another process.
+# Another process may be about to commit the image of a picture that has none.
 _FORGOTTEN_SECONDS = 3600.0
 
 
@@ -36,26 +36,26 @@ def path_of(sha256: str, suffix: str) -> str:
     return f"{PICTURES}/{sha256[:2]}/{sha256}{suffix}"
 
 
-def is_kept(image: ImageRow) -> bool:
+def is_stored(image: ImageRow) -> bool:
     """Tell whether the picture of an image is the index's own."""
     return image.path == path_of(image.sha256, Path(image.path).suffix)
 
 
 @contextmanager
-def alone(folder: Path, patience: float) -> Iterator[None]:
-    """Be the one process that keeps and removes pictures, until the catalog says so too.
+def lock(folder: Path, timeout: float) -> Iterator[None]:
+    """Be the one process that stores and removes pictures, until the catalog is changed too.
 
-    Else one that removes a picture which no image has could take it from another whose image is
-    about to be committed. Others are waited for `patience` seconds.
+    Without the lock a process could remove a picture, which no image has yet, of another process
+    that is about to commit the image. Other processes are waited for `timeout` seconds.
 
     Raises:
         IndexLockedError, ReadOnlyIndexError, DiskFullError: nothing was changed.
     """
-    with disk_full_named(folder), durable.locked(folder / LOCK, patience):
+    with disk_full_reported(folder), durable.locked(folder / LOCK, timeout):
         yield
 
 
-def keep(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:
+def store(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:
     """Write a picture durably; return its path relative to `folder`, that of the index.
 
     Raises:
@@ -63,7 +63,7 @@ def keep(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:
     """
     relative = path_of(sha256, suffix)
     path = folder / relative
-    with disk_full_named(folder):
+    with disk_full_reported(folder):
         for place in (path.parent.parent, path.parent):
             if not place.is_dir():
                 place.mkdir(exist_ok=True)
@@ -77,8 +77,8 @@ def keep(folder: Path, picture: bytes, sha256: str, suffix: str) -> str:
 
 
 def sweep(folder: Path, catalog: Catalog) -> list[Path]:
-    """Remove the kept pictures that no image has, except those just written; return them."""
-    named = {folder / image.path for image in _kept(catalog)}
+    """Remove the stored pictures that no image has, except those just written; return them."""
+    named = {folder / image.path for image in _stored(catalog)}
     before = time.time() - _FORGOTTEN_SECONDS
     pictures = folder / PICTURES
     orphans = [
@@ -94,14 +94,14 @@ def sweep(folder: Path, catalog: Catalog) -> list[Path]:
 
 
 def faults(folder: Path, catalog: Catalog) -> list[str]:
-    """Return a sentence for each kept picture that is missing or not what was written."""
+    """Return a sentence for each stored picture that is missing or not what was written."""
     found = {
         image: fault
-        for image in _kept(catalog)
+        for image in _stored(catalog)
         if (fault := _fault(folder / image.path, image.sha256)) is not None
     }
     # The picture of an image that was removed meanwhile has gone after it.
-    there = set(_kept(catalog)) if found else set()
+    there = set(_stored(catalog)) if found else set()
     return [fault for image, fault in found.items() if image in there]
 
 
@@ -112,9 +112,9 @@ def _fault(path: Path, sha256: str) -> str | None:
     except OSError:
         if path.is_file():
             raise
-        return f"{path} is missing: {REMEDY}"
-    return f"{path} was changed since it was written: {REMEDY}"
+        return str(DamagedIndexError(f"{path} is missing"))
+    return str(DamagedIndexError(f"{path} was changed since it was written"))
 
 
-def _kept(catalog: Catalog) -> list[ImageRow]:
-    return [image for image in catalog.images_below(PICTURES) if is_kept(image)]
+def _stored(catalog: Catalog) -> list[ImageRow]:
+    return [image for image in catalog.images_below(PICTURES) if is_stored(image)]

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from index.errors import IndexLockedError
-from index.segments.compaction import Compacted
-from index.store import Index
+from index.segments.compaction import Compacted, ProgressCallback
 
 _NICENESS = 10  # the kernels of a search come first
-_PATIENCE = 5.0  # seconds that `close` waits; a merge that is cut off leaves nothing behind
+_CLOSE_TIMEOUT = 5.0  # seconds; a merge that is cut off leaves nothing behind
 
 
 class Upkeep:
@@ -20,14 +19,16 @@ class Upkeep:
 
     def __init__(
         self,
-        index: Index,
+        compact: Callable[[ProgressCallback], Compacted],
+        release_memory: Callable[[], None],
         seconds: float,
         *,
         on_compaction: Callable[[Compacted], None] = lambda done: None,
         on_error: Callable[[Exception], None] = lambda error: None,
     ) -> None:
-        """Look every `seconds`, once started; never when they are 0."""
-        self._index = index
+        """Call both functions every `seconds`, once started; never when they are 0."""
+        self._compact = compact
+        self._release_memory = release_memory
         self._seconds = seconds
         self._on_compaction = on_compaction
         self._on_error = on_error
@@ -36,7 +37,7 @@ class Upkeep:
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         if self._seconds > 0:
             self._thread.start()
 
@@ -44,30 +45,30 @@ class Upkeep:
         """Stop between two blocks of rows."""
         self._closing.set()
         if self._thread.is_alive():
-            self._thread.join(_PATIENCE)
+            self._thread.join(_CLOSE_TIMEOUT)
 
     def _run(self) -> None:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-        said = ""
+        reported = ""
         while not self._closing.wait(self._seconds):
             try:
                 while self._merged():
                     pass
-                self._index.let_go()
-                said = ""
+                self._release_memory()
+                reported = ""
             except _Closing:
                 return
             except IndexLockedError:
-                pass  # another process is at it
+                pass  # another process is compacting
             except Exception as error:
-                if str(error) != said:  # once until it has gone well, not every few seconds
+                if str(error) != reported:  # once until it has gone well, not every few seconds
                     self._on_error(error)
-                said = str(error)
+                reported = str(error)
 
     def _merged(self) -> bool:
         """Merge what there is; True when there may be more by now."""
-        done = self._index.compact(progress=self._check)
+        done = self._compact(self._check)
         if done.after == done.before and not done.dropped:
             return False
         self._on_compaction(done)
@@ -79,4 +80,4 @@ class Upkeep:
 
 
 class _Closing(Exception):
-    """The merge under way is not wanted any more."""
+    """The merge under way is no longer wanted."""

@@ -3,86 +3,128 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import sqlalchemy as sql
+from numpy.typing import ArrayLike
 
 from index import durable
 from index.catalog import mutations
 from index.catalog.catalog import Catalog
 from index.catalog.records import SegmentRecord
-from index.catalog.validation import check_texts, checked_ids
-from index.errors import BadRowsError, disk_full_named
+from index.catalog.schema import CAPTIONS, IMAGES
+from index.catalog.validation import check_texts, checked, checked_ids
+from index.errors import BadRowsError, disk_full_reported
 from index.segments import leases
-from index.segments.compaction import Merged
-from index.segments.segment import SEGMENTS_FOLDER
-from index.staging import STAGING, staged_names
-from index.types import CaptionRow, ImageRow, Kind
+from index.segments.segment import SEGMENTS_FOLDER, write_segment
+from index.staging import STAGING, staged_model
+from index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
 
 LOCK = "lock"
+LOCK_TIMEOUT = 10.0  # seconds that a change waits for other writers
 
 _PARTIAL = ".partial-"
+
+Finished: TypeAlias = tuple[Path, SegmentRecord]  # a segment that is written, and where
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Addition:
+    """Images and captions with their ids and points, checked before any lock is taken."""
+
+    images: Sequence[ImageRow]
+    captions: Sequence[CaptionRow]
+    ids: Mapping[Kind, Ids]
+    points: Mapping[Kind, Points]
+
+    @classmethod
+    def checked(
+        cls,
+        model: ModelIdentity,
+        images: Sequence[ImageRow],
+        image_points: ArrayLike,
+        captions: Sequence[CaptionRow],
+        caption_points: ArrayLike | None,
+    ) -> Addition:
+        """Check rows and points, image_points (R, N) and caption_points (S, N).
+
+        Raises:
+            BadPointsError, BadRowsError: the message names the row.
+        """
+        if caption_points is None:
+            caption_points = np.empty((0, model.dimension))
+        given: dict[Kind, ArrayLike] = {"image": image_points, "caption": caption_points}
+        check_texts(images)
+        check_texts(captions)
+        ids: dict[Kind, Ids] = {
+            "image": checked_ids("image", [row.id for row in images]),
+            "caption": checked_ids("caption", [row.id for row in captions]),
+        }
+        points: dict[Kind, Points] = {
+            kind: checked(kind, ids[kind], given[kind], model.dimension, model.score)
+            for kind in KINDS
+        }
+        return cls(images, captions, ids, points)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """Segments of one kind and what takes their place: `finished`, or nothing if no row is live.
+
+    The rows are those that were live in `generation`. The deletions of the ids in `needed` must
+    stay in the catalog, because rows of other segments are deleted by them.
+    """
+
+    kind: Kind
+    names: list[str]
+    finished: Finished | None
+    generation: int
+    needed: Ids
 
 
 class Writer:
     """Changes an index while its lock is held; get one from `writing`."""
 
-    def __init__(self, folder: Path, catalog: Catalog) -> None:
+    def __init__(self, folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
+        """Write to an index whose points are made by `model`; that of another is refused."""
         self.folder = folder
         self.catalog = catalog
-
-    @property
-    def segments(self) -> Path:
-        """Where the segment folders are."""
-        return self.folder / SEGMENTS_FOLDER
+        self.model = model
+        self.segments = folder / SEGMENTS_FOLDER
 
     def workspace(self) -> Path:
         """Return a new folder for a segment that nobody sees yet."""
         return self.segments / f"{_PARTIAL}{secrets.token_hex(6)}"
 
-    def publish(self, *finished: tuple[Path, SegmentRecord]) -> None:
-        """Move finished segment folders to their names, durably; `commit` makes them visible."""
+    def publish(self, *finished: Finished) -> list[SegmentRecord]:
+        """Move finished segments to their names, durably; `commit` makes them visible."""
         places = [self.segments / record.name for _, record in finished]
         for (folder, _), place in zip(finished, places, strict=True):
             durable.move(folder, place)
         if places:
             durable.settle(places)
+        return [record for _, record in finished]
 
-    def check_rows(
-        self,
-        images: Sequence[ImageRow],
-        captions: Sequence[CaptionRow],
-        before: tuple[Sequence[ImageRow], Sequence[CaptionRow]] = ((), ()),
-    ) -> None:
-        """Refuse ids that are taken and captions whose image is neither here nor given.
-
-        `before` are images and captions that will be committed together with these.
+    def add(self, addition: Addition) -> int:
+        """Add images and captions; return the generation.
 
         Raises:
-            BadRowsError: the message names the first such id.
+            BadRowsError: an id is taken, or a caption's image is neither there nor added.
         """
-        coming = [{row.id for row in before[0]}, {row.id for row in before[1]}]
-        given: list[tuple[Kind, list[int]]] = [
-            ("image", [row.id for row in images]),
-            ("caption", [row.id for row in captions]),
-        ]
-        check_texts(images)
-        check_texts(captions)
-        with self.catalog.reading() as connection:
-            for (kind, ids), soon in zip(given, coming, strict=True):
-                checked_ids(kind, ids)
-                if taken := mutations.existing(connection, kind, ids) | soon.intersection(ids):
-                    raise BadRowsError(
-                        f"{kind} {min(taken)} is in the index already: remove its image first, "
-                        "or give the new one another id"
-                    )
-            wanted = {row.image_id for row in captions} - {row.id for row in images} - coming[0]
-            absent = wanted - mutations.existing(connection, "image", sorted(wanted))
-        if absent:
-            raise BadRowsError(
-                f"there are captions of image {min(absent)}, which is not in the index: add the "
-                "image with them"
-            )
+        self._check_ids(addition)
+        finished: list[Finished] = []
+        for kind in KINDS:
+            ids, points = addition.ids[kind], addition.points[kind]
+            if len(ids):
+                place = self.workspace()
+                record = write_segment(place, kind, self.model.score, ids, points)
+                finished.append((place, record))
+        return self.commit(self.publish(*finished), addition.images, addition.captions)
 
     def commit(
         self,
@@ -92,7 +134,7 @@ class Writer:
     ) -> int:
         """Make published segments and their rows visible, all at once; return the generation."""
         with self.catalog.writing() as connection:
-            generation = mutations.raise_generation(connection)
+            generation = mutations.raise_generation(connection, self.model)
             mutations.insert_images(connection, images)
             mutations.insert_captions(connection, captions)
             mutations.insert_segments(connection, records, generation)
@@ -110,43 +152,72 @@ class Writer:
                 raise BadRowsError(
                     f"image {min(absent)} is not in the index: remove only images that are"
                 )
-            generation = mutations.raise_generation(connection)
+            generation = mutations.raise_generation(connection, self.model)
             mutations.delete_images(connection, image_ids, generation)
         return generation
 
     def replace(self, merged: Merged) -> int:
-        """Show a published segment in place of those it was merged from; return the generation.
+        """Show a merged segment in place of those it was merged from; return the generation.
 
-        It is as old as the generation they were read in, so that what was deleted since is deleted
-        in it too. Deletions that no row needs any more are forgotten, once all readers have
-        followed them: one that has not is told by them that a hit of its is another row by now.
+        It counts as old as the generation they were read in, so that later deletions apply to it
+        too. Deletions that no row needs any more are forgotten once every reader has followed
+        them: by them a reader that has not finds out that a hit of its is another row by now.
         """
         seen = leases.oldest(self.folder, merged.generation)
+        records = self.publish(merged.finished) if merged.finished is not None else []
         with self.catalog.writing() as connection:
-            generation = mutations.raise_generation(connection)
+            generation = mutations.raise_generation(connection, self.model)
             mutations.drop_segments(connection, merged.names)
-            if merged.record is not None:
-                mutations.insert_segments(connection, [merged.record], merged.generation)
+            mutations.insert_segments(connection, records, merged.generation)
             mutations.forget_deletions(connection, merged.kind, merged.needed, seen)
+        return generation
+
+    def replace_model(
+        self, model: ModelIdentity, records: Sequence[SegmentRecord], ids: Mapping[Kind, Ids]
+    ) -> int:
+        """Show published segments of another model in place of all others; return the generation.
+
+        `ids` are those in the segments. Images that are not among them are removed, with their
+        captions.
+
+        Raises:
+            BadRowsError: the ids are not ids of the index, or captions are missing.
+        """
+        with self.catalog.writing() as connection:
+            generation = mutations.raise_generation(connection, self.model)
+            mutations.set_model(connection, model, generation)
+            images = set(connection.execute(sql.select(IMAGES.c.id)).scalars())
+            absent = images.difference(ids["image"].tolist())
+            mutations.delete_images(connection, sorted(absent), generation)
+            captions = set(connection.execute(sql.select(CAPTIONS.c.id)).scalars())
+            if len(images) - len(absent) != len(ids["image"]) or captions != set(
+                ids["caption"].tolist()
+            ):
+                raise BadRowsError(
+                    f"{self.folder} was changed while it was encoded anew: run the same command "
+                    "again"
+                )
+            mutations.drop_segments(connection, sorted(self.catalog.names()))
+            mutations.insert_segments(connection, records, generation)
         return generation
 
     def sweep(self) -> list[Path]:
         """Remove the segment folders that no generation shows and nobody needs; return them.
 
-        They are what a writer left that was killed or ran out of disk, and what was merged away
-        and is no longer read.
+        A writer that was killed or ran out of disk leaves such folders, and so does a merge, until
+        nobody reads what was merged.
         """
         present = {path.name for path in self.segments.iterdir()}
         staging = self.folder / STAGING
         if present <= self.catalog.names() and not staging.exists():
             return []
         self.catalog.settle()
-        orphans = present - self.catalog.names()
         generation = self.catalog.generation()
-        if generation == 0:
-            orphans -= staged_names(self.folder)
-        else:
+        # A build stages points until its first generation, and a re-encoding until the index is
+        # one of its model.
+        if generation and staged_model(self.folder) in (None, self.catalog.model().fingerprint):
             durable.remove(staging)
+        orphans = present - self.catalog.names()
         if leases.oldest(self.folder, generation) < generation:
             orphans = {name for name in orphans if name.startswith(_PARTIAL)}
         swept = [self.segments / name for name in sorted(orphans)]
@@ -154,17 +225,36 @@ class Writer:
             durable.remove(orphan)
         return swept
 
+    def _check_ids(self, addition: Addition) -> None:
+        with self.catalog.reading() as connection:
+            for kind in KINDS:
+                if taken := mutations.existing(connection, kind, addition.ids[kind].tolist()):
+                    raise BadRowsError(
+                        f"{kind} {min(taken)} is in the index already: remove its image first, "
+                        "or give the new one another id"
+                    )
+            wanted = {row.image_id for row in addition.captions}
+            wanted -= {row.id for row in addition.images}
+            absent = wanted - mutations.existing(connection, "image", sorted(wanted))
+        if absent:
+            raise BadRowsError(
+                f"there are captions of image {min(absent)}, which is not in the index: add the "
+                "image with them"
+            )
+
 
 @contextmanager
-def writing(folder: Path, catalog: Catalog, patience: float) -> Iterator[Writer]:
-    """Hold the index's lock, swept of what killed writers left, and yield its writer.
+def writing(
+    folder: Path, catalog: Catalog, model: ModelIdentity, timeout: float
+) -> Iterator[Writer]:
+    """Take the index's lock, sweep away what killed writers left, and yield a writer.
 
     Raises:
-        IndexLockedError: another process is writing, and was after `patience` seconds.
+        IndexLockedError: another process is writing, and was after `timeout` seconds.
         DiskFullError: no room; what was written is taken away again.
     """
-    with disk_full_named(folder), durable.locked(folder / LOCK, patience):
-        writer = Writer(folder, catalog)
+    with disk_full_reported(folder), durable.locked(folder / LOCK, timeout):
+        writer = Writer(folder, catalog, model)
         writer.sweep()
         try:
             yield writer

@@ -14,7 +14,8 @@ import numpy as np
 from index import durable
 from index.errors import BadRowsError, NotLoadedError
 from index.segments import stored_pictures
-from index.store import LOCK_PATIENCE, Index
+from index.segments.writer import LOCK_TIMEOUT
+from index.store import Index
 from index.types import CaptionRow, ImageRow, Kind, Points
 from service.core.encoding import Point
 from service.errors import ServiceError, absent
@@ -79,7 +80,7 @@ class BatchWriter:
         Raises:
             HasseIndexError, OSError: nothing was changed.
         """
-        with stored_pictures.alone(self._index.folder, _seconds_left(writes)):
+        with stored_pictures.lock(self._index.folder, _seconds_left(writes)):
             if operation == "remove":
                 return self._remove([one for one in writes if isinstance(one, Deletion)])
             return self._add([one for one in writes if isinstance(one, NewImage)])
@@ -110,7 +111,7 @@ class BatchWriter:
         written: dict[str, str] = {}  # SHA-256 by path
         try:
             for one in plan.new:
-                path = stored_pictures.keep(self._index.folder, one.picture, one.sha256, one.suffix)
+                path = stored_pictures.store(self._index.folder, one.picture, one.sha256, one.suffix)
                 written[path] = one.sha256
             dimension = self._index.model.dimension
             with _logging_not_loaded():
@@ -119,7 +120,7 @@ class BatchWriter:
                     np.reshape([one.point for one in plan.new], (-1, dimension)),
                     plan.captions,
                     np.reshape(plan.caption_points, (-1, dimension)),
-                    patience=_seconds_left(new),
+                    timeout=_seconds_left(new),
                 )
         except Exception:
             if written:
@@ -136,9 +137,9 @@ class BatchWriter:
         rows = self._index.images(image_ids)
         if rows:
             with _logging_not_loaded():
-                self._index.remove(sorted(rows), patience=_seconds_left(deletions))
+                self._index.remove(sorted(rows), timeout=_seconds_left(deletions))
             for row in rows.values():
-                if stored_pictures.is_kept(row) and not self._is_in_use(row.path, row.sha256):
+                if stored_pictures.is_stored(row) and not self._is_in_use(row.path, row.sha256):
                     self._delete_file(row.path)
             self._on_change()
         return [
@@ -243,4 +244,4 @@ def _logging_not_loaded() -> Iterator[None]:
 
 def _seconds_left(writes: Sequence[Write]) -> float:
     """Return how long to wait for a lock, counted from when the oldest write was queued."""
-    return max(0.0, min(one.queued_at for one in writes) + LOCK_PATIENCE - time.monotonic())
+    return max(0.0, min(one.queued_at for one in writes) + LOCK_TIMEOUT - time.monotonic())

@@ -92,7 +92,8 @@ class Engine:
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
         self.upkeep = Upkeep(
-            index,
+            lambda progress: index.compact(progress=progress),
+            index.release_memory,
             settings.compact_seconds,
             on_compaction=lambda done: event("compacted", **asdict(done)),
             on_error=lambda error: event("compaction failed", logging.ERROR, error=str(error)),

@@ -220,7 +220,7 @@ def check_use(folder: Path) -> None:
         index.compact(everything)
         assert index.search("image", POINTS[9], 50).ids.tolist() == before
         assert len(list(segments.iterdir())) == 2
-        names = {"catalog.db", "segments", "lock", "readers", "news", "compaction.lock"}
+        names = {"catalog.db", "segments", "lock", "readers", "notifications", "compaction.lock"}
         assert {path.name for path in folder.iterdir() if "catalog.db-" not in path.name} == names
 
 
@@ -231,7 +231,7 @@ def check_build(folder: Path, acknowledged: int) -> None:
     assert held(folder) == (1, set(range(20)), set(range(40)))
     with Index.open(folder, threads=1) as index, index.writing():
         pass  # the next writer sweeps away what a kill after the commit left
-    parts = {"catalog.db", "segments", "lock", "readers", "news"}
+    parts = {"catalog.db", "segments", "lock", "readers", "notifications"}
     assert {path.name for path in folder.iterdir()} <= parts
 
 

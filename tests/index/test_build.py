@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -69,7 +66,7 @@ def run(
         caption_blocks(caption_stop),
         source=source,
         total=80,
-        progress=None if told is None else lambda done, total: told.append((done, total)),
+        progress=lambda done, total: None if told is None else told.append((done, total)),
         rows_per_segment=25,
         threads=1,
     )
@@ -101,7 +98,7 @@ def test_a_build_shows_everything_at_once_and_leaves_nothing_behind(tmp_path: Pa
         "segments",
         "lock",
         "readers",
-        "news",
+        "notifications",
     }
 
 
@@ -219,17 +216,6 @@ def test_a_text_that_cannot_be_stored_is_named_and_what_came_before_is_kept(tmp_
     assert told[0] == (20 + 7, 80)
 
 
-def test_a_build_whose_journal_cannot_be_read_starts_anew(tmp_path: Path) -> None:
-    with pytest.raises(StopError):
-        run(tmp_path / "i", caption_stop=42)
-    (tmp_path / "i" / "staging" / "journal.json").write_text("{")
-    told: list[tuple[int, int]] = []
-    index = run(tmp_path / "i", told=told)
-    assert told[0] == (0, 80)
-    assert len(list((tmp_path / "i" / "segments").iterdir())) == 4
-    check(index)
-
-
 Damage = Callable[[Path], object]
 
 
@@ -248,51 +234,19 @@ def misplaced(path: Path) -> None:
     path.mkdir()
 
 
-def journal_with(change: Callable[[dict[str, Any]], object]) -> Damage:
-    def damage(path: Path) -> None:
-        document = json.loads(path.read_bytes())
-        change(document)
-        path.write_text(json.dumps(document))
-
-    return damage
-
-
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
         *(
-            (name, damage)
-            for name in (
-                "staging/image.jsonl",
-                "staging/caption.jsonl",
-                "staging/image/points.npy",
-                "staging/image/ids.npy",
-                "staging/caption/points.npy",
-                "segments/caption-*/points.npy",
-                "segments/caption-*/ids.npy",
-                "segments/caption-*/manifest.json",
-            )
-            for damage in (Path.unlink, shortened, garbled, misplaced)
+            (f"staging/{name}.block", damage)
+            for name in ("image-000000000004", "caption-000000000007", "caption-000000000035")
+            for damage in (shortened, garbled, misplaced)
         ),
-        ("staging/image", shutil.rmtree),
-        ("segments/caption-*", shutil.rmtree),
+        *((f"staging/{name}-000000000000.block", Path.unlink) for name in ("image", "caption")),
+        ("staging/build.json", Path.unlink),
         *(
-            ("staging/journal.json", lambda path, text=text: path.write_text(text))
-            for text in ("[]", "{}", '"journal"', "[" * 100_000)
-        ),
-        *(
-            ("staging/journal.json", journal_with(change))
-            for change in (
-                lambda document: document.update(image=[]),
-                lambda document: document["image"].update(rows="20"),
-                lambda document: document["image"].update(rows=10**30),
-                lambda document: document["caption"].update(bytes=-1),
-                lambda document: document["caption"].update(bytes=10**30),
-                lambda document: document["caption"].update(sealed=["a"]),
-                lambda document: document["caption"]["sealed"][0].update(files=[]),
-                lambda document: document["caption"]["sealed"][0].update(name=7),
-                lambda document: document["caption"]["sealed"][0].update(rows="25"),
-            )
+            ("staging/build.json", lambda path, text=text: path.write_text(text))
+            for text in ("", "[]", "{}", "[" * 100_000)
         ),
     ],
 )
@@ -334,40 +288,10 @@ def test_images_may_come_in_any_order_of_their_ids(tmp_path: Path) -> None:
         assert index.info().images == len(IMAGES)
 
 
-def test_a_build_goes_on_from_whatever_a_kill_left_between_two_writes(tmp_path: Path) -> None:
-    points = embeddings(np.random.default_rng(0), 20, 16)
-
-    def run(stop_at: int) -> None:
-        def blocks(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
-            for at in range(done, 20, 4):
-                if at == stop_at:
-                    raise KeyboardInterrupt
-                yield images(range(at, at + 4)), points[at : at + 4]
-
-        build(
-            tmp_path / "i",
-            model(),
-            blocks,
-            lambda _: [],
-            source="s",
-            total=20,
-            rows_per_segment=8,
-            threads=1,
-        ).close()
-
-    with pytest.raises(KeyboardInterrupt):
-        run(12)
-    staging, (sealed,) = tmp_path / "i" / "staging", (tmp_path / "i" / "segments").iterdir()
-    # The rows of a block that the journal does not name yet.
-    with (staging / "image.jsonl").open("ab") as file:
-        file.write(b'[12, "12.jpg", "pic')
-    with pytest.raises(KeyboardInterrupt):
-        run(16)
-    # A segment that the journal names and that has not its name yet.
-    (newest,) = set((tmp_path / "i" / "segments").iterdir()) - {sealed}
-    newest.rename(staging / "image")
-    run(20)
-    assert verify(tmp_path / "i").ok
-    with Index.open(tmp_path / "i", threads=1) as index:
-        assert set(index.images(range(99))) == set(range(20))
-        assert sorted(live.segment.rows for live in index.snapshot.segments) == [4, 8, 8]
+def test_build_goes_on_where_a_block_was_half_written(tmp_path: Path) -> None:
+    with pytest.raises(StopError):
+        run(tmp_path / "i", image_stop=8)
+    (tmp_path / "i" / "staging" / "image-000000000008.block.partial").write_bytes(b"123\n[[8")
+    told: list[tuple[int, int]] = []
+    check(run(tmp_path / "i", told=told))
+    assert told[0] == (8, 80)

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from index.catalog import mutations
 from index.catalog.records import SegmentRecord
 from index.segments.compaction import everything
 from index.store import Index
-from index.types import KINDS
+from index.types import ImageRow, Points
 from tests.index.samples import captions, embeddings, images, model, small_index
 
 POINTS = embeddings(np.random.default_rng(0), 40, 16)
@@ -71,45 +70,28 @@ def test_an_index_that_is_made_has_on_the_disk_all_names_that_lead_to_it(
     assert {tmp_path / place for place in ("", "a", "a/b", "a/b/i")} <= held.keys()
 
 
-def test_what_the_journal_of_a_build_names_was_on_the_disk(
-    tmp_path: Path, held: dict[Path, int], monkeypatch: pytest.MonkeyPatch
+def test_staged_block_is_on_the_disk_before_the_next_is_asked_for(
+    tmp_path: Path, held: dict[Path, int]
 ) -> None:
-    folder = tmp_path / "i"
-    staging, segments = folder / "staging", folder / "segments"
-    written: list[int] = []
-    move = durable.move
+    staging = tmp_path / "i" / "staging"
 
-    def moved(source: Path, target: Path) -> None:
-        if target.name == "journal.json":
-            journal = json.loads(source.read_bytes())
-            assert held[source] == source.stat().st_size
-            written.append(sum(len(journal[kind]["sealed"]) for kind in KINDS))
-            for kind in KINDS:
-                part = journal[kind]
-                assert held.get(staging / f"{kind}.jsonl", 0) >= part["bytes"]
-                if part["rows"]:
-                    assert held[staging / kind / "points.npy"] > 64 * part["rows"]
-                    assert held[staging / kind / "ids.npy"] > 8 * part["rows"]
-                for record in part["sealed"]:
-                    named = segments / record["name"]
-                    place = named if named.exists() else staging / kind
-                    assert {place, place.parent} <= held.keys()
-                    for name, file in record["files"].items():
-                        assert held[place / name] == file["bytes"]
-        move(source, target)
+    def blocks(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
+        for at in range(done, 6, 2):
+            yield images([at, at + 1]), POINTS[at : at + 2]
+            written = staging / f"image-{at:012}.block"
+            assert held[written] == written.stat().st_size
+            assert {staging, staging / "build.json"} <= held.keys()
 
-    monkeypatch.setattr(durable, "move", moved)
     build(
-        folder,
+        tmp_path / "i",
         model(),
-        lambda done: ((images([at, at + 1]), POINTS[at : at + 2]) for at in range(done, 6, 2)),
+        blocks,
         lambda done: [(captions(range(9), range(6)), POINTS[:9])],
         source="sample",
         total=15,
         rows_per_segment=4,
         threads=1,
     ).close()
-    assert written == [0, 0, 1, 1, 2, 3]
 
 
 def test_a_small_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(

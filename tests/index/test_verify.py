@@ -14,6 +14,7 @@ from index.catalog.catalog import Catalog
 from index.catalog.records import State
 from index.catalog.schema import CAPTIONS, IMAGES
 from index.errors import DamagedIndexError, HasseIndexError
+from index.segments import segment
 from index.segments.segment import write_segment
 from index.store import Index
 from index.verify import verify
@@ -164,22 +165,23 @@ def test_an_image_that_two_segments_hold_is_named(tmp_path: Path) -> None:
         writer.publish((folder, record))
         writer.commit([record])
     (finding,) = verify(tmp_path / "i").findings
-    assert "image 3 is alive in two segments" in finding
+    assert "image 3 is live in two segments" in finding
 
 
-def test_points_that_should_not_be_there_are_found_even_with_a_good_checksum(
+def test_points_that_are_not_allowed_are_found_even_with_a_good_checksum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.verify._ROWS", 1)
-    with Index.create(tmp_path / "i", model()) as index:
-        points = np.ones((2, 16), np.float32)
-        points[1, 3] = np.nan
-        for module in ("additions", "segment"):
-            unchecked = f"index.segments.{module}.checked"
-            monkeypatch.setattr(unchecked, lambda *args: np.asarray(args[2]))
-        index.add(images([1, 2]), points)
+    points = np.ones((8194, 16), np.float32)
+    points[8193, 3] = np.nan  # in the second block that is checked
+    with Index.create(tmp_path / "i", model()) as index, index.writing() as writer:
+        folder = writer.workspace()
+        with monkeypatch.context() as patched:
+            patched.setattr(segment, "checked", lambda *args: np.asarray(args[2]))
+            record = segment.write_segment(folder, "image", "order", np.arange(8194), points)
+        writer.publish((folder, record))
+        writer.commit([record], images(range(8194)))
     (finding,) = verify(tmp_path / "i").findings
-    assert "image 2 (row 1) has nan at coordinate 3" in finding
+    assert "image 8193 (row 8193) has nan at coordinate 3" in finding
 
 
 def test_a_report_with_findings_is_not_ok(tmp_path: Path) -> None:

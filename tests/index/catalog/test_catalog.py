@@ -38,7 +38,7 @@ def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> No
     numpy_row = ImageRow(np.int64(7), np.str_("7.jpg"), "7.jpg", np.int32(3), np.int32(4), "val")  # type: ignore[arg-type]
     caption = CaptionRow(-5, 2**62, "two\nlines 🐕")
     with catalog.writing() as connection:
-        mutations.raise_generation(connection)
+        mutations.raise_generation(connection, model())
         mutations.insert_images(connection, [row, numpy_row])
         mutations.insert_captions(connection, [caption])
     found = catalog.images([2**62, 7, 8])
@@ -101,7 +101,7 @@ def test_a_catalog_whose_ids_are_declared_as_once_is_read_and_written(tmp_path: 
         old.executescript(dump.replace("id INTEGER NOT NULL", "id BIGINT NOT NULL"))
     catalog = Catalog(f"sqlite:///{tmp_path / 'old.db'}")
     with catalog.writing() as connection:
-        mutations.raise_generation(connection)
+        mutations.raise_generation(connection, model())
         mutations.insert_images(connection, images([7, 3]))
         mutations.insert_captions(connection, captions([9, 8], [7, 7]))
     found, _ = catalog.image_hits([3, 7])
@@ -115,13 +115,15 @@ def test_a_catalog_whose_ids_are_declared_as_once_is_read_and_written(tmp_path: 
 def test_readers_do_not_see_a_change_before_it_is_whole(catalog: Catalog) -> None:
     mutations.create(catalog, model())
     with catalog.writing() as connection:
-        mutations.raise_generation(connection)
+        mutations.raise_generation(connection, model())
         mutations.insert_images(connection, images([1]))
         assert catalog.generation() == 0
         assert catalog.images([1]) == {}
     assert catalog.generation() == 1
     with pytest.raises(ZeroDivisionError), catalog.writing() as connection:
-        mutations.delete_images(connection, [1], mutations.raise_generation(connection) // 0)
+        mutations.delete_images(
+            connection, [1], mutations.raise_generation(connection, model()) // 0
+        )
     assert catalog.generation() == 1
     catalog.close()
 
@@ -198,7 +200,7 @@ def test_a_value_that_changed_in_any_column_of_any_table_is_found(
     mutations.create(catalog, model())
     files = {"points.npy": FileRecord(5, "ab" * 32)}
     with catalog.writing() as connection:
-        mutations.raise_generation(connection)
+        mutations.raise_generation(connection, model())
         mutations.insert_images(connection, images([1, 2]))
         mutations.insert_captions(connection, captions([1, 2, 3], [1, 2]))
         record = SegmentRecord("image-1", "image", 1, 16, "float32", "order", files)

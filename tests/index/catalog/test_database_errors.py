@@ -14,8 +14,9 @@ import sqlalchemy as sql
 from sqlalchemy.exc import DBAPIError, InternalError, OperationalError, ProgrammingError
 
 from index.catalog import database_errors
-from index.catalog.catalog import open_catalog
-from index.catalog.database_errors import refusal
+from index.catalog.catalog import Catalog, open_catalog
+from index.catalog.database import sqlite_url
+from index.catalog.database_errors import translated
 from index.errors import (
     CatalogUnreachableError,
     DamagedIndexError,
@@ -133,10 +134,7 @@ def test_a_catalog_that_may_not_be_read_is_not_damaged(
 ) -> None:
     (unopened / hidden).touch()
     # Tests may run as root, whom permissions do not stop.
-    monkeypatch.setattr(
-        "index.catalog.database_errors.os.access",
-        lambda path, how: how == os.F_OK or path.name != hidden,
-    )
+    monkeypatch.setattr(os, "access", lambda path, how: how == os.F_OK or path.name != hidden)
     with pytest.raises(
         CatalogUnreachableError, match=r"not damaged, .*\(Permission denied\): let this user read"
     ):
@@ -146,7 +144,7 @@ def test_a_catalog_that_may_not_be_read_is_not_damaged(
 def test_a_catalog_in_a_folder_that_may_not_be_written_is_named_by_its_path(
     unopened: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("os.access", lambda _path, how: how == os.F_OK)
+    monkeypatch.setattr(os, "access", lambda _path, how: how == os.F_OK)
     with pytest.raises(
         CatalogUnreachableError, match=r"the catalog /.*/i \?#/catalog\.db is not damaged"
     ):
@@ -182,25 +180,25 @@ def test_why_a_catalog_cannot_be_opened_is_what_the_system_says_to_a_file_beside
     assert sorted(unopened.iterdir()) == before
 
 
-def test_a_catalog_that_another_program_locks_is_told_as_that_to_readers_and_writers(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_catalog_that_another_program_locks_is_reported_to_readers_and_writers(
+    folder: Path,
 ) -> None:
-    monkeypatch.setattr("index.catalog.catalog._LOCK_SECONDS", 0)
+    said = r"another program keeps .*catalog\.db \(database is locked\): wait for it"
     with (
-        Index.open(folder, threads=1) as index,
+        closing(Catalog(sqlite_url(folder), lock_seconds=0.0)) as catalog,
         closing(sqlite3.connect(folder / "catalog.db", isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
-        said = r"another program keeps .*catalog\.db \(database is locked\): wait for it"
-        with pytest.raises(IndexLockedError, match=said):
-            index.remove([1])
+        with pytest.raises(IndexLockedError, match=said), catalog.writing():
+            pass
         other.execute("ROLLBACK")
-        assert index.remove([1]) == 2
-    with closing(sqlite3.connect(folder / "catalog.db", isolation_level=None)) as other:
+        with catalog.writing():
+            pass
+        catalog.close()
         other.execute("PRAGMA locking_mode=EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(IndexLockedError, match=said):
-            look(folder)
+            catalog.generation()
 
 
 def test_more_readers_at_a_time_than_there_are_connections_are_no_damage(folder: Path) -> None:
@@ -261,7 +259,7 @@ def test_only_what_sqlite_reads_wrong_is_damage(
 ) -> None:
     said = sqlite3.OperationalError("it says so")
     said.sqlite_errorcode = code
-    told = refusal(sql.make_url(f"sqlite:///{tmp_path}/catalog.db"), sqlite3, said)
+    told = translated(sql.make_url(f"sqlite:///{tmp_path}/catalog.db"), sqlite3, said)
     assert type(told) is kind
     assert "catalog.db" in str(told)
     assert "(it says so)" in str(told)
@@ -299,7 +297,7 @@ def test_a_server_that_refuses_is_named_with_the_reason_and_the_remedy(
 ) -> None:
     said = Said(state)
     error = said if wrapped is None else wrapped("SELECT", None, said)
-    told = refusal(SERVER, Driver, error)
+    told = translated(SERVER, Driver, error)
     assert type(told) is kind
     assert remedy in str(told)
     assert "postgresql+psycopg://user:***@host/mine" in str(told)
@@ -307,6 +305,6 @@ def test_a_server_that_refuses_is_named_with_the_reason_and_the_remedy(
 
 
 @pytest.mark.parametrize("url", [SERVER, sql.make_url("sqlite:////i/catalog.db")])
-def test_a_fault_of_what_was_asked_is_no_refusal(url: sql.URL) -> None:
+def test_a_fault_of_what_was_asked_is_no_translated(url: sql.URL) -> None:
     error = ProgrammingError("SELECT", None, Exception("no such table"))
-    assert refusal(url, Driver, error) is None
+    assert translated(url, Driver, error) is None

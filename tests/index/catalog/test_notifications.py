@@ -1,17 +1,15 @@
-"""What is announced the next search of every process sees; what cannot be said is no error."""
+"""The next search of every process sees an announced change; what cannot be sent is no error."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from index.catalog.notifications import NEWS, News
+from index.catalog.notifications import NOTIFICATIONS, Notifications
 from index.catalog.selection import Selection
-from index.errors import DamagedIndexError
 from index.store import Index
 from tests.index.samples import images, small_index
 
@@ -23,21 +21,21 @@ def open_files(folder: Path) -> int:
     return sum(link.readlink().is_relative_to(folder) for link in links)
 
 
-def test_every_word_is_another_and_is_heard_by_all(tmp_path: Path) -> None:
-    one, other = News(tmp_path), News(tmp_path)
-    heard = [one.word()]
-    for speaker in (one, other, one):
-        speaker.spread()
-        assert one.word() == other.word() == News(tmp_path).word()
-        heard.append(one.word())
-    assert len(set(heard)) == 4
+def test_each_notification_differs_and_is_seen_by_all(tmp_path: Path) -> None:
+    one, other = Notifications(tmp_path), Notifications(tmp_path)
+    seen = [one.latest()]
+    for sender in (one, other, one):
+        sender.send()
+        assert one.latest() == other.latest() == Notifications(tmp_path).latest()
+        seen.append(one.latest())
+    assert len(set(seen)) == 4
 
 
-def test_who_may_not_write_hears_all_the_same(
+def test_notifications_that_cannot_be_written_are_still_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = News(tmp_path)
-    writer.spread()
+    writer = Notifications(tmp_path)
+    writer.send()
     opened = os.open
 
     def read_only(path: Path, flags: int, mode: int = 0o777) -> int:
@@ -45,25 +43,23 @@ def test_who_may_not_write_hears_all_the_same(
             raise PermissionError
         return opened(path, flags, mode)
 
-    monkeypatch.setattr(
-        "index.catalog.notifications.os", SimpleNamespace(**vars(os) | {"open": read_only})
-    )
-    reader = News(tmp_path)
-    assert reader.word() == writer.word()
-    reader.spread()
-    assert reader.word() == writer.word()
-    writer.spread()
-    assert reader.word() == writer.word()
+    monkeypatch.setattr(os, "open", read_only)
+    reader = Notifications(tmp_path)
+    assert reader.latest() == writer.latest()
+    reader.send()
+    assert reader.latest() == writer.latest()
+    writer.send()
+    assert reader.latest() == writer.latest()
 
 
-def test_without_a_file_there_is_no_news(tmp_path: Path) -> None:
-    absent = News(tmp_path / "absent")
-    absent.spread()
-    assert absent.word() == b""
+def test_notifications_without_a_file_are_never_sent(tmp_path: Path) -> None:
+    absent = Notifications(tmp_path / "absent")
+    absent.send()
+    assert absent.latest() == b""
     absent.close()
 
 
-def test_every_kind_of_question_follows_what_was_announced(tmp_path: Path) -> None:
+def test_every_kind_of_search_follows_an_announced_change(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as writer:
         readers = [Index.open(tmp_path / "i") for _ in range(4)]
         writer.add(images([70]), POINT[None])
@@ -81,7 +77,7 @@ def test_every_kind_of_question_follows_what_was_announced(tmp_path: Path) -> No
             reader.close()
 
 
-def test_what_was_announced_is_looked_for_once(
+def test_announced_change_is_looked_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_index(tmp_path / "i") as writer, Index.open(tmp_path / "i") as reader:
@@ -101,23 +97,21 @@ def test_what_was_announced_is_looked_for_once(
         assert len(looked) == 1
 
 
-def test_a_search_goes_on_without_what_it_cannot_load_and_asks_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_search_goes_on_without_a_generation_that_cannot_be_loaded_and_tries_again(
+    tmp_path: Path,
 ) -> None:
     with small_index(tmp_path / "i") as writer, Index.open(tmp_path / "i") as reader:
+        before = set((tmp_path / "i" / "segments").iterdir())
         writer.add(images([70]), POINT[None])
+        (added,) = set((tmp_path / "i" / "segments").iterdir()) - before
+        added.rename(tmp_path / "elsewhere")
         writer.announce()
-        with monkeypatch.context() as broken:
-
-            def load(before: object) -> object:
-                raise DamagedIndexError("cannot be opened")
-
-            broken.setattr(reader._loader, "load", load)
-            assert reader.search("image", POINT, 1).ids[0] != 70
+        assert reader.search("image", POINT, 1).ids[0] != 70
+        (tmp_path / "elsewhere").rename(added)
         assert reader.search("image", POINT, 1).ids[0] == 70
 
 
-def test_an_index_leaves_no_file_open(tmp_path: Path) -> None:
+def test_closed_index_leaves_no_file_open(tmp_path: Path) -> None:
     small_index(tmp_path / "i").close()
-    assert (tmp_path / "i" / NEWS).exists()
+    assert (tmp_path / "i" / NOTIFICATIONS).exists()
     assert open_files(tmp_path) == 0

@@ -149,7 +149,7 @@ def test_an_answer_over_a_selection_is_of_one_generation_whoever_sees_the_next_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_index(tmp_path / "i") as writer, Index.open(tmp_path / "i") as reader:
-        narrowed = reader._masks.narrowed
+        narrowed = reader._reader._masks.narrowed
 
         def overtaken(*args: Any) -> Snapshot:
             monkeypatch.undo()
@@ -158,7 +158,7 @@ def test_an_answer_over_a_selection_is_of_one_generation_whoever_sees_the_next_o
             reader.refresh()  # by another thread, between the look at the catalog and ours
             return found
 
-        monkeypatch.setattr(reader._masks, "narrowed", overtaken)
+        monkeypatch.setattr(reader._reader._masks, "narrowed", overtaken)
         answer = reader.search("image", np.zeros(16), 12, selection=Selection(split="val"))
         assert (answer.generation, answer.searched) == (2, 11)
         assert sorted(answer.ids.tolist()) == [1, 2, 3, 4, *range(6, 13)]

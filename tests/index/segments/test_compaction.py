@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -150,10 +151,7 @@ def test_segments_are_of_similar_size_when_all_are_small_or_within_a_factor_of_e
         assert sorted(segment.rows for segment in index.info().segments) == left
 
 
-def test_a_segment_that_is_mostly_removed_is_rewritten_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compaction, "_BLOCK_ROWS", 5)
+def test_a_segment_that_is_mostly_removed_is_rewritten_by_itself(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         index.remove([1, 2, 3])
         assert index.compact().dropped == 0
@@ -174,44 +172,33 @@ def test_a_segment_that_is_mostly_removed_is_merged_once_with_others_of_its_size
         assert (done.before, done.after, done.dropped) == (8, 1, 1)
 
 
-def test_no_merged_segment_has_more_rows_than_one_may_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compaction, "ROWS_PER_SEGMENT", 10)
+def test_merged_segment_has_no_more_rows_than_allowed(tmp_path: Path) -> None:
     for choose in (tiers, everything):
         with grown(tmp_path / choose.__name__, 24) as index:
-            index.compact(choose)
+            index.compact(partial(choose, rows_per_segment=10))
             assert sorted(part.rows for part in index.info().segments) == [4] * 2 + [10] * 4
 
 
-def test_a_segment_that_no_other_fits_beside_is_not_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compaction, "ROWS_PER_SEGMENT", 10)
+def test_segment_that_no_other_fits_beside_is_not_written_again(tmp_path: Path) -> None:
     with grown(tmp_path / "i", 21) as index:
         before = folders(index)
-        index.compact()
+        index.compact(partial(tiers, rows_per_segment=10))
         assert sorted(part.rows for part in index.info().segments) == [1] * 2 + [10] * 4
         assert len(before & folders(index)) == 2
 
 
-def test_lists_longer_than_a_statement_takes_are_changed_part_by_part(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for limit in ("LOOKUP", "_BULK"):
-        monkeypatch.setattr(f"index.catalog.mutations.{limit}", 5)
-    some = range(7)
-    with grown(tmp_path / "i", 12) as index:
-        with pytest.raises(BadRowsError, match="image 11 is in the index already"):
-            index.add(images([*range(20, 30), 11]), POINTS[:11])
+def test_lists_longer_than_one_statement_takes_are_changed_part_by_part(tmp_path: Path) -> None:
+    some = range(20_100)
+    points = np.tile(np.eye(2, dtype=np.float32), (20_100 // 2, 1))
+    with Index.create(tmp_path / "i", model(2), threads=1) as index:
         for _ in range(2):
+            index.add(images(some), points, captions(some, some), points)
+            with pytest.raises(BadRowsError, match="image 11 is in the index already"):
+                index.add(images([*range(20_100, 40_100), 11]), points[:20_001])
             index.remove(some)
-            index.add(images(some), POINTS[:7], captions(some, some), POINTS[100:107])
-        index.remove(range(8))
-        assert verify(tmp_path / "i").ok
+        assert deletions(index) == 2 * len(some)
         index.compact(everything)
         assert deletions(index) == 0
-        assert [segment.rows for segment in index.info().segments] == [4, 4]
         assert verify(tmp_path / "i").ok
 
 
@@ -287,22 +274,16 @@ def test_any_history_gives_what_it_gives_without_merging(
         assert verify(folder / "i").ok
 
 
-def test_what_is_removed_or_added_while_a_merge_writes_is_in_the_next_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    merge = compaction.merge
-
-    def interrupted(*args: object) -> compaction.Merged:
-        merged = merge(*args)  # type: ignore[arg-type]
-        index.remove([2])
-        index.remove([4])
-        index.add(images([4, 60]), POINTS[[150, 60]])
-        return merged
-
+def test_change_during_a_merge_is_in_the_next_search(tmp_path: Path) -> None:
     with grown(tmp_path / "i", 10) as index:
-        monkeypatch.setattr("index.segments.compaction.merge", interrupted)
-        index.compact(lambda segments: everything(segments)[:1])
-        monkeypatch.undo()
+        changed: list[int] = []
+
+        def change_once(*_: int) -> None:
+            if not changed:
+                changed.extend((index.remove([2]), index.remove([4])))
+                index.add(images([4, 60]), POINTS[[150, 60]])
+
+        index.compact(lambda segments: everything(segments)[:1], change_once)
         for live in (index, Index.open(tmp_path / "i", threads=1)):
             found = live.search("image", POINTS[150], 50)
             assert set(found.ids.tolist()) == {*range(10), 60} - {2}
@@ -390,20 +371,15 @@ def test_what_is_added_meanwhile_is_no_work_of_a_compaction(tmp_path: Path) -> N
         assert (done.before, done.after, done.dropped) == (there, there, 0)
 
 
-def test_a_second_compaction_is_told_of_the_first_and_additions_are_not_held_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_second_compaction_is_refused_and_additions_are_not_delayed(tmp_path: Path) -> None:
     merging, added = threading.Event(), threading.Event()
-    merge = compaction.merge
 
-    def slow(*args: object) -> compaction.Merged:
+    def wait(*_: int) -> None:
         merging.set()
         assert added.wait(60)
-        return merge(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("index.segments.compaction.merge", slow)
     with grown(tmp_path / "i", 3) as index, Index.open(tmp_path / "i", threads=1) as other:
-        thread = threading.Thread(target=index.compact, args=(everything,))
+        thread = threading.Thread(target=index.compact, args=(everything, wait))
         thread.start()
         assert merging.wait(60)
         with pytest.raises(IndexLockedError, match="another process is compacting the index"):

@@ -197,7 +197,7 @@ def test_an_id_that_is_no_number_of_64_bits_is_refused(wrong: Any, tmp_path: Pat
     writer.abandon()
 
 
-def test_a_large_segment_is_read_here_and_there_but_where_all_of_it_is_read(
+def test_large_segment_is_read_at_random_except_by_full_scans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 40 * 16 * 4)

@@ -24,7 +24,7 @@ def kept_image(index: Index, id_: int) -> ImageRow:
     row = ImageRow(
         id_,
         f"{id_}.jpg",
-        stored_pictures.keep(index.folder, picture, sha256, ".jpg"),
+        stored_pictures.store(index.folder, picture, sha256, ".jpg"),
         sha256=sha256,
     )
     index.add([row], np.ones((1, 16)))
@@ -48,7 +48,7 @@ def test_what_others_put_beside_kept_pictures_is_never_swept(tmp_path: Path) -> 
         age(path.parent)
     with Index.create(tmp_path, model(), threads=1) as index:
         index.add([ImageRow(1, "beach.jpg", "pictures/2020/beach.jpg")], np.ones((1, 16)))
-        left = tmp_path / stored_pictures.keep(tmp_path, b"ours", "ab" * 32, ".jpg")
+        left = tmp_path / stored_pictures.store(tmp_path, b"ours", "ab" * 32, ".jpg")
         partial = left.with_name(left.name + ".partial")
         partial.write_bytes(b"ou")
         named = tmp_path / kept_image(index, 2).path
@@ -86,8 +86,8 @@ def test_a_picture_of_somebody_else_in_the_folder_of_pictures_is_not_checked(
     with Index.create(tmp_path, model(), threads=1) as index:
         own = ImageRow(1, "beach.jpg", "pictures/2020/beach.jpg", sha256="ab" * 32)
         index.add([own], np.ones((1, 16)))
-        assert not stored_pictures.is_kept(own)
-        assert stored_pictures.is_kept(kept_image(index, 2))
+        assert not stored_pictures.is_stored(own)
+        assert stored_pictures.is_stored(kept_image(index, 2))
         assert verify(tmp_path).ok
 
 
@@ -110,7 +110,7 @@ def test_the_folders_of_a_picture_are_on_the_disk_with_it(
     synced: list[Path] = []
     monkeypatch.setattr(durable, "sync_folder", synced.append)
     for at in range(2):
-        stored_pictures.keep(tmp_path, b"picture", f"{at:064x}", ".jpg")
+        stored_pictures.store(tmp_path, b"picture", f"{at:064x}", ".jpg")
     pictures = tmp_path / stored_pictures.PICTURES
     assert synced == [tmp_path, pictures, pictures / "00", pictures / "00"]
 
@@ -123,5 +123,5 @@ def test_nothing_is_left_of_a_picture_for_which_there_is_no_room(
 
     monkeypatch.setattr(durable, "sync", full)
     with pytest.raises(DiskFullError, match=str(tmp_path)):
-        stored_pictures.keep(tmp_path, b"picture", "ab" * 32, ".jpg")
+        stored_pictures.store(tmp_path, b"picture", "ab" * 32, ".jpg")
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

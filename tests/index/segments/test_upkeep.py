@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from index.errors import HasseIndexError, IndexLockedError
-from index.segments.compaction import Compacted
+from index.segments import arrays
+from index.segments.compaction import Compacted, ProgressCallback
 from index.segments.upkeep import Upkeep
 from index.store import Index
 from tests.index.samples import embeddings, images, model
@@ -22,8 +25,19 @@ def filled(folder: Path) -> Index:
     return index
 
 
+def upkeep_of(
+    index: Index, seconds: float, on_compaction: Callable[[Compacted], None] = lambda done: None
+) -> Upkeep:
+    return Upkeep(
+        lambda progress: index.compact(progress=progress),
+        index.release_memory,
+        seconds,
+        on_compaction=on_compaction,
+    )
+
+
 def merged_by_upkeep(index: Index) -> list[Compacted]:
-    """Return what upkeep tells of, from its first compaction until it was closed."""
+    """Return the compactions of an upkeep until it was closed: at least one."""
     merged: list[Compacted] = []
     seen = threading.Event()
 
@@ -31,21 +45,21 @@ def merged_by_upkeep(index: Index) -> list[Compacted]:
         merged.append(done)
         seen.set()
 
-    upkeep = Upkeep(index, 0.01, on_compaction=note)
+    upkeep = upkeep_of(index, 0.01, note)
     upkeep.start()
     assert seen.wait(60)
     upkeep.close()
     return merged
 
 
-def test_small_segments_are_merged_while_nobody_asks(tmp_path: Path) -> None:
+def test_upkeep_merges_small_segments(tmp_path: Path) -> None:
     with filled(tmp_path / "i") as index:
         merged = merged_by_upkeep(index)
         assert (merged[0].before, merged[0].after) == (20, 1)
         assert set(index.search("image", np.zeros(16), 50).ids.tolist()) == set(range(20))
 
 
-def test_that_removed_rows_are_gone_from_the_disk_is_told(tmp_path: Path) -> None:
+def test_upkeep_reports_that_removed_rows_were_dropped(tmp_path: Path) -> None:
     with Index.create(tmp_path / "i", model(), threads=1) as index:
         index.add(images(range(20)), POINTS[:20])
         index.remove(range(10))
@@ -53,106 +67,92 @@ def test_that_removed_rows_are_gone_from_the_disk_is_told(tmp_path: Path) -> Non
     assert [(done.before, done.after, done.dropped) for done in merged] == [(1, 1, 10)]
 
 
-def test_at_zero_seconds_nothing_is_merged(tmp_path: Path) -> None:
+def test_upkeep_of_zero_seconds_does_nothing(tmp_path: Path) -> None:
     with filled(tmp_path / "i") as index:
         before = threading.active_count()
-        upkeep = Upkeep(index, 0)
+        upkeep = upkeep_of(index, 0)
         upkeep.start()
         assert threading.active_count() == before
         upkeep.close()
         assert len(index.info().segments) == 20
 
 
-def test_a_merge_under_way_is_given_up_when_closing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-    check = Upkeep._check
-
-    def slow(self: Upkeep, done: int, total: int) -> None:
-        begun.set()
-        assert go_on.wait(60)
-        check(self, done, total)
-
-    monkeypatch.setattr(Upkeep, "_check", slow)
+def test_closing_upkeep_gives_up_the_merge_under_way(tmp_path: Path) -> None:
+    begun = threading.Event()
     with filled(tmp_path / "i") as index:
-        upkeep = Upkeep(index, 0.01)
+
+        def compact(check: ProgressCallback) -> Compacted:
+            def slow(done: int, total: int) -> None:
+                begun.set()
+                while True:  # until the check raises
+                    check(done, total)
+                    time.sleep(0.001)
+
+            return index.compact(progress=slow)
+
+        upkeep = Upkeep(compact, index.release_memory, 0.01)
         upkeep.start()
         assert begun.wait(60)
-        upkeep._closing.set()
-        go_on.set()
         upkeep.close()
-        assert not upkeep._thread.is_alive()
+        assert not any(thread.name == "upkeep" for thread in threading.enumerate())
         assert len(index.info().segments) == 20
         assert not (tmp_path / "i" / "compaction").exists()
 
 
-def test_what_goes_wrong_is_tried_again_and_said_once_until_it_has_gone_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[Exception] = []
-    faults = {1: "no room", 2: "no room", 3: "damage", 6: "damage", 7: "damage"}
-    tried, compact = [0], Index.compact
-    done = threading.Event()
+NOTHING = Compacted(before=1, after=1, dropped=0, generation=1)
 
-    def failing(self: Index, **options: object) -> Compacted:
+
+def test_upkeep_reports_each_error_once_until_it_has_gone_well() -> None:
+    reported: list[Exception] = []
+    faults = {1: "no room", 2: "no room", 3: "damage", 5: "damage", 6: "damage"}
+    tried, done = [0], threading.Event()
+
+    def compact(_: ProgressCallback) -> Compacted:
         tried[0] += 1
-        if tried[0] in faults:  # the fourth merges, and the fifth finds nothing to merge
+        if tried[0] in faults:
             raise HasseIndexError(faults[tried[0]])
-        if tried[0] > 7:
+        if tried[0] > 6:
             done.set()
-        return compact(self, **options)  # type: ignore[arg-type]
+        return NOTHING
 
-    monkeypatch.setattr(Index, "compact", failing)
-    with filled(tmp_path / "i") as index:
-        upkeep = Upkeep(index, 0.01, on_error=said.append)
-        upkeep.start()
-        assert done.wait(60)
-        upkeep.close()
-    assert [str(error) for error in said] == ["no room", "damage", "damage"]
+    upkeep = Upkeep(compact, lambda: None, 0.01, on_error=reported.append)
+    upkeep.start()
+    assert done.wait(60)
+    upkeep.close()
+    assert [str(error) for error in reported] == ["no room", "damage", "damage"]
 
 
-def test_that_another_process_is_merging_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_upkeep_tries_again_without_an_error_where_another_process_is_merging() -> None:
     tried = threading.Semaphore(0)
-    said: list[Exception] = []
+    reported: list[Exception] = []
 
-    def busy(*_: object, **__: object) -> Compacted:
+    def busy(_: ProgressCallback) -> Compacted:
         tried.release()
         raise IndexLockedError("another process is compacting the index")
 
-    with filled(tmp_path / "i") as index:
-        monkeypatch.setattr(Index, "compact", busy)
-        upkeep = Upkeep(index, 0.01, on_error=said.append)
-        upkeep.start()
-        assert tried.acquire(timeout=60)
-        assert tried.acquire(timeout=60), "it is tried again"
-        upkeep.close()
-    assert said == []
+    upkeep = Upkeep(busy, lambda: None, 0.01, on_error=reported.append)
+    upkeep.start()
+    assert tried.acquire(timeout=60)
+    assert tried.acquire(timeout=60), "it is tried again"
+    upkeep.close()
+    assert reported == []
 
 
-def test_memory_is_returned_while_nobody_asks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_upkeep_returns_memory() -> None:
     returned = threading.Event()
-    monkeypatch.setattr(Index, "let_go", lambda _: returned.set())
-    with filled(tmp_path / "i") as index:
-        upkeep = Upkeep(index, 0.01)
-        upkeep.start()
-        assert returned.wait(60)
-        upkeep.close()
+    upkeep = Upkeep(lambda _: NOTHING, returned.set, 0.01)
+    upkeep.start()
+    assert returned.wait(60)
+    upkeep.close()
 
 
-def test_memory_of_points_is_returned_and_answers_stay_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 1)
-    monkeypatch.setattr("index.segments.arrays._READ_BYTES", 0)
+@pytest.mark.usefixtures("everywhere_bounded")
+def test_released_memory_changes_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "_READ_BYTES", 0)
     with Index.create(tmp_path / "i", model(), threads=1) as index:
         index.add(images(range(40)), POINTS)
         before = index.search("image", POINTS[0], 10)
-        index.let_go()
+        index.release_memory()
         after = index.search("image", POINTS[0], 10)
         assert after.ids.tolist() == before.ids.tolist()
         assert after.violations.tolist() == before.violations.tolist()

@@ -156,8 +156,8 @@ def test_lock_wait_counts_from_the_oldest_write_of_the_batch(
 ) -> None:
     waits = []
 
-    def changed(*_: object, patience: float) -> None:
-        waits.append(patience)
+    def changed(*_: object, timeout: float) -> None:
+        waits.append(timeout)
 
     monkeypatch.setattr(index, operation, changed)
     writer, now = BatchWriter(index, lambda: None), time.monotonic()

@@ -405,7 +405,7 @@ def test_an_engine_opens_also_where_nothing_can_be_swept(
 
 def test_an_engine_opens_also_while_another_process_writes(collection: Path) -> None:
     settings = Settings(index=collection, device="cpu")
-    with stored_pictures.alone(collection, 0.0):
+    with stored_pictures.lock(collection, 0.0):
         Engine.open(settings).close()
     with Index.open(collection) as other, other.writing():
         Engine.open(settings).close()

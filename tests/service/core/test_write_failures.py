@@ -162,16 +162,16 @@ def test_add_same_picture_to_two_services_makes_one_image(
 ) -> None:
     theirs: list[Future[Any]] = []
     with two_services(folder) as (one, other), ThreadPoolExecutor(1) as pool:
-        write = stored_pictures.keep
+        write = stored_pictures.store
 
         def keep(*picture: Any) -> str:
-            monkeypatch.setattr(stored_pictures, "keep", write)
+            monkeypatch.setattr(stored_pictures, "store", write)
             theirs.append(pool.submit(add, other, png(50)))
             while not (theirs[0].done() or other.app.state.engine.writing.batcher.busy_seconds()):
                 time.sleep(0.01)
             return write(*picture)
 
-        monkeypatch.setattr(stored_pictures, "keep", keep)
+        monkeypatch.setattr(stored_pictures, "store", keep)
         mine = added(add(one, png(50)))
         assert added(theirs[0].result(), 200).image_id == mine.image_id
         assert one.get(f"/images/{mine.image_id}/file").content == png(50)
@@ -229,7 +229,7 @@ def test_start_sweeps_old_pictures_of_a_killed_writer(
     settings = Settings(index=folder, device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         image = added(add(client, png(50)))
-    left = folder / stored_pictures.keep(folder, png(51), "ab" * 32, ".png")
+    left = folder / stored_pictures.store(folder, png(51), "ab" * 32, ".png")
     with Client(create_app(settings)):
         assert left.exists()  # another process may be about to name it
     monkeypatch.setattr(stored_pictures, "_FORGOTTEN_SECONDS", -1.0)

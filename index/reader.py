@@ -1,0 +1,92 @@
+"""The generation that searches of one process see: which it is, and how a newer one is loaded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from index.catalog.catalog import Catalog
+from index.catalog.notifications import Notifications
+from index.catalog.selection import Masks, Selection
+from index.errors import HasseIndexError
+from index.segments.loading import Loader
+from index.segments.segment import Verify
+from index.segments.snapshot import Snapshot
+from index.types import Kind
+
+
+class Reader:
+    """Keeps the newest generation open. Any number of threads may read `snapshot`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        catalog: Catalog,
+        verify: Verify = "checksums",
+        on_load: Callable[[Snapshot], None] = lambda snapshot: None,
+    ) -> None:
+        """Open the visible generation; `on_load` is told of it and of each that follows.
+
+        Raises:
+            FormatVersionError, DamagedIndexError: it cannot be opened.
+        """
+        self._catalog = catalog
+        self._on_load = on_load
+        self._masks = Masks()
+        self._refreshing = threading.Lock()
+        self._loader = Loader(folder, catalog, verify)
+        self._notifications = Notifications(folder)
+        self._seen = self._notifications.latest()  # before the generation that it may be about
+        try:
+            self.snapshot = self._loader.load()
+            on_load(self.snapshot)
+        except BaseException:
+            self._notifications.close()
+            raise
+
+    def close(self) -> None:
+        """Release the generation and close the file of notifications."""
+        if self.snapshot.lease is not None:
+            self.snapshot.lease.release()
+        self._notifications.close()
+
+    def announce(self) -> None:
+        """Let the next search of each process on this machine see what was changed here."""
+        self._notifications.send()
+
+    def follow(self) -> None:
+        """Switch to the generation that was announced, if one was since this was last called.
+
+        What cannot be loaded now is left to `refresh`, which raises the reason, and to the next
+        search.
+        """
+        latest = self._notifications.latest()
+        if latest != self._seen:
+            with suppress(HasseIndexError, OSError):
+                self.refresh()
+                self._seen = latest
+
+    def refresh(self) -> bool:
+        """Look for a newer generation and switch to it; True when there was one.
+
+        One small query when there is none. Searches under way end on the generation they began
+        with.
+        """
+        with self._refreshing:
+            if self._catalog.generation() == self.snapshot.generation:
+                return False
+            self.snapshot = self._loader.load(self.snapshot)
+            self._on_load(self.snapshot)
+            return True
+
+    def select(self, kind: Kind, selection: Selection) -> Snapshot:
+        """Return the generation with all rows of `kind` excluded that are not selected."""
+        while True:
+            narrowed = self._masks.narrowed(self.snapshot, self._catalog, kind, selection)
+            # The catalog may have been ahead of the snapshot and without rows it still shows.
+            # Another thread may have loaded the newer generation first.
+            self.refresh()
+            if self.snapshot.generation == narrowed.generation:
+                return narrowed
