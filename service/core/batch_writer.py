@@ -111,7 +111,9 @@ class BatchWriter:
         written: dict[str, str] = {}  # SHA-256 by path
         try:
             for one in plan.new:
-                path = stored_pictures.store(self._index.folder, one.picture, one.sha256, one.suffix)
+                path = stored_pictures.store(
+                    self._index.folder, one.picture, one.sha256, one.suffix
+                )
                 written[path] = one.sha256
             dimension = self._index.model.dimension
             with _logging_not_loaded():
