@@ -3,9 +3,9 @@
 from models.datasets.scenes.captions import abstract, captions, describe, sample_statements
 from models.datasets.scenes.composing import compose
 from models.datasets.scenes.drawing.scene import draw
+from models.datasets.scenes.entailment import SceneTable, entails, holds
 from models.datasets.scenes.generate import generate, scene_and_captions
 from models.datasets.scenes.scene import Entity, Relation, Scene, Situation, Statement
-from models.datasets.scenes.truth import SceneTable, entails, holds
 
 __all__ = [
     "Entity",

@@ -6,8 +6,8 @@ from random import Random
 
 from models.datasets.scenes.activities import ACTIVITIES, OUTSIDE, Activity
 from models.datasets.scenes.concepts import SCENERY, SKIES, leaves
+from models.datasets.scenes.placement import WIDEST, width
 from models.datasets.scenes.scene import Entity, Relation, Scene, Situation
-from models.datasets.scenes.staging import ROOM, width
 
 PLACES = (*leaves("outdoors"), *leaves("indoors"))
 _SKY_WEIGHTS = {"sunny": 4, "sunset": 2, "rainy": 2, "night": 2}
@@ -30,7 +30,7 @@ def compose(rng: Random) -> Scene:
         for _ in range(6):
             second = _choose(rng, place)
             together = _beside(situation, second)
-            if _clear(first, second) and width(together) <= ROOM:
+            if _clear(first, second) and width(together) <= WIDEST:
                 situation = together
                 break
     if place in SCENERY:

@@ -1,6 +1,6 @@
 """The concept hierarchy: what the built-in collection can show, and what stands above it.
 
-Every name is a node of a directed acyclic graph; `PARENTS` gives the nodes right above one. A
+Every name is a node of a directed acyclic graph; `CHILDREN` gives the nodes right below one. A
 name without children is a leaf: scenes are made of leaves, statements of names at any level.
 """
 
@@ -8,66 +8,23 @@ from __future__ import annotations
 
 from functools import cache
 
-PARENTS: dict[str, tuple[str, ...]] = {
-    "person": (),
-    "adult": ("person",),
-    "child": ("person",),
-    "man": ("adult",),
-    "woman": ("adult",),
-    "boy": ("child",),
-    "girl": ("child",),
-    "animal": (),
-    "pet": ("animal",),
-    "farm animal": ("animal",),
-    "bird": ("animal",),
-    "dog": ("pet",),
-    "poodle": ("dog",),
-    "labrador": ("dog",),
-    "cat": ("pet",),
-    "rabbit": ("pet",),
-    "horse": ("farm animal",),
-    "cow": ("farm animal",),
-    "sheep": ("farm animal",),
-    "pig": ("farm animal",),
-    "hen": ("farm animal", "bird"),
-    "duck": ("bird",),
-    "parrot": ("bird",),
-    "penguin": ("bird",),
-    "thing": (),
-    "vehicle": ("thing",),
-    "car": ("vehicle",),
-    "bicycle": ("vehicle",),
-    "boat": ("vehicle",),
-    "sled": ("vehicle",),
-    "toy": ("thing",),
-    "ball": ("toy",),
-    "kite": ("toy",),
-    "balloon": ("toy",),
-    "furniture": ("thing",),
-    "bench": ("furniture",),
-    "chair": ("furniture",),
-    "table": ("furniture",),
-    "plant": ("thing",),
-    "tree": ("plant",),
-    "flower": ("plant",),
-    "umbrella": ("thing",),
-    "book": ("thing",),
-    "cup": ("thing",),
-    "cake": ("thing",),
-    "snowman": ("thing",),
-    "outdoors": (),
-    "indoors": (),
-    "waterside": ("outdoors",),
-    "park": ("outdoors",),
-    "street": ("outdoors",),
-    "snow": ("outdoors",),
-    "farm": ("outdoors",),
-    "forest": ("outdoors",),
-    "beach": ("waterside",),
-    "lake": ("waterside",),
-    "kitchen": ("indoors",),
-    "living room": ("indoors",),
-    "classroom": ("indoors",),
+CHILDREN: dict[str, tuple[str, ...]] = {
+    "person": ("adult", "child"),
+    "adult": ("man", "woman"),
+    "child": ("boy", "girl"),
+    "animal": ("pet", "farm animal", "bird"),
+    "pet": ("dog", "cat", "rabbit"),
+    "dog": ("poodle", "labrador"),
+    "farm animal": ("horse", "cow", "sheep", "pig", "hen"),
+    "bird": ("hen", "duck", "parrot", "penguin"),
+    "thing": ("vehicle", "toy", "furniture", "plant", "umbrella", "book", "cup", "cake", "snowman"),
+    "vehicle": ("car", "bicycle", "boat", "sled"),
+    "toy": ("ball", "kite", "balloon"),
+    "furniture": ("bench", "chair", "table"),
+    "plant": ("tree", "flower"),
+    "outdoors": ("park", "street", "snow", "farm", "forest", "waterside"),
+    "waterside": ("beach", "lake"),
+    "indoors": ("kitchen", "living room", "classroom"),
 }
 
 SKIES = ("sunny", "rainy", "sunset", "night")
@@ -107,25 +64,6 @@ SIZED = ("poodle", "labrador", "ball", "tree")
 # Always in the background of a place, hence always true there.
 SCENERY: dict[str, str] = {"forest": "tree"}
 
-RELATIONS = (
-    "walking",
-    "riding",
-    "holding",
-    "reading",
-    "flying",
-    "kicking",
-    "throwing",
-    "playing with",
-    "pulling",
-    "chasing",
-    "sitting on",
-    "on",
-    "in",
-    "under",
-    "next to",
-    "hand in hand with",
-    "with",
-)
 SYMMETRIC = frozenset({"next to", "hand in hand with", "with"})
 
 # What is also true of a pair when a relation holds; everything related is `with` the other.
@@ -153,7 +91,8 @@ def ancestors(name: str) -> tuple[str, ...]:
     """Return `name` and every concept above it, the nearest first."""
     found = [name]
     for at in found:
-        found.extend(parent for parent in PARENTS[at] if parent not in found)
+        parents = (parent for parent, children in CHILDREN.items() if at in children)
+        found.extend(parent for parent in parents if parent not in found)
     return tuple(found)
 
 
@@ -165,9 +104,9 @@ def is_a(name: str, concept: str) -> bool:
 
 @cache
 def leaves(concept: str) -> tuple[str, ...]:
-    """Return the leaves at or below a concept, in the order of `PARENTS`."""
-    inner = {parent for parents in PARENTS.values() for parent in parents}
-    return tuple(name for name in PARENTS if name not in inner and is_a(name, concept))
+    """Return the leaves at or below a concept, in the order of `CHILDREN`."""
+    below = (leaves(child) for child in CHILDREN.get(concept, ()))
+    return tuple(dict.fromkeys(leaf for each in below for leaf in each)) or (concept,)
 
 
 @cache

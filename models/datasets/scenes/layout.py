@@ -1,4 +1,4 @@
-"""Lay out one group of related entities: who stands where, in which pose, with what in hand.
+"""Lay out one group of related entities: places, poses and what hands hold.
 
 Lengths are in hundredths of the picture's side; the group's ground is y = 0 and it faces right.
 """
@@ -54,7 +54,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One entity on the stage: feet at (x, y), `unit` long, mirrored where facing is -1.
+    """One entity of a group: feet at (x, y), `unit` long, mirrored where facing is -1.
 
     `front` and `back` are a person's hands in body heights where the pose does not say;
     `held` tells an umbrella or flower in a hand from one in the ground.
@@ -73,7 +73,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Cord:
-    """A leash, a string or a rope between two points of the stage."""
+    """A leash, a string or a rope between two points of a group."""
 
     start: Point
     end: Point

@@ -1,4 +1,4 @@
-"""The meaning of a picture and of a caption: who is there, doing what, with what, where.
+"""The meaning of a picture and of a caption: entities, their relations, a place and a sky.
 
 A scene and a statement share one form, a `Situation`. In a scene it is complete: every kind is
 a leaf and what is not said is false. In a statement it is partial: it asks for distinct things
@@ -102,9 +102,9 @@ class Situation:
         for entity, doing in zip(self.entities, actions, strict=True):
             everywhere = frozenset(_features_above(entity))
             features.append(everywhere | {f"action:{action}" for action in doing})
-        return Facts(tuple(features), frozenset(related), frozenset(self.around(above=True)))
+        return Facts(tuple(features), frozenset(related), frozenset(self.surroundings(above=True)))
 
-    def around(self, *, above: bool) -> tuple[str, ...]:
+    def surroundings(self, *, above: bool) -> tuple[str, ...]:
         """Return the place and the sky as features, with all places above it if `above`."""
         places: tuple[str, ...] = ()
         if self.place:
@@ -119,11 +119,11 @@ class Facts:
 
     features: tuple[frozenset[str], ...]
     related: frozenset[tuple[int, str, int]]
-    around: frozenset[str]
+    surroundings: frozenset[str]
 
 
 @cache
-def demands(entity: Entity) -> tuple[str, ...]:
+def required_features(entity: Entity) -> tuple[str, ...]:
     """Return the features that a described entity must have."""
     found = [f"kind:{entity.kind}"]
     if entity.colour:
@@ -139,7 +139,7 @@ def demands(entity: Entity) -> tuple[str, ...]:
 
 @cache
 def _features_above(entity: Entity) -> tuple[str, ...]:
-    return (*(f"kind:{kind}" for kind in ancestors(entity.kind)), *demands(entity)[1:])
+    return (*(f"kind:{kind}" for kind in ancestors(entity.kind)), *required_features(entity)[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,8 @@ class Statement:
 
     def concepts(self) -> int:
         """Count the concepts named: kinds, attributes, actions, relations, place and sky."""
-        return sum(len(demands(entity)) for entity in self.situation.entities) + len(
-            (*self.situation.relations, *self.situation.around(above=False))
+        return sum(len(required_features(entity)) for entity in self.situation.entities) + len(
+            (*self.situation.relations, *self.situation.surroundings(above=False))
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -10,9 +10,11 @@ from models.datasets.scenes.drawing.palette import DARK, PINK, dye
 from models.datasets.scenes.drawing.pen import Colour, Pen, Point, shade
 from models.datasets.scenes.scene import Entity
 
+HORN: Colour = (236, 226, 200)
+
 
 @dataclass(frozen=True, slots=True)
-class _Beast:
+class _Proportions:
     """Proportions of a four-legged animal: trunk from -length to length, on legs."""
 
     length: float
@@ -24,14 +26,14 @@ class _Beast:
     muzzle: tuple[float, float, float]  # reach, drop, radius
 
 
-_BEASTS = {
-    "labrador": _Beast(7.0, 6.0, 3.4, 2.4, (3.0, 5.0), (3.6, 3.3), (3.4, -0.9, 1.9)),
-    "poodle": _Beast(5.2, 6.4, 2.4, 1.6, (2.2, 6.0), (2.7, 2.6), (3.4, -0.8, 1.2)),
-    "cat": _Beast(5.6, 4.4, 2.6, 1.7, (2.6, 4.0), (3.4, 2.9), (1.8, -0.7, 1.3)),
-    "horse": _Beast(11.0, 14.0, 5.2, 2.8, (6.0, 12.0), (3.6, 3.2), (5.2, -3.0, 2.3)),
-    "cow": _Beast(11.5, 8.6, 6.4, 3.0, (5.4, 3.4), (4.2, 4.0), (3.2, -2.0, 2.8)),
-    "sheep": _Beast(7.6, 5.2, 4.6, 2.0, (3.4, 2.8), (2.7, 3.2), (1.4, -1.4, 1.7)),
-    "pig": _Beast(8.0, 4.0, 4.8, 2.6, (3.2, 0.6), (4.0, 3.8), (3.6, -0.6, 1.9)),
+_PROPORTIONS = {
+    "labrador": _Proportions(7.0, 6.0, 3.4, 2.4, (3.0, 5.0), (3.6, 3.3), (3.4, -0.9, 1.9)),
+    "poodle": _Proportions(5.2, 6.4, 2.4, 1.6, (2.2, 6.0), (2.7, 2.6), (3.4, -0.8, 1.2)),
+    "cat": _Proportions(5.6, 4.4, 2.6, 1.7, (2.6, 4.0), (3.4, 2.9), (1.8, -0.7, 1.3)),
+    "horse": _Proportions(11.0, 14.0, 5.2, 2.8, (6.0, 12.0), (3.6, 3.2), (5.2, -3.0, 2.3)),
+    "cow": _Proportions(11.5, 8.6, 6.4, 3.0, (5.4, 3.4), (4.2, 4.0), (3.2, -2.0, 2.8)),
+    "sheep": _Proportions(7.6, 5.2, 4.6, 2.0, (3.4, 2.8), (2.7, 3.2), (1.4, -1.4, 1.7)),
+    "pig": _Proportions(8.0, 4.0, 4.8, 2.6, (3.2, 0.6), (4.0, 3.8), (3.6, -0.6, 1.9)),
 }
 
 
@@ -63,25 +65,23 @@ def _strides(pose: str, x: float, leg: float) -> tuple[tuple[Point, Point], ...]
 
 
 def _four_legged(pen: Pen, kind: str, coat: Colour, pose: str) -> None:
-    beast = _BEASTS[kind]
-    length, leg, depth = beast.length, beast.leg, beast.depth
+    body = _PROPORTIONS[kind]
+    length, leg, depth = body.length, body.leg, body.depth
     back = leg + depth * 2
     dark = shade(coat, 0.78)
     limb = dark if kind != "sheep" else DARK
-    legs = _strides(pose, length - beast.thick * 0.6, leg + depth * 0.6)
+    legs = _strides(pose, length - body.thick * 0.6, leg + depth * 0.6)
     for hip, foot in legs[:2]:
-        pen.line((hip, foot), beast.thick, shade(limb, 0.86))
+        pen.line((hip, foot), body.thick, shade(limb, 0.86))
     for hip, foot in legs[2:]:
-        pen.line((hip, foot), beast.thick, limb if kind == "sheep" else shade(coat, 0.9))
+        pen.line((hip, foot), body.thick, limb if kind == "sheep" else shade(coat, 0.9))
         if kind == "poodle":
             pen.disc(foot[0], foot[1] + 1.3, 1.5, coat, rim=True)
     _tail(pen, kind, coat, -length, back)
-    at = (length + beast.head[0], back + beast.head[1] - depth)
+    at = (length + body.head[0], back + body.head[1] - depth)
     if kind in ("horse", "poodle", "labrador", "cat"):
-        wide = depth * (0.75 if kind == "horse" else 0.62)
-        pen.line(
-            ((length - depth * 0.6, back - depth * 0.9), (at[0] - 0.4, at[1] - 0.6)), wide * 2, coat
-        )
+        neck = ((length - depth * 0.6, back - depth * 0.9), (at[0] - 0.4, at[1] - 0.6))
+        pen.line(neck, depth * (0.75 if kind == "horse" else 0.62) * 2, coat)
     pen.blob(
         (
             (-length, back - depth * 0.3),
@@ -100,34 +100,25 @@ def _four_legged(pen: Pen, kind: str, coat: Colour, pose: str) -> None:
 
 
 def _tail(pen: Pen, kind: str, coat: Colour, x: float, back: float) -> None:
+    pen = pen.moved(x, back)
     if kind == "labrador":
-        pen.line(((x + 1, back - 1.5), (x - 2.5, back + 0.5), (x - 4, back + 3)), 1.7, coat)
+        pen.line(((1, -1.5), (-2.5, 0.5), (-4, 3)), 1.7, coat)
     elif kind == "poodle":
-        pen.line(((x + 1, back - 1), (x - 1.4, back + 2.6)), 1.0, coat)
-        pen.disc(x - 1.8, back + 3.6, 1.8, coat, rim=True)
+        pen.line(((1, -1), (-1.4, 2.6)), 1.0, coat)
+        pen.disc(-1.8, 3.6, 1.8, coat, rim=True)
     elif kind == "cat":
-        pen.line(
-            ((x + 1, back - 1), (x - 2, back), (x - 3, back + 3.5), (x - 1.6, back + 6)), 1.5, coat
-        )
+        pen.line(((1, -1), (-2, 0), (-3, 3.5), (-1.6, 6)), 1.5, coat)
     elif kind == "horse":
-        pen.line(
-            ((x + 1, back - 2), (x - 3, back - 4), (x - 3.4, back - 12)), 2.6, shade(coat, 0.55)
-        )
+        pen.line(((1, -2), (-3, -4), (-3.4, -12)), 2.6, shade(coat, 0.55))
     elif kind == "cow":
-        pen.line(
-            ((x + 0.5, back - 1), (x - 1.6, back - 3), (x - 1.6, back - 9)), 0.9, shade(coat, 0.8)
-        )
-        pen.disc(x - 1.6, back - 9.6, 1.2, shade(coat, 0.5))
+        pen.line(((0.5, -1), (-1.6, -3), (-1.6, -9)), 0.9, shade(coat, 0.8))
+        pen.disc(-1.6, -9.6, 1.2, shade(coat, 0.5))
     elif kind == "pig":
-        pen.line(
-            ((x, back - 4), (x - 1.4, back - 3), (x - 1.6, back - 5), (x - 3, back - 4)),
-            0.9,
-            shade(coat, 0.85),
-        )
+        pen.line(((0, -4), (-1.4, -3), (-1.6, -5), (-3, -4)), 0.9, shade(coat, 0.85))
 
 
 def _extras(pen: Pen, kind: str, coat: Colour, back: float, at: Point) -> None:
-    length = _BEASTS[kind].length
+    length = _PROPORTIONS[kind].length
     if kind == "sheep":
         for step in range(5):
             x = -length + step * length / 2
@@ -140,107 +131,85 @@ def _extras(pen: Pen, kind: str, coat: Colour, back: float, at: Point) -> None:
         pen.oval(3.6, back - 7, 2.6, 2.2, spot)
         pen.oval(-5.0, back - 13.4, 2.4, 1.7, PINK)
     elif kind == "horse":
-        mane = shade(coat, 0.55)
-        pen.line(
-            ((length - 4, back - 1.5), (length - 0.6, back + 3.4), (at[0] - 3.4, at[1] + 2.0)),
-            2.8,
-            mane,
-        )
+        mane = ((length - 4, back - 1.5), (length - 0.6, back + 3.4), (at[0] - 3.4, at[1] + 2.0))
+        pen.line(mane, 2.8, shade(coat, 0.55))
     elif kind == "poodle":
         pen.disc(length - 1.2, back - 1.6, 3.2, coat, rim=True)
         pen.disc(-length + 1, back - 2.2, 2.6, coat, rim=True)
 
 
 def _face(pen: Pen, kind: str, coat: Colour, at: Point, *, asleep: bool = False) -> None:
-    beast = _BEASTS[kind]
-    x, y = at
-    rx, ry = beast.skull
-    reach, drop, nose = beast.muzzle
+    body, pen = _PROPORTIONS[kind], pen.moved(*at)
+    rx, ry = body.skull
+    reach, drop, nose = body.muzzle
     skin = coat if kind != "sheep" else DARK
-    _ears(pen, kind, shade(coat, 0.74), at)
+    _ears(pen, kind, shade(coat, 0.74))
     tone = {"pig": shade(coat, 0.9), "cow": PINK}.get(kind, skin)
-    pen.line(((x, y - 0.3), (x + reach, y + drop)), nose * 2, tone)
-    pen.oval(x, y, rx, ry, skin, rim=True)
-    _snout(pen, kind, tone, (x + reach, y + drop), nose)
-    _crown(pen, kind, coat, at)
+    pen.line(((0, -0.3), (reach, drop)), nose * 2, tone)
+    pen.oval(0, 0, rx, ry, skin, rim=True)
+    _snout(pen.moved(reach, drop), kind, tone, nose)
+    _crown(pen, kind, coat)
     light = sum(skin) < 330
     eye: Colour = (250, 250, 250) if light else DARK
-    ex, ey = x + rx * 0.3, y + ry * 0.25
+    x, y = rx * 0.3, ry * 0.25
     if asleep:
-        pen.line(((ex - 0.8, ey), (ex + 0.8, ey)), 0.5, eye)
+        pen.line(((x - 0.8, y), (x + 0.8, y)), 0.5, eye)
     else:
-        pen.disc(ex, ey, 0.75, eye)
+        pen.disc(x, y, 0.75, eye)
         if light:
-            pen.disc(ex + 0.15, ey, 0.42, (20, 20, 24))
+            pen.disc(x + 0.15, y, 0.42, (20, 20, 24))
 
 
-def _ears(pen: Pen, kind: str, ear: Colour, at: Point) -> None:
+def _ears(pen: Pen, kind: str, ear: Colour) -> None:
     """Draw what stands behind the head: ears and horns."""
-    x, y = at
     if kind == "cat":
-        for tip in (-2.1, 1.5):
-            pen.polygon(
-                ((x + tip - 1.5, y + 1.2), (x + tip - 0.2, y + 5.4), (x + tip + 1.5, y + 1.2)), ear
-            )
-            pen.polygon(
-                ((x + tip - 0.6, y + 2.0), (x + tip - 0.1, y + 4.0), (x + tip + 0.7, y + 2.0)), PINK
-            )
+        for x in (-2.1, 1.5):
+            pen.polygon(((x - 1.5, 1.2), (x - 0.2, 5.4), (x + 1.5, 1.2)), ear)
+            pen.polygon(((x - 0.6, 2.0), (x - 0.1, 4.0), (x + 0.7, 2.0)), PINK)
     elif kind == "horse":
-        pen.polygon(((x - 2.4, y + 2), (x - 2.0, y + 5.6), (x - 0.2, y + 2.6)), ear)
+        pen.polygon(((-2.4, 2), (-2.0, 5.6), (-0.2, 2.6)), ear)
     elif kind == "cow":
-        pen.line(((x - 2.2, y + 3), (x - 3.0, y + 6.2)), 1.3, (236, 226, 200))
-        pen.line(((x + 1.6, y + 3), (x + 2.4, y + 6.2)), 1.3, (236, 226, 200))
-        pen.oval(x - 4.6, y + 1.6, 2.0, 1.1, ear)
+        pen.line(((-2.2, 3), (-3.0, 6.2)), 1.3, HORN)
+        pen.line(((1.6, 3), (2.4, 6.2)), 1.3, HORN)
+        pen.oval(-4.6, 1.6, 2.0, 1.1, ear)
     elif kind == "pig":
-        pen.polygon(((x - 2.6, y + 2.2), (x - 2.0, y + 5.6), (x + 0.4, y + 3.2)), ear)
+        pen.polygon(((-2.6, 2.2), (-2.0, 5.6), (0.4, 3.2)), ear)
 
 
-def _snout(pen: Pen, kind: str, tone: Colour, at: Point, nose: float) -> None:
-    x, y = at
+def _snout(pen: Pen, kind: str, tone: Colour, nose: float) -> None:
     if kind == "cow":
-        pen.oval(x, y, nose, nose * 0.8, tone)
+        pen.oval(0, 0, nose, nose * 0.8, tone)
     elif kind == "pig":
-        pen.oval(x + 0.6, y, 1.3, nose, shade(tone, 0.88))
+        pen.oval(0.6, 0, 1.3, nose, shade(tone, 0.88))
     elif kind != "horse":
         tip = PINK if kind in ("cat", "sheep") else DARK
-        pen.disc(x + nose * 0.7, y + nose * 0.4, 0.55 if kind == "cat" else 0.8, tip)
+        pen.disc(nose * 0.7, nose * 0.4, 0.55 if kind == "cat" else 0.8, tip)
 
 
-def _crown(pen: Pen, kind: str, coat: Colour, at: Point) -> None:
+def _crown(pen: Pen, kind: str, coat: Colour) -> None:
     """Draw what hangs or curls over the head."""
-    x, y = at
     if kind == "poodle":
-        pen.disc(x - 0.6, y + 2.4, 2.7, coat, rim=True)
-        pen.oval(x - 2.2, y - 1.2, 1.6, 3.0, shade(coat, 0.86), rim=True)
+        pen.disc(-0.6, 2.4, 2.7, coat, rim=True)
+        pen.oval(-2.2, -1.2, 1.6, 3.0, shade(coat, 0.86), rim=True)
     elif kind == "labrador":
-        pen.oval(x - 1.8, y - 0.6, 1.5, 3.2, shade(coat, 0.74))
+        pen.oval(-1.8, -0.6, 1.5, 3.2, shade(coat, 0.74))
     elif kind == "sheep":
-        pen.oval(x - 0.6, y + 2.6, 3.0, 1.9, coat, rim=True)
-        pen.oval(x - 3.0, y + 0.4, 1.7, 0.9, DARK)
+        pen.oval(-0.6, 2.6, 3.0, 1.9, coat, rim=True)
+        pen.oval(-3.0, 0.4, 1.7, 0.9, DARK)
 
 
 def _sitting(pen: Pen, kind: str, coat: Colour) -> None:
-    beast = _BEASTS[kind]
-    tall = beast.leg + beast.depth * 2 - 0.5
+    body = _PROPORTIONS[kind]
+    tall = body.leg + body.depth * 2 - 0.5
     dark = shade(coat, 0.86)
     _tail_on_ground(pen, kind, coat)
-    pen.blob(
-        (
-            (-5.5, 1.6),
-            (-4.2, 5.0),
-            (0.4, tall),
-            (3.2, tall - 0.6),
-            (3.2, 3.0),
-            (1.6, 0.2),
-            (-3.6, 0.0),
-        ),
-        coat,
-    )
-    pen.line(((2.0, tall * 0.6), (2.8, 0.8)), beast.thick, dark)
+    chest = ((0.4, tall), (3.2, tall - 0.6), (3.2, 3.0), (1.6, 0.2))
+    pen.blob(((-5.5, 1.6), (-4.2, 5.0), *chest, (-3.6, 0.0)), coat)
+    pen.line(((2.0, tall * 0.6), (2.8, 0.8)), body.thick, dark)
     pen.oval(-2.2, 1.5, 3.2, 1.9, dark)
     if kind == "poodle":
         pen.disc(1.4, tall - 1.6, 3.0, coat, rim=True)
-    _face(pen, kind, coat, (3.0, tall + beast.skull[1] * 0.85))
+    _face(pen, kind, coat, (3.0, tall + body.skull[1] * 0.85))
 
 
 def _tail_on_ground(pen: Pen, kind: str, coat: Colour) -> None:
@@ -251,16 +220,14 @@ def _tail_on_ground(pen: Pen, kind: str, coat: Colour) -> None:
 
 
 def _sleeping(pen: Pen, kind: str, coat: Colour) -> None:
-    beast = _BEASTS[kind]
+    body = _PROPORTIONS[kind]
     _tail_on_ground(pen, kind, coat)
-    pen.blob(
-        ((-7.4, 0.4), (-7.0, 4.0), (-3.0, 6.4), (2.4, 5.6), (6.0, 2.6), (6.2, 0.3), (0.0, 0.0)),
-        coat,
-    )
-    pen.line(((1.4, 0.9), (8.4, 0.9)), beast.thick * 0.9, shade(coat, 0.88))
+    back = ((-7.4, 0.4), (-7.0, 4.0), (-3.0, 6.4), (2.4, 5.6), (6.0, 2.6))
+    pen.blob((*back, (6.2, 0.3), (0.0, 0.0)), coat)
+    pen.line(((1.4, 0.9), (8.4, 0.9)), body.thick * 0.9, shade(coat, 0.88))
     if kind == "poodle":
         pen.disc(2.2, 4.2, 3.0, coat, rim=True)
-    _face(pen, kind, coat, (5.4, beast.skull[1] + 0.6), asleep=True)
+    _face(pen, kind, coat, (5.4, body.skull[1] + 0.6), asleep=True)
 
 
 def _rabbit(pen: Pen, coat: Colour, pose: str) -> None:

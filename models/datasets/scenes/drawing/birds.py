@@ -11,20 +11,9 @@ from models.datasets.scenes.drawing.pen import Colour, Pen, shade
 def _hen(pen: Pen, coat: Colour, _pose: str) -> None:
     for x in (-0.6, 1.2):
         pen.line(((x, 3.4), (x, 0.4), (x + 1.4, 0.2)), 0.7, BEAK)
-    pen.blob(
-        (
-            (-7.6, 11.6),
-            (-4.4, 8.6),
-            (0.6, 7.6),
-            (2.2, 12.4),
-            (5.2, 12.4),
-            (5.4, 6.4),
-            (2.4, 3.2),
-            (-3.4, 3.4),
-            (-6.6, 7.0),
-        ),
-        coat,
-    )
+    back = ((-7.6, 11.6), (-4.4, 8.6), (0.6, 7.6), (2.2, 12.4))
+    breast = ((5.2, 12.4), (5.4, 6.4), (2.4, 3.2), (-3.4, 3.4), (-6.6, 7.0))
+    pen.blob((*back, *breast), coat)
     pen.oval(-1.2, 6.4, 3.2, 2.0, shade(coat, 0.86))
     for x in (2.4, 3.8, 5.0):
         pen.disc(x, 14.2, 1.2, (214, 44, 50))
@@ -34,25 +23,16 @@ def _hen(pen: Pen, coat: Colour, _pose: str) -> None:
 
 
 def _duck(pen: Pen, coat: Colour, pose: str) -> None:
-    down = 2.6 if pose == "swim" else 0.0
+    body = pen.moved(0, -2.6) if pose == "swim" else pen
     if pose != "swim":
         pen.line(((0.4, 3.0), (0.4, 0.4), (2.0, 0.3)), 0.9, BEAK)
-    pen.blob(
-        (
-            (-8.0, 8.2 - down),
-            (-4.4, 6.6 - down),
-            (1.6, 7.4 - down),
-            (5.6, 6.2 - down),
-            (4.2, 2.6 - down),
-            (-4.2, 2.6 - down),
-        ),
-        coat,
-    )
-    pen.oval(-0.8, 5.0 - down, 3.2, 1.7, shade(coat, 0.84))
-    pen.line(((4.2, 6.0 - down), (4.6, 9.6 - down)), 2.6, coat)
-    pen.disc(4.8, 11.0 - down, 2.7, coat, rim=True)
-    pen.polygon(((6.8, 11.6 - down), (10.4, 10.6 - down), (6.8, 9.6 - down)), BEAK)
-    pen.disc(5.6, 11.6 - down, 0.7, DARK if sum(coat) > 330 else (250, 250, 250))
+    back = ((-8.0, 8.2), (-4.4, 6.6), (1.6, 7.4), (5.6, 6.2))
+    body.blob((*back, (4.2, 2.6), (-4.2, 2.6)), coat)
+    body.oval(-0.8, 5.0, 3.2, 1.7, shade(coat, 0.84))
+    body.line(((4.2, 6.0), (4.6, 9.6)), 2.6, coat)
+    body.disc(4.8, 11.0, 2.7, coat, rim=True)
+    body.polygon(((6.8, 11.6), (10.4, 10.6), (6.8, 9.6)), BEAK)
+    body.disc(5.6, 11.6, 0.7, DARK if sum(coat) > 330 else (250, 250, 250))
     if pose == "swim":
         for width, y in ((9.0, 0.0), (11.0, -1.2)):
             pen.line(((-width, y), (width, y)), 0.7, (226, 242, 250))

@@ -24,15 +24,9 @@ def _kitchen(pen: Pen, rng: Random) -> None:
     for row in range(4):
         for k in range(8):
             if (row + k) % 2:
-                pen.polygon(
-                    (
-                        (k * 14 - 6, row * 7.3),
-                        (k * 14 + 8, row * 7.3),
-                        (k * 14 + 8, row * 7.3 + 7.3),
-                        (k * 14 - 6, row * 7.3 + 7.3),
-                    ),
-                    (196, 188, 178),
-                )
+                x, y = k * 14 - 6, row * 7.3
+                tile = ((x, y), (x + 14, y), (x + 14, y + 7.3), (x, y + 7.3))
+                pen.polygon(tile, (196, 188, 178))
     front = rng.choice(((120, 168, 166), (150, 176, 140), (176, 150, 140)))
     pen.box(-2, 30, 70, 47, front)
     for k in range(4):
@@ -59,25 +53,11 @@ def _living_room(pen: Pen, rng: Random) -> None:
     pen.box(hearth, 30, hearth + 32, 56, (190, 120, 100), rim=True)
     for row in range(4):
         for k in range(4):
-            pen.line(
-                (
-                    (hearth + k * 8 + row % 2 * 4, 33 + row * 6),
-                    (hearth + k * 8 + row % 2 * 4 + 3, 33 + row * 6),
-                ),
-                0.6,
-                (160, 96, 80),
-            )
+            x, y = hearth + k * 8 + row % 2 * 4, 33 + row * 6
+            pen.line(((x, y), (x + 3, y)), 0.6, (160, 96, 80))
     pen.box(hearth + 8, 30, hearth + 24, 47, (60, 46, 46))
-    pen.polygon(
-        (
-            (hearth + 11, 30.5),
-            (hearth + 13, 40),
-            (hearth + 16, 35),
-            (hearth + 19, 41),
-            (hearth + 21, 30.5),
-        ),
-        (255, 160, 60),
-    )
+    fire = ((11, 30.5), (13, 40), (16, 35), (19, 41), (21, 30.5))
+    pen.moved(hearth, 0).polygon(fire, (255, 160, 60))
     pen.box(hearth - 2, 55, hearth + 34, 58.5, (240, 232, 222), rim=True)
     pen.box(hearth + 8, 66, hearth + 25, 84, (150, 110, 76), rim=True)
     pen.box(hearth + 10, 68, hearth + 23, 82, (206, 222, 232))
@@ -108,9 +88,8 @@ def _classroom(pen: Pen, rng: Random) -> None:
     pen.polygon(((67.6, 59), (74.4, 59), (71, 65.6)), (40, 92, 78))
     for x in (2, 89):
         pen.box(x, 60, x + 9, 82, (250, 244, 222), rim=True)
-        pen.box(
-            x + 2, 66, x + 7, 78, rng.choice(((150, 190, 206), (206, 170, 150), (170, 196, 150)))
-        )
+        drawing = rng.choice(((150, 190, 206), (206, 170, 150), (170, 196, 150)))
+        pen.box(x + 2, 66, x + 7, 78, drawing)
 
 
 INDOORS: dict[str, Callable[[Pen, Random], None]] = {

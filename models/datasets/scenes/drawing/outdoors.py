@@ -15,6 +15,9 @@ _LIGHT: dict[str, tuple[Colour, float]] = {
     "sunset": ((206, 110, 84), 0.24),
     "night": ((34, 42, 92), 0.48),
 }
+_WALLS: tuple[Colour, ...] = (
+    *((226, 178, 150), (214, 196, 170), (196, 172, 176), (178, 190, 196)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +56,9 @@ def _park(view: Backdrop) -> None:
     for _ in range(3):
         _bush(view, view.rng.uniform(0, 100), 40, view.rng.uniform(4, 6), (104, 172, 96))
     view.ground(36, (162, 214, 112))
-    turn = view.rng.uniform(-25, 25)
-    path = (
-        (30 + turn, -8),
-        (42 + turn, 14),
-        (54 + turn, 28),
-        (58 + turn, 36),
-        (64 + turn, 36),
-        (68 + turn, 26),
-        (70 + turn, 12),
-        (78 + turn, -8),
-    )
-    view.pen.blob(path, view.tone((232, 214, 170)), rim=False)
+    path = view.pen.moved(view.rng.uniform(-25, 25), 0)
+    left, right = ((30, -8), (42, 14), (54, 28), (58, 36)), ((64, 36), (68, 26), (70, 12), (78, -8))
+    path.blob((*left, *right), view.tone((232, 214, 170)), rim=False)
 
 
 def _beach(view: Backdrop) -> None:
@@ -75,35 +69,23 @@ def _beach(view: Backdrop) -> None:
         view.pen.line(((x, y), (x + 8, y)), 0.6, view.tone((206, 240, 246)))
     heights = [28 + view.rng.uniform(-2, 2) for _ in range(6)]
     shore = [(-20.0 + 28 * k, y) for k, y in enumerate(heights)]
-    view.pen.blob(
-        [(-20, -20), *((x, y + 2) for x, y in shore), (130, -20)],
-        view.tone((240, 248, 246)),
-        rim=False,
-    )
+    foam = [(-20, -20), *((x, y + 2) for x, y in shore), (130, -20)]
+    view.pen.blob(foam, view.tone((240, 248, 246)), rim=False)
     view.pen.blob([(-20, -20), *shore, (130, -20)], view.tone((244, 220, 164)), rim=False)
     for _ in range(4):
-        view.pen.oval(
-            view.rng.uniform(0, 100), view.rng.uniform(2, 20), 1.1, 0.6, view.tone((226, 194, 140))
-        )
+        x, y = view.rng.uniform(0, 100), view.rng.uniform(2, 20)
+        view.pen.oval(x, y, 1.1, 0.6, view.tone((226, 194, 140)))
 
 
 def _street(view: Backdrop) -> None:
     x = -3.0
     while x < 100:
         wide, tall = view.rng.uniform(17, 25), view.rng.uniform(24, 42)
-        wall = view.tone(
-            view.rng.choice(((226, 178, 150), (214, 196, 170), (196, 172, 176), (178, 190, 196)))
-        )
+        wall = view.tone(view.rng.choice(_WALLS))
         view.pen.box(x, 34, x + wide, 34 + tall, wall, rim=True)
-        view.pen.polygon(
-            (
-                (x - 1, 34 + tall),
-                (x + wide + 1, 34 + tall),
-                (x + wide - 3, 39 + tall),
-                (x + 3, 39 + tall),
-            ),
-            shade(wall, 0.72),
-        )
+        eaves, ridge = 34 + tall, 39 + tall
+        roof = ((x - 1, eaves), (x + wide + 1, eaves), (x + wide - 3, ridge), (x + 3, ridge))
+        view.pen.polygon(roof, shade(wall, 0.72))
         pane = (255, 226, 140) if view.sky in ("night", "sunset") else view.tone((206, 228, 238))
         for row in range(int(tall // 12)):
             for column in range(2):
@@ -122,20 +104,14 @@ def _snow(view: Backdrop) -> None:
         x = middle + view.rng.uniform(-8, 8)
         top = view.rng.uniform(64, 76)
         view.pen.polygon(((x - 30, 36), (x, top), (x + 30, 36)), view.tone((142, 164, 196)))
-        view.pen.polygon(
-            ((x - 8, top - 10), (x, top), (x + 8, top - 10), (x + 3, top - 8), (x - 2, top - 12)),
-            view.tone((244, 248, 252)),
-        )
+        peak = ((-8, -10), (0, 0), (8, -10), (3, -8), (-2, -12))
+        view.pen.moved(x, top).polygon(peak, view.tone((244, 248, 252)))
     view.hills(42, 4, (206, 222, 238))
     view.hills(34, 3, (220, 232, 244))
     view.ground(28, (226, 237, 247))
     for _ in range(16):
-        view.pen.disc(
-            view.rng.uniform(0, 100),
-            view.rng.uniform(40, 100),
-            view.rng.uniform(0.5, 0.9),
-            (250, 252, 255),
-        )
+        x, y = view.rng.uniform(0, 100), view.rng.uniform(40, 100)
+        view.pen.disc(x, y, view.rng.uniform(0.5, 0.9), (250, 252, 255))
 
 
 def _farm(view: Backdrop) -> None:
@@ -143,15 +119,13 @@ def _farm(view: Backdrop) -> None:
     x = view.rng.choice((view.rng.uniform(4, 20), view.rng.uniform(66, 78)))
     barn = view.tone((176, 70, 60))
     view.pen.box(x, 42, x + 20, 56, barn, rim=True)
-    view.pen.polygon(
-        ((x - 2, 55), (x + 4, 64), (x + 16, 64), (x + 22, 55)), view.tone((110, 72, 66))
-    )
+    roof = ((x - 2, 55), (x + 4, 64), (x + 16, 64), (x + 22, 55))
+    view.pen.polygon(roof, view.tone((110, 72, 66)))
     view.pen.box(x + 7, 42, x + 13, 51, view.tone((240, 228, 210)))
     view.ground(43, (214, 196, 96))
     for k in range(9):
-        view.pen.line(
-            ((50 + (k - 4) * 6, 43), (50 + (k - 4) * 22, 26)), 1.0, view.tone((188, 168, 76))
-        )
+        furrow = ((50 + (k - 4) * 6, 43), (50 + (k - 4) * 22, 26))
+        view.pen.line(furrow, 1.0, view.tone((188, 168, 76)))
     view.ground(27, (168, 196, 92))
     wood = view.tone((232, 222, 204))
     for k in range(8):
@@ -171,16 +145,13 @@ def _forest(view: Backdrop) -> None:
             for part in range(3):
                 low = base + 3 + part * tall * 0.24
                 wide = 8.5 - part * 2.0
-                view.pen.polygon(
-                    ((x - wide, low), (x, low + tall * 0.46), (x + wide, low)),
-                    shade(tone, 1 + 0.06 * part),
-                )
+                branches = ((x - wide, low), (x, low + tall * 0.46), (x + wide, low))
+                view.pen.polygon(branches, shade(tone, 1 + 0.06 * part))
     view.ground(36, (104, 142, 84))
     view.ground(30, (118, 154, 88))
     for _ in range(5):
-        view.pen.oval(
-            view.rng.uniform(0, 100), view.rng.uniform(2, 28), 3.0, 0.8, view.tone((94, 128, 72))
-        )
+        x, y = view.rng.uniform(0, 100), view.rng.uniform(2, 28)
+        view.pen.oval(x, y, 3.0, 0.8, view.tone((94, 128, 72)))
 
 
 def _lake(view: Backdrop) -> None:
@@ -191,18 +162,12 @@ def _lake(view: Backdrop) -> None:
     for _ in range(9):
         x, y = view.rng.uniform(0, 90), view.rng.uniform(26, 50)
         view.pen.line(((x, y), (x + 7, y)), 0.6, view.tone((176, 216, 238)))
-    view.pen.blob(
-        ((-20, -20), (-20, 19), (20, 21), (60, 18), (120, 21), (120, -20)),
-        view.tone((150, 204, 106)),
-        rim=False,
-    )
+    shore = ((-20, -20), (-20, 19), (20, 21), (60, 18), (120, 21), (120, -20))
+    view.pen.blob(shore, view.tone((150, 204, 106)), rim=False)
     for side in (view.rng.uniform(0, 6), view.rng.uniform(93, 99)):
         for k in range(4):
-            view.pen.line(
-                ((side + k * 1.4, 18), (side + k * 1.7 - 1, 28 + k % 2 * 3)),
-                0.7,
-                view.tone((92, 146, 76)),
-            )
+            reed = ((side + k * 1.4, 18), (side + k * 1.7 - 1, 28 + k % 2 * 3))
+            view.pen.line(reed, 0.7, view.tone((92, 146, 76)))
 
 
 OUTDOORS: dict[str, Callable[[Backdrop], None]] = {

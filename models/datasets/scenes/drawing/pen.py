@@ -42,8 +42,9 @@ class Pen:
 
     def moved(self, x: float, y: float, scale: float = 1.0) -> Pen:
         """Return a pen with its origin at a local point and its unit scaled."""
-        px, py = self.at(x, y)
-        return Pen(self.draw, px, py, self.scale * scale, self.facing)
+        pen = Pen(self.draw, *self.at(x, y), self.scale * scale, self.facing)
+        pen.rim_width = self.rim_width
+        return pen
 
     def polygon(self, points: Sequence[Point], fill: Colour, *, rim: bool = False) -> None:
         """Fill a polygon with straight edges."""
@@ -77,11 +78,9 @@ class Pen:
         """Fill an upright ellipse."""
         px, py = self.at(x, y)
         rx, ry = rx * self.scale, ry * self.scale
+        edge = shade(fill, 0.78) if rim else None
         box = (px - rx, py - ry, px + rx, py + ry)
-        if rim:
-            self.draw.ellipse(box, fill=fill, outline=shade(fill, 0.78), width=self.rim_width)
-        else:
-            self.draw.ellipse(box, fill=fill)
+        self.draw.ellipse(box, fill=fill, outline=edge, width=self.rim_width if rim else 0)
 
     def ring(self, x: float, y: float, r: float, width: float, fill: Colour) -> None:
         """Draw a circle's outline."""
@@ -123,19 +122,15 @@ class Pen:
 
 def smooth(points: Sequence[Point], steps: int = 5) -> list[Point]:
     """Return a closed Catmull-Rom curve through the points, `steps` pieces to a segment."""
-    count = len(points)
     curve: list[Point] = []
-    for i in range(count):
-        p0, p1, p2, p3 = (points[(i + k - 1) % count] for k in range(4))
+    for i in range(len(points)):
+        near = [points[(i + k - 1) % len(points)] for k in range(4)]
         for step in range(steps):
-            t = step / steps
-            a, b, c, d = _weights(t)
-            curve.append(
-                (
-                    a * p0[0] + b * p1[0] + c * p2[0] + d * p3[0],
-                    a * p0[1] + b * p1[1] + c * p2[1] + d * p3[1],
-                )
-            )
+            a, b, c, d = _weights(step / steps)
+            (ax, ay), (bx, by), (cx, cy), (dx, dy) = near
+            x = a * ax + b * bx + c * cx + d * dx
+            y = a * ay + b * by + c * cy + d * dy
+            curve.append((x, y))
     return curve
 
 

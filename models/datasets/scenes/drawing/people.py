@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 from models.datasets.scenes.drawing.palette import HAIRS, HATS, SKINS, TROUSERS, dye
 from models.datasets.scenes.drawing.pen import Colour, Pen, Point, shade
@@ -25,69 +26,35 @@ _ADULT = _Build(hip=0.42, shoulder=0.7, head=0.855, radius=0.122, half=0.115, li
 _CHILD = _Build(hip=0.34, shoulder=0.6, head=0.8, radius=0.178, half=0.125, limb=0.1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pose:
-    """Knee and foot of the far and the near leg from the ground, hands from the ground."""
+class _Pose(NamedTuple):
+    """Knee and foot of the far and the near leg, and the hands, from the ground."""
 
     far: tuple[Point, Point]
     near: tuple[Point, Point]
     front: Point
     back: Point
-    hip: float | None = None
-    lean: float = 0.0
 
 
 _POSES = {
-    "stand": _Pose(
-        ((0.05, 0.2), (0.06, 0.0)), ((-0.05, 0.2), (-0.06, 0.0)), (0.17, 0.4), (-0.17, 0.4)
-    ),
+    "stand": _Pose(((0.05, 0.2), (0.06, 0)), ((-0.05, 0.2), (-0.06, 0)), (0.17, 0.4), (-0.17, 0.4)),
     "walk": _Pose(
-        ((-0.05, 0.21), (-0.18, 0.03)),
-        ((0.1, 0.22), (0.16, 0.0)),
-        (0.2, 0.45),
-        (-0.18, 0.42),
-        lean=0.02,
+        ((-0.05, 0.21), (-0.18, 0.03)), ((0.1, 0.22), (0.16, 0)), (0.2, 0.45), (-0.18, 0.42)
     ),
     "run": _Pose(
-        ((-0.06, 0.2), (-0.31, 0.2)),
-        ((0.2, 0.28), (0.22, 0.04)),
-        (0.27, 0.6),
-        (-0.22, 0.5),
-        lean=0.09,
+        ((-0.06, 0.2), (-0.31, 0.2)), ((0.2, 0.28), (0.22, 0.04)), (0.27, 0.6), (-0.22, 0.5)
     ),
     "kick": _Pose(
-        ((-0.04, 0.2), (-0.08, 0.0)),
-        ((0.14, 0.24), (0.34, 0.12)),
-        (0.24, 0.56),
-        (-0.28, 0.58),
-        lean=-0.04,
+        ((-0.04, 0.2), (-0.08, 0)), ((0.14, 0.24), (0.34, 0.12)), (0.24, 0.56), (-0.28, 0.58)
     ),
-    "seat": _Pose(
-        ((0.22, 0.25), (0.24, 0.0)),
-        ((0.19, 0.24), (0.2, 0.0)),
-        (0.22, 0.33),
-        (0.12, 0.33),
-        hip=0.27,
-    ),
+    "seat": _Pose(((0.22, 0.25), (0.24, 0)), ((0.19, 0.24), (0.2, 0)), (0.22, 0.33), (0.12, 0.33)),
     "rest": _Pose(
-        ((0.2, 0.16), (0.4, 0.03)),
-        ((0.22, 0.08), (0.42, 0.0)),
-        (0.24, 0.24),
-        (-0.14, 0.06),
-        hip=0.07,
+        ((0.2, 0.16), (0.4, 0.03)), ((0.22, 0.08), (0.42, 0)), (0.24, 0.24), (-0.14, 0.06)
     ),
-    "cycle": _Pose(
-        ((0.1, 0.26), (0.0, 0.2)),
-        ((0.12, 0.24), (0.06, 0.07)),
-        (0.2, 0.5),
-        (0.2, 0.5),
-        hip=0.43,
-        lean=0.1,
-    ),
-    "ride": _Pose(
-        ((0.1, 0.3), (0.06, 0.12)), ((0.1, 0.28), (0.05, 0.1)), (0.2, 0.48), (0.2, 0.48), lean=0.02
-    ),
+    "cycle": _Pose(((0.1, 0.26), (0, 0.2)), ((0.12, 0.24), (0.06, 0.07)), (0.2, 0.5), (0.2, 0.5)),
+    "ride": _Pose(((0.1, 0.3), (0.06, 0.12)), ((0.1, 0.28), (0.05, 0.1)), (0.2, 0.48), (0.2, 0.48)),
 }
+_HIPS = {"seat": 0.27, "rest": 0.07, "cycle": 0.43}  # in other poses that of the build
+_LEANS = {"walk": 0.02, "run": 0.09, "kick": -0.04, "cycle": 0.1, "ride": 0.02}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +64,7 @@ class _Look:
     pen: Pen
     kind: str
     build: _Build
-    pose: _Pose
+    pose: str
     skin: Colour
     hair: Colour
     coat: Colour
@@ -111,18 +78,18 @@ def draw_person(pen: Pen, entity: Entity, figure: Figure, rng: Random) -> None:
         pen=pen,
         kind=entity.kind,
         build=_CHILD if entity.kind in ("boy", "girl") else _ADULT,
-        pose=_POSES[figure.pose],
+        pose=figure.pose,
         skin=rng.choice(SKINS),
         hair=rng.choice(HAIRS),
         coat=dye(entity.colour or "grey", rng),
         legs=rng.choice(TROUSERS),
         hat=rng.choice(HATS) if entity.hat else None,
     )
-    build, pose = look.build, look.pose
-    hip = build.hip if pose.hip is None else pose.hip
+    build, pose = look.build, _POSES[figure.pose]
+    hip, lean = _HIPS.get(figure.pose, build.hip), _LEANS.get(figure.pose, 0.0)
     drop = build.hip - hip
-    neck = (pose.lean, build.shoulder - drop)
-    head = (pose.lean * 1.35 + 0.01, build.head - drop)
+    neck = (lean, build.shoulder - drop)
+    head = (lean * 1.35 + 0.01, build.head - drop)
     shoulder = (neck[0] - build.half * 0.75, neck[1] - 0.03)
     _arm(look, shoulder, figure.back or pose.back, 0.84)
     _leg(look, hip, pose.far, 0.85)
@@ -156,9 +123,9 @@ def _torso(look: _Look, hip: float, neck: Point) -> None:
     x, top = neck
     half = look.build.half
     skirt = look.kind in ("woman", "girl")
-    astride = look.pose in (_POSES["cycle"], _POSES["ride"])
+    astride = look.pose in ("cycle", "ride")
     if skirt and hip < 0.3:
-        knee = look.pose.near[0]
+        knee = _POSES[look.pose].near[0]
         lap = (knee[0] + 0.03, knee[1] - 0.02)
         look.pen.line(((0.0, hip + 0.02), lap), look.build.limb * 1.7, look.coat)
         hem, low = half * 1.15, hip - 0.03
@@ -187,83 +154,40 @@ def _torso(look: _Look, hip: float, neck: Point) -> None:
 
 
 def _head(look: _Look, at: Point) -> None:
-    pen, kind, skin, hair = look.pen, look.kind, look.skin, look.hair
     x, y = at
-    r = look.build.radius
+    kind, skin, hair = look.kind, look.skin, look.hair
+    pen = look.pen.moved(x, y, look.build.radius)  # the head is the unit circle
     if kind == "woman":
-        pen.blob(
-            (
-                (x - r * 1.25, y - r * 1.7),
-                (x - r * 1.2, y + r * 0.4),
-                (x, y + r * 1.2),
-                (x + r * 1.05, y + r * 0.4),
-                (x + r * 0.8, y - r * 1.5),
-                (x, y - r * 1.2),
-            ),
-            hair,
-        )
+        mane = ((-1.25, -1.7), (-1.2, 0.4), (0, 1.2), (1.05, 0.4), (0.8, -1.5), (0, -1.2))
+        pen.blob(mane, hair)
     elif kind == "girl":
-        pen.oval(x - r * 1.25, y - r * 0.25, r * 0.42, r * 0.62, hair, rim=True)
-        pen.oval(x + r * 1.15, y - r * 0.25, r * 0.38, r * 0.6, hair, rim=True)
-    pen.line(((x * 0.8, y - r * 1.4), (x, y - r * 0.6)), r * 0.7, shade(skin, 0.9))
-    pen.disc(x, y, r, skin)
+        pen.oval(-1.25, -0.25, 0.42, 0.62, hair, rim=True)
+        pen.oval(1.15, -0.25, 0.38, 0.6, hair, rim=True)
+    pen.line(((-0.2 * x / look.build.radius, -1.4), (0, -0.6)), 0.7, shade(skin, 0.9))
+    pen.disc(0, 0, 1, skin)
     if kind == "man":
-        pen.pie(x, y - r * 0.05, r * 1.02, r * 1.02, hair, start=15, end=165)
-        pen.oval(x + r * 0.15, y - r * 0.2, r * 0.62, r * 0.5, skin)
-        pen.oval(x + r * 0.2, y - r * 0.3, r * 0.4, r * 0.14, hair)
-    _hair(look, at)
+        pen.pie(0, -0.05, 1.02, 1.02, hair, start=15, end=165)
+        pen.oval(0.15, -0.2, 0.62, 0.5, skin)
+        pen.oval(0.2, -0.3, 0.4, 0.14, hair)
+    _hair(pen, kind, hair)
     for eye in (0.02, 0.56):
-        pen.oval(x + r * eye, y - r * 0.02, r * 0.1, r * 0.14, (40, 32, 36))
+        pen.oval(eye, -0.02, 0.1, 0.14, (40, 32, 36))
     if kind != "man":
-        pen.oval(x + r * 0.3, y - r * 0.47, r * 0.26, r * 0.1, (190, 70, 70))
-        pen.oval(x - r * 0.25, y - r * 0.36, r * 0.16, r * 0.11, shade(skin, 0.88))
+        pen.oval(0.3, -0.47, 0.26, 0.1, (190, 70, 70))
+        pen.oval(-0.25, -0.36, 0.16, 0.11, shade(skin, 0.88))
     else:
-        pen.oval(x + r * 0.25, y - r * 0.52, r * 0.22, r * 0.08, (190, 90, 80))
+        pen.oval(0.25, -0.52, 0.22, 0.08, (190, 90, 80))
     if look.hat is not None:
-        _hat(pen, at, r, look.hat)
+        crown = ((-0.85, 0.5), (-0.72, 1.35), (0, 1.55), (0.72, 1.35), (0.85, 0.5))
+        pen.blob(crown, look.hat)
+        pen.oval(0, 0.52, 1.55, 0.24, look.hat, rim=True)
+        pen.line(((-0.72, 0.76), (0.72, 0.76)), 0.2, shade(look.hat, 0.6))
 
 
-def _hat(pen: Pen, at: Point, r: float, hat: Colour) -> None:
-    x, y = at
-    pen.blob(
-        (
-            (x - r * 0.85, y + r * 0.5),
-            (x - r * 0.72, y + r * 1.35),
-            (x, y + r * 1.55),
-            (x + r * 0.72, y + r * 1.35),
-            (x + r * 0.85, y + r * 0.5),
-        ),
-        hat,
-    )
-    pen.oval(x, y + r * 0.52, r * 1.55, r * 0.24, hat, rim=True)
-    pen.line(((x - r * 0.72, y + r * 0.76), (x + r * 0.72, y + r * 0.76)), r * 0.2, shade(hat, 0.6))
-
-
-def _hair(look: _Look, at: Point) -> None:
-    pen, hair = look.pen, look.hair
-    x, y = at
-    r = look.build.radius
-    pen.blob(
-        (
-            (x - r * 1.06, y - r * 0.15),
-            (x - r * 0.95, y + r * 0.65),
-            (x, y + r * 1.14),
-            (x + r * 0.9, y + r * 0.7),
-            (x + r * 0.98, y + r * 0.25),
-            (x + r * 0.4, y + r * 0.5),
-            (x - r * 0.35, y + r * 0.42),
-            (x - r * 0.72, y + r * 0.1),
-        ),
-        hair,
-        rim=False,
-    )
-    if look.kind == "boy":
+def _hair(pen: Pen, kind: str, hair: Colour) -> None:
+    top = ((-1.06, -0.15), (-0.95, 0.65), (0, 1.14), (0.9, 0.7), (0.98, 0.25))
+    fringe = ((0.4, 0.5), (-0.35, 0.42), (-0.72, 0.1))
+    pen.blob((*top, *fringe), hair, rim=False)
+    if kind == "boy":
         for tip in (-0.5, 0.05, 0.6):
-            pen.polygon(
-                (
-                    (x + r * (tip - 0.35), y + r * 0.85),
-                    (x + r * (tip + 0.12), y + r * 1.42),
-                    (x + r * (tip + 0.35), y + r * 0.8),
-                ),
-                hair,
-            )
+            pen.polygon(((tip - 0.35, 0.85), (tip + 0.12, 1.42), (tip + 0.35, 0.8)), hair)

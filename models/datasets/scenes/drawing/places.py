@@ -31,9 +31,8 @@ def canvas(pixels: int, place: str, sky: str | None, rng: Random) -> Image.Image
     steps = 64
     for step in range(steps):
         tone = mix(top, low, step / (steps - 1))
-        brush.rectangle(
-            (0, pixels * step // steps, pixels, pixels * (step + 1) // steps), fill=tone
-        )
+        band = (0, pixels * step // steps, pixels, pixels * (step + 1) // steps)
+        brush.rectangle(band, fill=tone)
     return picture
 
 
@@ -70,9 +69,8 @@ def _heavens(pen: Pen, sky: str, rng: Random) -> None:
         _clouds(pen, rng, 2, (238, 160, 150))
     elif sky == "night":
         for _ in range(26):
-            pen.disc(
-                rng.uniform(0, 100), rng.uniform(56, 100), rng.uniform(0.25, 0.6), (246, 244, 220)
-            )
+            star_x, star_y = rng.uniform(0, 100), rng.uniform(56, 100)
+            pen.disc(star_x, star_y, rng.uniform(0.25, 0.6), (246, 244, 220))
         pen.disc(x, 88, 6.2, (250, 244, 208))
         pen.disc(x + 3, 90, 5.4, (22, 29, 74))
     else:

@@ -14,8 +14,8 @@ from models.datasets.scenes.drawing.people import draw_person
 from models.datasets.scenes.drawing.places import canvas, draw_place, draw_rain
 from models.datasets.scenes.drawing.things import draw_thing
 from models.datasets.scenes.layout import Cord
+from models.datasets.scenes.placement import PlacedGroup, arrange
 from models.datasets.scenes.scene import Scene, Situation
-from models.datasets.scenes.staging import Placed, arrange
 
 OVERSAMPLING = 3
 _SHADOWS = {
@@ -41,7 +41,7 @@ def draw(scene: Scene, size: int = 192) -> Image.Image:
     brush = ImageDraw.Draw(picture)
     draw_place(brush, pixels, place, situation.sky, rng)
     standing = [
-        _Standing(each, _ground(each, place, rng), pixels) for each in arrange(situation, rng)
+        _GroundedGroup(each, _ground(each, place, rng), pixels) for each in arrange(situation, rng)
     ]
     standing.sort(key=lambda each: each.ground, reverse=True)  # the nearer ones over the farther
     soft = ImageDraw.Draw(picture, "RGBA")
@@ -55,17 +55,17 @@ def draw(scene: Scene, size: int = 192) -> Image.Image:
     return picture.reduce(OVERSAMPLING)
 
 
-def _ground(placed: Placed, place: str, rng: Random) -> float:
+def _ground(placed: PlacedGroup, place: str, rng: Random) -> float:
     if placed.group.afloat:
         return rng.uniform(30, 34) if place == "lake" else rng.uniform(34, 37)
     return rng.uniform(7, 13)
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _GroundedGroup:
     """A placed group with its feet `ground` above the lower edge of a picture of `pixels`."""
 
-    placed: Placed
+    placed: PlacedGroup
     ground: float
     pixels: int
 

@@ -10,6 +10,8 @@ from models.datasets.scenes.drawing.palette import DARK, METAL, WOOD, dye
 from models.datasets.scenes.drawing.pen import Colour, Pen, shade
 from models.datasets.scenes.scene import Entity
 
+Circle = tuple[float, float, float]  # x, y, radius
+
 LEAF: Colour = (74, 142, 70)
 GLASS: Colour = (196, 226, 240)
 
@@ -26,10 +28,8 @@ def draw_thing(pen: Pen, entity: Entity, rng: Random, *, held: bool) -> None:
 
 
 def _car(pen: Pen, fill: Colour) -> None:
-    pen.blob(
-        ((-21, 4), (-21, 10), (-14, 12), (0, 12.4), (14, 11.6), (20.6, 9.4), (21, 4), (0, 3.2)),
-        fill,
-    )
+    hood = ((-14, 12), (0, 12.4), (14, 11.6), (20.6, 9.4))
+    pen.blob(((-21, 4), (-21, 10), *hood, (21, 4), (0, 3.2)), fill)
     pen.blob(((-14, 11), (-9.6, 19), (-1, 20), (6.4, 18.6), (12.6, 11)), fill)
     pen.polygon(((-11.6, 12), (-8.2, 17.6), (-2.2, 18.2), (-2.2, 12)), GLASS)
     pen.polygon(((-0.4, 12), (-0.4, 18.2), (5.2, 17.2), (9.8, 12)), GLASS)
@@ -78,9 +78,8 @@ def _ball(pen: Pen, fill: Colour) -> None:
 def _kite(pen: Pen, fill: Colour) -> None:
     pen.line(((-1.0, -8.4), (-4.0, -11.6), (-1.6, -14.0), (-5.0, -17.4)), 0.6, (246, 246, 240))
     for x, y in ((-4.0, -11.6), (-1.6, -14.0), (-5.0, -17.4)):
-        pen.polygon(
-            ((x - 2.0, y + 1.0), (x + 2.0, y - 1.0), (x + 2.0, y + 1.0), (x - 2.0, y - 1.0)), fill
-        )
+        bow = ((x - 2, y + 1), (x + 2, y - 1), (x + 2, y + 1), (x - 2, y - 1))
+        pen.polygon(bow, fill)
     pen.polygon(((0.6, 9.0), (7.6, 1.6), (-1.0, -8.6), (-7.0, 0.6)), fill, rim=True)
     pen.polygon(((0.6, 9.0), (7.6, 1.6), (0.0, 1.0)), shade(fill, 1.35))
     pen.polygon(((-1.0, -8.6), (-7.0, 0.6), (0.0, 1.0)), shade(fill, 0.84))
@@ -104,7 +103,7 @@ def _bench(pen: Pen, fill: Colour) -> None:
 
 
 def _chair(pen: Pen, fill: Colour) -> None:
-    dark = shade(fill, 0.78)
+    dark: tuple[Circle, ...] = shade(fill, 0.78)
     for x in (-6.0, 5.0):
         pen.line(((x + 1.2, 11.0), (x + 1.2, 0.8)), 1.3, dark)
     pen.line(((-6.6, 30.0), (-6.6, 0.5)), 1.8, fill)
@@ -123,25 +122,26 @@ def _table(pen: Pen, fill: Colour) -> None:
 
 def _tree(pen: Pen, fill: Colour) -> None:
     crown = (86, 156, 70) if fill[1] > fill[0] else (232, 140, 44)
-    pen.blob(
-        ((-3.4, 0), (-2.4, 14), (-2.2, 34), (2.2, 34), (2.4, 14), (3.6, 0), (0, 0.8)), (122, 82, 56)
+    trunk = ((-3.4, 0), (-2.4, 14), (-2.2, 34), (2.2, 34), (2.4, 14), (3.6, 0), (0, 0.8))
+    pen.blob(trunk, (122, 82, 56))
+    dark: tuple[Circle, ...] = (
+        (-8, 42, 10),
+        (8.4, 41, 9.6),
+        (-4, 54, 10),
+        (5.4, 54, 10),
+        (0, 62, 9),
     )
-    for x, y, r in (
-        (-8.0, 42.0, 10.0),
-        (8.4, 41.0, 9.6),
-        (-4.0, 54.0, 10.0),
-        (5.4, 54.0, 10.0),
-        (0.0, 62.0, 9.0),
-    ):
+    light: tuple[Circle, ...] = (
+        (-7, 44, 8.4),
+        (7.4, 43, 8),
+        (-3, 55, 8.4),
+        (4.6, 55.4, 8),
+        (0, 48, 9),
+        (0.4, 62.4, 7),
+    )
+    for x, y, r in dark:
         pen.disc(x, y, r, shade(crown, 0.84))
-    for x, y, r in (
-        (-7.0, 44.0, 8.4),
-        (7.4, 43.0, 8.0),
-        (-3.0, 55.0, 8.4),
-        (4.6, 55.4, 8.0),
-        (0.0, 48.0, 9.0),
-        (0.4, 62.4, 7.0),
-    ):
+    for x, y, r in light:
         pen.disc(x, y, r, crown)
     for x, y in ((-6.0, 48.0), (2.0, 58.0), (6.0, 46.0)):
         pen.disc(x, y, 2.6, shade(crown, 1.22))
@@ -152,11 +152,8 @@ def _umbrella(pen: Pen, fill: Colour, *, held: bool) -> None:
     pen.line(((0, handle), (0, top)), 0.8 if held else 1.2, DARK if held else (240, 236, 226))
     rise = reach * 0.72
     low = top - rise
-    x, y = pen.at(0, low)
-    rx, ry = reach * pen.scale, rise * pen.scale
-    pen.draw.pieslice((x - rx, y - ry, x + rx, y + ry), 180, 360, fill=fill)
-    rx *= 0.42
-    pen.draw.pieslice((x - rx, y - ry, x + rx, y + ry), 180, 360, fill=shade(fill, 1.3))
+    pen.pie(0, low, reach, rise, fill, start=180, end=360)
+    pen.pie(0, low, reach * 0.42, rise, shade(fill, 1.3), start=180, end=360)
     for k in range(4):
         centre = -reach + reach * (k + 0.5) / 2
         pen.pie(centre, low, reach / 4, rise * 0.16, shade(fill, 0.72), start=180, end=360)
@@ -176,12 +173,10 @@ def _flower(pen: Pen, fill: Colour, *, held: bool) -> None:
 
 
 def _book(pen: Pen, fill: Colour) -> None:
-    pen.polygon(
-        ((-6.0, -0.6), (0, -1.6), (6.0, -0.6), (6.4, 8.2), (0, 6.8), (-6.4, 8.2)), fill, rim=True
-    )
-    pen.polygon(
-        ((-5.0, 8.6), (0, 7.4), (5.0, 8.6), (4.4, 9.8), (0, 8.2), (-4.4, 9.8)), (250, 246, 234)
-    )
+    cover = ((-6.0, -0.6), (0, -1.6), (6.0, -0.6), (6.4, 8.2), (0, 6.8), (-6.4, 8.2))
+    pages = ((-5.0, 8.6), (0, 7.4), (5.0, 8.6), (4.4, 9.8), (0, 8.2), (-4.4, 9.8))
+    pen.polygon(cover, fill, rim=True)
+    pen.polygon(pages, (250, 246, 234))
     pen.line(((0, -1.4), (0, 7.0)), 0.6, shade(fill, 0.65))
     pen.line(((1.8, 2.6), (4.4, 3.2)), 0.8, (250, 246, 234))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -121,3 +123,15 @@ def test_the_look_changes_the_picture_and_not_the_meaning() -> None:
     other = Scene(scene.situation, scene.look + 1)
     assert draw(scene, 64).tobytes() == draw(scene, 64).tobytes()
     assert draw(scene, 64).tobytes() != draw(other, 64).tobytes()
+
+
+def test_scenes_of_a_seed_are_those_of_earlier_versions() -> None:
+    """The checkpoint `scenes` and published figures are of these pictures and captions."""
+    pixels, meanings = sha256(), sha256()
+    for index in range(40):
+        scene, statements = scene_and_captions(0, "train", index)
+        said = [statement.to_json() for statement in statements]
+        meanings.update(json.dumps([scene.to_json(), said]).encode())
+        pixels.update(draw(scene, 96).tobytes())
+    assert meanings.hexdigest().startswith("c4f2c80c2f6a37be9950ba71")
+    assert pixels.hexdigest().startswith("396945060eeb72d3dde53107")

@@ -1,4 +1,4 @@
-"""Truth and entailment, exactly.
+"""Bools and entailment, exactly.
 
 A statement is true of a scene when its descriptions fit distinct entities of the scene so that
 every relation holds, and its place and sky lie above the scene's. It entails another when the
@@ -16,12 +16,12 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from models.datasets.scenes.scene import Facts, Scene, Situation, Statement, demands
+from models.datasets.scenes.scene import Facts, Scene, Situation, Statement, required_features
 
 MAX_ENTITIES = 8  # one bit each in a byte
 
 Bits = npt.NDArray[np.uint8]
-Truth = npt.NDArray[np.bool_]
+Bools = npt.NDArray[np.bool_]
 
 
 def holds(statement: Statement, scene: Scene) -> bool:
@@ -35,11 +35,11 @@ def entails(premise: Statement, hypothesis: Statement) -> bool:
 
 
 def _fits(asked: Situation, facts: Facts) -> bool:
-    if not facts.around.issuperset(asked.around(above=False)):
+    if not facts.surroundings.issuperset(asked.surroundings(above=False)):
         return False
     return any(
         all(
-            facts.features[at].issuperset(demands(entity))
+            facts.features[at].issuperset(required_features(entity))
             for entity, at in zip(asked.entities, chosen, strict=True)
         )
         and all(
@@ -68,7 +68,7 @@ class SceneTable:
         self._none: Bits = np.zeros(self._count, dtype=np.uint8)
         self._features: dict[str, Bits] = {}  # name -> (n,), bit i: entity i has it
         self._related: dict[str, Bits] = {}  # name -> (slots, n), bit j at i: i relates to j
-        self._around: dict[str, Truth] = {}  # name -> (n,)
+        self._surroundings: dict[str, Bools] = {}  # name -> (n,)
         for row, each in enumerate(facts):
             for index, features in enumerate(each.features):
                 for name in features:
@@ -79,24 +79,24 @@ class SceneTable:
                 if name not in self._related:
                     self._related[name] = np.zeros((self._slots, self._count), dtype=np.uint8)
                 self._related[name][subject, row] |= 1 << target
-            for name in each.around:
-                if name not in self._around:
-                    self._around[name] = np.zeros(self._count, dtype=np.bool_)
-                self._around[name][row] = True
+            for name in each.surroundings:
+                if name not in self._surroundings:
+                    self._surroundings[name] = np.zeros(self._count, dtype=np.bool_)
+                self._surroundings[name][row] = True
 
     def __len__(self) -> int:
         return self._count
 
-    def holds(self, statement: Statement) -> Truth:
+    def holds(self, statement: Statement) -> Bools:
         """Return (n,) of bool: of which scenes the statement is true."""
         asked = statement.situation
         answer = np.ones(self._count, dtype=np.bool_)
-        for name in asked.around(above=False):
-            answer &= self._around.get(name, False)
+        for name in asked.surroundings(above=False):
+            answer &= self._surroundings.get(name, False)
         able: list[Bits] = []
         for entity in asked.entities:
             bits = np.bitwise_and.reduce(
-                [self._features.get(name, self._none) for name in demands(entity)]
+                [self._features.get(name, self._none) for name in required_features(entity)]
             )
             answer &= bits != 0
             able.append(bits)
@@ -121,7 +121,7 @@ class SceneTable:
         able: list[Bits],
         links: dict[tuple[int, int, str], Bits],
         chosen: tuple[int, ...],
-    ) -> Truth:
+    ) -> Bools:
         """Choose a distinct slot for each described entity in turn; `chosen` are the first."""
         at = len(chosen)
         free = 0xFF & ~sum(1 << slot for slot in chosen)

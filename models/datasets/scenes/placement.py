@@ -1,4 +1,4 @@
-"""Put the groups of a scene on the stage: related entities together, others clearly apart."""
+"""Place the groups of a scene side by side: related entities together, others clearly apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 from models.datasets.scenes.layout import Group, groups
 from models.datasets.scenes.scene import Situation
 
-ROOM = 99.0  # the width two groups may need together
+WIDEST = 99.0  # what all groups together may need of the width
 GAP = 11.0  # between unrelated groups; related neighbours nearly touch
 HEADROOM = 86.0  # above the ground
 
@@ -20,7 +20,7 @@ def width(situation: Situation) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedGroup:
     """A group at its place in the picture: origin, scale and direction."""
 
     group: Group
@@ -29,7 +29,7 @@ class Placed:
     facing: int
 
 
-def arrange(situation: Situation, rng: Random) -> list[Placed]:
+def arrange(situation: Situation, rng: Random) -> list[PlacedGroup]:
     """Spread the groups over the picture's width (0 to 100), each facing left or right."""
     laid = groups(situation)
     rng.shuffle(laid)
@@ -40,11 +40,11 @@ def arrange(situation: Situation, rng: Random) -> list[Placed]:
     spare = max(0.0, 99.0 - needed * scale)
     shares = [rng.uniform(0.4, 1.0) for _ in range(len(laid) + 1)]
     at = 0.5
-    placed: list[Placed] = []
+    placed: list[PlacedGroup] = []
     for group, share in zip(laid, shares, strict=False):
         at += spare * share / sum(shares)
         facing = rng.choice((-1, 1))
         start = -group.left if facing == 1 else group.right
-        placed.append(Placed(group, at + start * scale, scale, facing))
+        placed.append(PlacedGroup(group, at + start * scale, scale, facing))
         at += (group.right - group.left + GAP) * scale
     return placed
