@@ -103,7 +103,7 @@ def _bench(pen: Pen, fill: Colour) -> None:
 
 
 def _chair(pen: Pen, fill: Colour) -> None:
-    dark: tuple[Circle, ...] = shade(fill, 0.78)
+    dark = shade(fill, 0.78)
     for x in (-6.0, 5.0):
         pen.line(((x + 1.2, 11.0), (x + 1.2, 0.8)), 1.3, dark)
     pen.line(((-6.6, 30.0), (-6.6, 0.5)), 1.8, fill)
