@@ -20,7 +20,7 @@ from service.page.files import Files
 from service.page.order import router as order
 from service.page.search import router as page
 from service.reception import Reception
-from service.routes import collection, lattice, operations, reference, search, writing
+from service.routes import collection, docs, lattice, operations, search, writing
 from service.routes.context import MAY_READ, MAY_SEARCH, MAY_WRITE
 from service.runtime.logs import LOGGER
 from service.runtime.metrics import Metrics
@@ -78,10 +78,11 @@ def create_app(
     app.include_router(collection.router, dependencies=[MAY_READ])
     app.include_router(writing.router, dependencies=[MAY_WRITE])
     app.include_router(operations.router)
-    app.include_router(reference.router)
+    app.include_router(docs.router)
     for pages in (page, order, together, adding):
         app.include_router(pages, include_in_schema=False, dependencies=[MAY_SEARCH])
     app.mount("/static", Files(), name="static")
+    app.mount("/docs", Files(docs.SWAGGER_UI), name="swagger-ui")
     app.add_middleware(Direct, routes=app.router.routes, handlers=app.exception_handlers)
     app.add_middleware(
         Edge,

@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's own, with the requests that we read ourselves."""
+"""The OpenAPI document: FastAPI's, with the request bodies that `bodies` reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REF = "#/components/schemas/{model}"
 
 
 def describe(app: FastAPI) -> None:
-    """Let an application describe itself completely."""
+    """Complete the OpenAPI document of an application."""
     stock = app.openapi
 
     def document() -> dict[str, Any]:
@@ -25,9 +25,9 @@ def describe(app: FastAPI) -> None:
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
             for model in (*_REQUESTS, Problem):
                 _add(schemas, model)
-                if "image" in model.model_fields:  # a file, which only a form has
+                if "image" in model.model_fields:  # only a form has a file
                     _as_form(schemas[model.__name__])
-            # FastAPI's own validation error never leaves this service.
+            # Problem documents take the place of FastAPI's own validation errors.
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
             _secure(found, app.state.settings)
@@ -38,7 +38,7 @@ def describe(app: FastAPI) -> None:
 
 
 def _secure(document: dict[str, Any], settings: Settings) -> None:
-    """Say which operations need a key here."""
+    """Mark the operations that need a key under these settings."""
     locked = {
         "search": bool(settings.read_keys),
         "lattice": bool(settings.read_keys),
@@ -61,12 +61,13 @@ def _add(schemas: dict[str, Any], model: type[BaseModel]) -> None:
 
 
 def _as_form(schema: dict[str, Any]) -> None:
-    """A form has no null and no lists: what may be null may be left out, and lists are texts."""
+    """Describe a form: what may be null may be left out, and a list of ids is a text."""
     for field in schema["properties"].values():
         if "anyOf" in field:
             (kind,) = [choice for choice in field.pop("anyOf") if choice.get("type") != "null"]
             field.update(kind)
             field.pop("default", None)
+            field["examples"] = [""]  # Swagger UI would make up a value, and send it
         if field.get("title") == "Image Ids":
             del field["items"], field["maxItems"]
             field |= {"type": "string", "pattern": "^[0-9]{1,19}(,[0-9]{1,19}){0,999}$"}

@@ -11,10 +11,10 @@ FOLDER = Path(__file__).parent / "static"
 
 
 class Files(StaticFiles):
-    """Sends each file whole: so small, none need be asked for in parts, rightly or wrongly."""
+    """Sends each file whole: `Range` is ignored, since the files are small."""
 
-    def __init__(self) -> None:
-        super().__init__(directory=FOLDER)
+    def __init__(self, folder: Path = FOLDER) -> None:
+        super().__init__(directory=folder)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request as if it named no part."""

@@ -1,4 +1,4 @@
-"""The OpenAPI document is complete and true: what it says is what comes over the wire."""
+"""The OpenAPI document is complete, and the service answers as it says."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ schema = schemathesis.openapi.from_dict(create_app(Settings(write_keys=WRITE_KEY
 
 @schema.parametrize()
 @hypothesis_settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_no_request_of_any_shape_gets_an_answer_the_document_does_not_name(
+def test_request_of_any_shape_gets_an_answer_that_the_document_names(
     case: schemathesis.Case[Any], url: str
 ) -> None:
     excluded: list[Any] = []
@@ -74,7 +74,7 @@ def test_no_request_of_any_shape_gets_an_answer_the_document_does_not_name(
     case.call_and_validate(base_url=url, headers=headers, timeout=30, excluded_checks=excluded)
 
 
-def test_every_operation_names_its_errors_as_problems(client: Client) -> None:
+def test_operation_names_its_errors_as_problems(client: Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {
         "/search/images",
@@ -106,7 +106,7 @@ def test_every_operation_names_its_errors_as_problems(client: Client) -> None:
                     assert list(response["content"]) == [MEDIA_TYPE], (path, status)
 
 
-def test_every_reference_of_the_document_leads_somewhere(client: Client) -> None:
+def test_document_references_all_resolve(client: Client) -> None:
     document = client.get("/openapi.json").json()
 
     def references(node: Any) -> Iterator[str]:
@@ -124,7 +124,7 @@ def test_every_reference_of_the_document_leads_somewhere(client: Client) -> None
     assert {"ImageQuery", "PictureQuery", "ImageAnswer", "CaptionAnswer", "Problem"} <= names
 
 
-def test_the_fields_of_every_form_are_described_as_a_form_can_send_them(client: Client) -> None:
+def test_form_fields_are_described_as_a_form_can_send_them(client: Client) -> None:
     document = client.get("/openapi.json").json()
     forms = [
         content["multipart/form-data"]["schema"]["$ref"].rpartition("/")[2]
@@ -141,32 +141,18 @@ def test_the_fields_of_every_form_are_described_as_a_form_can_send_them(client: 
                 assert re.fullmatch(schema["pattern"], "1003,7")
 
 
-def test_the_page_for_people_needs_nothing_from_elsewhere(client: Client) -> None:
+def test_docs_need_nothing_from_other_sites(client: Client) -> None:
     response = client.get("/docs")
     assert response.headers["content-type"] == "text/html; charset=utf-8"
-    assert "http://" not in response.text
-    assert "https://" not in response.text
-    assert "<script" not in response.text
-    document = client.get("/openapi.json").json()
-    for path in document["paths"]:
-        assert path in response.text
-    for name in document["components"]["schemas"]:
-        assert f'id="schema-{name}"' in response.text
-    assert "a dog runs on the beach" in response.text
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', response.text)
+    assert len(addresses) == 4
+    for address in addresses:
+        assert client.get(f"/{address}").status_code == 200
+    assert "script-src 'self';" in response.headers["content-security-policy"]
 
 
-def test_the_page_for_people_tells_each_way_in_which_a_question_may_be_sent(client: Client) -> None:
-    document = client.get("/openapi.json").json()
-    sections = client.get("/docs").text.split("<section>")[1:]
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            address = f"{method.upper()}</span><code>{path}</code>"
-            (section,) = [text for text in sections if address in text]
-            content = operation.get("requestBody", {}).get("content", {})
-            for media_type, body in content.items():
-                assert f"end <code>{media_type}</code>." in section, address
-                name = body["schema"]["$ref"].rpartition("/")[2]
-                schema = document["components"]["schemas"][name]
-                for field in schema["properties"]:
-                    assert f"<td><code>{field}</code></td>" in section, (address, field)
-                assert section.count("<pre>") >= len(schema.get("examples", []))
+def test_docs_render_the_version_of_openapi_that_is_written(client: Client) -> None:
+    assert client.get("/openapi.json").json()["openapi"].startswith("3.1.")
+    script = client.get("/docs/swagger-ui-bundle.js").text
+    (major,) = re.findall(r'PACKAGE_VERSION:"(\d+)', script)
+    assert int(major) >= 5, "older ones cannot show 3.1"
