@@ -19,6 +19,7 @@ PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11 py
 	>/dev/null 2>&1 && { echo "$$name"; break; }; done)
 
 RUN := $(VENV)/bin/python
+PYTEST := $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 
@@ -27,7 +28,7 @@ READY_DEV := $(VENV)/.ready-dev
 STALE := $(shell [ "$$(cat $(READY) 2>/dev/null)" = "$(CURDIR)" ] \
 	&& $(RUN) -c 'import typer' >/dev/null 2>&1 || echo stale)
 
-.PHONY: help demo test lint types format train-scenes load soak chaos fuzz setup clean stale
+.PHONY: help demo test test-all lint types format train-scenes load soak chaos fuzz setup clean stale
 $(if $(STALE),$(eval $(READY): stale))
 
 help: ## Show this list
@@ -41,8 +42,11 @@ help: ## Show this list
 demo: $(READY) ## Set up if need be, then serve the built-in collection (HOST, PORT)
 	@$(RUN) -m service.cli demo --host $(HOST) --port $(PORT) $(ARGS)
 
-test: $(READY_DEV) ## Set up if need be, then run all tests (ARGS="-k words")
-	@$(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile $(ARGS)
+test: $(READY_DEV) ## Set up if need be, then run the tests, but for slow ones (ARGS="-k words")
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: $(READY_DEV) ## Run all tests, also the slow ones, as .ci/run does
+	@$(PYTEST) $(ARGS)
 
 lint: $(READY_DEV) ## Check style and formatting
 	@$(RUN) -m ruff check .

@@ -23,12 +23,13 @@ def machine(tmp_path: Path) -> Path:
     """A folder of commands: the few real ones that the script needs, and recording stand-ins."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("bash", "sh", "dirname", "grep", "id", "sleep", "cat"):
+    for name in ("bash", "sh", "dirname", "grep", "id", "sleep", "cat", "mktemp", "mv", "rm"):
         real = shutil.which(name)
         assert real
         (folder / name).symlink_to(real)
-    for name in ("make", "chromium", "apt-get", "python3"):
+    for name in ("make", "chromium", "apt-get", "python3", "chown", "initdb", "pg_ctl"):
         stand_in(folder, name, "exit 0")
+    stand_in(folder, "runuser", 'shift 3; exec "$@"')
     stand_in(folder, "fc-list", "echo a-font")
     return folder
 
@@ -36,7 +37,7 @@ def machine(tmp_path: Path) -> Path:
 def run_ci(machine: Path) -> tuple[int, list[str]]:
     done = subprocess.run(
         [ROOT / ".ci" / "run"],
-        env={"PATH": str(machine), "HOME": os.environ.get("HOME", "/")},
+        env={"PATH": str(machine), "HOME": os.environ.get("HOME", "/"), "POSTGRESQL": "/nowhere"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -46,30 +47,45 @@ def run_ci(machine: Path) -> tuple[int, list[str]]:
     return done.returncode, (machine / "calls").read_text().splitlines()
 
 
-def test_a_machine_that_has_everything_is_only_tested(machine: Path) -> None:
+def test_run_on_a_machine_that_has_everything_only_tests(machine: Path) -> None:
     status, calls = run_ci(machine)
     assert status == 0
     assert [call for call in calls if call.startswith("make")] == [
         "make setup",
         "make lint",
         "make types",
-        "make test",
+        "make test-all",
     ]
     assert not [call for call in calls if call.startswith("apt-get")]
 
 
-def test_a_bare_machine_gets_a_python_a_browser_and_a_font(machine: Path) -> None:
+def test_run_starts_a_database_server_before_the_tests_and_stops_it(machine: Path) -> None:
+    names = ("initdb", "pg_ctl", "make test-all")
+    status, calls = run_ci(machine)
+    assert status == 0
+    steps = [call for call in calls if call.startswith(names)]
+    assert [step.split()[0] for step in steps] == ["initdb", "pg_ctl", "make", "pg_ctl"]
+    assert " start " in steps[1]
+    assert steps[-1].endswith("stop")
+    stand_in(machine, "pg_ctl", "exit 1")
+    assert run_ci(machine)[0] != 0
+
+
+def test_run_on_a_bare_machine_installs_what_is_missing(machine: Path) -> None:
     (machine / "chromium").unlink()
+    (machine / "pg_ctl").rename(machine / "packaged")
+    stand_in(machine, "apt-get", f'[ "$1" = update ] || mv "{machine}/packaged" "{machine}/pg_ctl"')
     stand_in(machine, "python3", "exit 1")
     stand_in(machine, "fc-list", "exit 0")
     status, calls = run_ci(machine)
     assert status == 0
     (install,) = [call for call in calls if call.startswith("apt-get install")]
-    assert {"python3-venv", "chromium", "fonts-dejavu-core"} <= set(install.split())
+    wanted = {"python3-venv", "chromium", "fonts-dejavu-core", "postgresql"}
+    assert wanted <= set(install.split())
     assert calls.index("apt-get update -q") < calls.index(install)
 
 
-def test_a_package_list_that_fails_once_is_asked_again(machine: Path) -> None:
+def test_run_asks_again_for_a_package_list_that_failed(machine: Path) -> None:
     (machine / "chromium").unlink()
     (machine / "sleep").unlink()
     stand_in(machine, "sleep", "exit 0")
@@ -81,9 +97,9 @@ def test_a_package_list_that_fails_once_is_asked_again(machine: Path) -> None:
     assert calls.count("apt-get update -q") == 2
 
 
-@pytest.mark.parametrize("check", ["setup", "lint", "types", "test"])
-def test_any_failing_check_fails_the_run(machine: Path, check: str) -> None:
+@pytest.mark.parametrize("check", ["setup", "lint", "types", "test-all"])
+def test_run_fails_where_any_check_fails(machine: Path, check: str) -> None:
     stand_in(machine, "make", f'[ "$1" != {check} ]')
     status, calls = run_ci(machine)
     assert status != 0
-    assert check == "setup" or "make test" in calls
+    assert check == "setup" or "make test-all" in calls
