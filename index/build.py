@@ -19,17 +19,18 @@ from index.catalog.catalog import Catalog, open_catalog
 from index.catalog.database import catalog_url
 from index.catalog.records import SegmentRecord
 from index.creation import already_there, create
-from index.errors import IndexExistsError
+from index.errors import BadRowsError, IndexExistsError
 from index.segments.compaction import LOCK as COMPACTION_LOCK
 from index.segments.compaction import ROWS_PER_SEGMENT, ProgressCallback
 from index.segments.segment import SegmentWriter
 from index.segments.writer import LOCK_TIMEOUT, Writer, writing
 from index.staging import Staging, refuse_unfinished
 from index.store import Index
-from index.types import KINDS, CaptionRow, ImageRow, ModelIdentity
+from index.types import KINDS, CaptionRow, Ids, ImageRow, ModelIdentity
 
-ImageBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]
-CaptionBlocks: TypeAlias = Callable[[int], Iterable[tuple[Sequence[CaptionRow], ArrayLike]]]
+# Given the ids that an earlier run finished, in their order, yield blocks of the rows that follow.
+ImageBlocks: TypeAlias = Callable[[Ids], Iterable[tuple[Sequence[ImageRow], ArrayLike]]]
+CaptionBlocks: TypeAlias = Callable[[Ids], Iterable[tuple[Sequence[CaptionRow], ArrayLike]]]
 
 
 def build(
@@ -46,11 +47,11 @@ def build(
 ) -> Index:
     """Build an index in `folder`, visible all at once when everything is there.
 
-    `images(done)` and `captions(done)` yield blocks of rows with their points (R, N), leaving
-    out the first `done` rows, which an earlier run that was stopped has finished: the order of
-    rows must not change from run to run. `source` tells one build from another (the dataset's
-    name and size, say); a build of another source, or with another model, starts anew. `progress`
-    is called with the number of rows finished, images and captions together, and `total`.
+    `images(done)`, and then `captions(done)`, yield blocks of rows with their points (R, N),
+    without the `done` ids that an earlier run has finished: the order of rows must not change from
+    run to run. `source` tells one build from another (the dataset's name and size, say); a build
+    of another source, or with another model, starts anew. `progress` is called with the number of
+    rows finished, images and captions together, and `total`.
 
     Raises:
         IndexExistsError, NotAnIndexError: the folder holds an index already, or is in use.
@@ -69,6 +70,9 @@ def build(
                 mutations.create(catalog, model)
             staging = Staging(folder, model, source)
             _stage(staging, images, captions, total, progress)
+            if not staging.done("image"):
+                staging.discard()
+                raise BadRowsError("there are no images to index: name a dataset with pictures")
             records = _segments(writer, staging, rows_per_segment)
             writer.commit(records, staging.images(), staging.captions())
             staging.discard()
@@ -109,6 +113,7 @@ def reencode(
         ids = {kind: staging.ids(kind) for kind in KINDS}
         generation = writer.replace_model(model, records, ids)
         staging.discard()
+        writer.sweep()
     return generation
 
 
@@ -125,10 +130,10 @@ def _stage(
         progress(staging.done("image") + staging.done("caption"), total)
 
     tell()
-    for image_rows, points in images(staging.done("image")):
+    for image_rows, points in images(staging.ids("image")):
         staging.add("image", image_rows, points)
         tell()
-    for caption_rows, points in captions(staging.done("caption")):
+    for caption_rows, points in captions(staging.ids("caption")):
         staging.add("caption", caption_rows, points)
         tell()
     staging.check()

@@ -97,7 +97,7 @@ class Staging:
         """Check that all rows fit together; where they do not, the next build starts anew.
 
         Raises:
-            BadRowsError: an id occurs twice, a caption has no image, or there is no image at all.
+            BadRowsError: an id occurs twice, or a caption has no image.
         """
         try:
             self._check()
@@ -130,8 +130,6 @@ class Staging:
         self._captioned.append(np.array(images, np.int64))
 
     def _check(self) -> None:
-        if not self.done("image"):
-            raise BadRowsError("there are no images to index: name a dataset with pictures")
         for kind in KINDS:
             if (twice := first_duplicate(self.ids(kind))) is not None:
                 raise BadRowsError(f"{kind} {twice} occurs twice: give every {kind} its own id")

@@ -26,7 +26,7 @@ _ROWS = 8192  # checked at a time, for bounded memory
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Verification:
     """What was checked and what is wrong: one sentence for each finding."""
 
     folder: Path
@@ -42,7 +42,7 @@ class Report:
         return not self.findings
 
 
-def verify(folder: Path, *, progress: Callable[[int, int], None] | None = None) -> Report:
+def verify(folder: Path, *, progress: Callable[[int, int], None] | None = None) -> Verification:
     """Read the whole index: every file, every row of the catalog, every point.
 
     `progress` is called with the bytes checked and all of them. An index may be served and
@@ -59,7 +59,7 @@ def verify(folder: Path, *, progress: Callable[[int, int], None] | None = None) 
 
 def _verified(
     folder: Path, catalog: Catalog, progress: Callable[[int, int], None] | None
-) -> Report:
+) -> Verification:
     lease, state, known = _one_generation(folder, catalog)
     try:
         refuse_unfinished(folder, state.generation)
@@ -89,7 +89,7 @@ def _verified(
                 findings += _disagreements(catalog, kind, found[kind], known[kind])
     finally:
         lease.release()
-    return Report(
+    return Verification(
         folder,
         state.generation,
         len(state.segments),

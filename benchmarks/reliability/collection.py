@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from index.build import build
 from index.catalog.schema import FORMAT
-from index.types import CaptionRow, ImageRow, ModelIdentity
+from index.types import CaptionRow, Ids, ImageRow, ModelIdentity
 from models.checkpoints import checkpoint
 from models.datasets.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
 
@@ -46,14 +46,14 @@ def collection(folder: Path, rows: int) -> Path:
     below = built_in.model.encode_captions(texts)
     scenes = below.reshape(-1, CAPTIONS_PER_IMAGE, below.shape[1]).max(axis=1)
 
-    def images(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
-        for at in range(done, rows, _BLOCK):
+    def images(done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
+        for at in range(len(done), rows, _BLOCK):
             ids = range(at, min(at + _BLOCK, rows))
             points = _disturbed(scenes[np.array(ids) % len(scenes)], at)
             yield [ImageRow(n, f"{n}.jpg", f"{n}.jpg", 192, 192, "test") for n in ids], points
 
-    def their_captions(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
-        for at in range(done, rows, _BLOCK):
+    def their_captions(done: Ids) -> Iterator[tuple[list[CaptionRow], Points]]:
+        for at in range(len(done), rows, _BLOCK):
             ids = range(at, min(at + _BLOCK, rows))
             # The captions of a scene in turn, for one after another of its images.
             chosen = [

@@ -16,7 +16,7 @@ from benchmarks.search.growth import Growth
 from index.bounds.lower_bounds import CODES, COLUMNS
 from index.build import build as build_index
 from index.store import Index
-from index.types import CaptionRow, ImageRow, Kind, ModelIdentity, Points
+from index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,18 +82,18 @@ def build(
                 return
             yield range(block[0], block[0] + len(block[1])), block[1]
 
-    def images(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
+    def images(done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
         if kind == "caption":
             # Captions are of an image; which one makes no difference to a search.
-            if done == 0:
+            if not len(done):
                 yield [ImageRow(0, "0.jpg", "0.jpg")], real[:1]
             return
-        for numbers, points in grown(done):
+        for numbers, points in grown(len(done)):
             yield [ImageRow(at, f"{at}.jpg", f"{at}.jpg") for at in numbers], points
 
-    def captions(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
+    def captions(done: Ids) -> Iterator[tuple[list[CaptionRow], Points]]:
         if kind == "caption":
-            for numbers, points in grown(done):
+            for numbers, points in grown(len(done)):
                 yield [CaptionRow(at, 0, f"caption {at}") for at in numbers], points
 
     start = _memory("RssAnon")

@@ -25,6 +25,7 @@ from index.catalog.lookups import (
 )
 from index.catalog.records import Deletion, SegmentRecord, State, file_records
 from index.catalog.schema import (
+    CAPTION_FACTS,
     CAPTIONS,
     DELETED,
     FORMAT,
@@ -190,6 +191,21 @@ class Catalog(Database):
                 "image": _largest(connection, IMAGES, "image"),
                 "caption": _largest(connection, CAPTIONS, "caption"),
             }
+
+    def image_paths(self) -> list[str]:
+        """Return the paths of all images, as they are stored."""
+        with self.reading() as connection:
+            return list(connection.execute(sql.select(IMAGES.c.path)).scalars())
+
+    def all_rows(self) -> tuple[list[ImageRow], list[CaptionRow]]:
+        """Return all images and all captions, of one instant, each in order of their ids."""
+        images = sql.select(*IMAGE_FACTS).order_by(IMAGES.c.id)
+        captions = sql.select(*CAPTION_FACTS).order_by(CAPTIONS.c.id)
+        with self.reading() as connection:
+            return (
+                [ImageRow._make(row) for row in connection.execute(images)],
+                [CaptionRow._make(row) for row in connection.execute(captions)],
+            )
 
     def captions(self, ids: Iterable[int]) -> dict[int, CaptionRow]:
         """Return the captions there are among `ids`, by id."""

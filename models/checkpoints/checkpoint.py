@@ -29,6 +29,7 @@ from models.checkpoints.model_folder import (
     WEIGHTS,
     CheckpointError,
     ModelKind,
+    read_sums,
     weights,
 )
 from models.checkpoints.weight_quantization import StoredDtype, to_stored
@@ -76,6 +77,25 @@ def find(named: Path) -> Path:
     built_in = PRETRAINED / named.name
     by_name = len(named.parts) == 1 and not named.exists() and built_in.is_dir()
     return built_in if by_name else named
+
+
+def remembered(name: str, fingerprint: str, folder: str) -> Path:
+    """Return the folder of a checkpoint that an index remembers.
+
+    A built-in one is recognized by name and fingerprint, wherever Hasse is installed now.
+
+    Raises:
+        CheckpointError: it is not built in, and no folder was recorded.
+    """
+    built_in = PRETRAINED / Path(name).name
+    sums = read_sums(built_in)
+    if sums is not None and _fingerprint(sums) == fingerprint:
+        return built_in
+    if not folder:
+        raise CheckpointError(
+            f"the index does not say where its model '{name}' is: name it with --model"
+        )
+    return Path(folder)
 
 
 def chosen(named: Path | None, dataset: Dataset) -> Path:

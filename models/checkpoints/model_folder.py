@@ -91,7 +91,7 @@ class ModelKind:
                 says that what is read makes no sense.
         """
         self._require(folder, CONFIG)
-        sums = _sums(folder)
+        sums = read_sums(folder)
         config = self._config(folder)
         if sums is None:
             raise CheckpointError(
@@ -121,7 +121,7 @@ class ModelKind:
     def is_torn(self, folder: Path) -> bool:
         """Tell whether a folder holds a model of which some files were not written together."""
         is_there = (folder / CONFIG).is_file()
-        return is_there and self._torn(folder, _sums(folder) or {}) is not None
+        return is_there and self._torn(folder, read_sums(folder) or {}) is not None
 
     def _torn(self, folder: Path, sums: Mapping[str, str]) -> Path | None:
         """Return the first file that has not the checksum of its name, if there is one."""
@@ -176,7 +176,7 @@ def require_no_model(folder: Path) -> None:
         )
 
 
-def _sums(folder: Path) -> dict[str, str] | None:
+def read_sums(folder: Path) -> dict[str, str] | None:
     """Read the checksums of the files of a folder, by their names; None where there are none."""
     path = folder / SUMS
     if not path.is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
@@ -30,12 +31,14 @@ class ImageSource:
         batch_size: pictures that go through the network together.
         workers: threads that decode; None takes one a core.
         skipped: told one line of every image that is left out.
+        block_seconds: how long points are gathered for one block; see `blocks`.
     """
 
     features: Path | None = None
     batch_size: int = 32
     workers: int | None = None
     skipped: Skipped = lambda line: None
+    block_seconds: float = 2.0
 
     def points(
         self, model: OrderEmbedding, images: Sequence[Image]
@@ -52,6 +55,25 @@ class ImageSource:
             yield from self._from_pictures(model, images)
         else:
             yield from self._from_features(model, images, self.features)
+
+    def blocks(
+        self, model: OrderEmbedding, images: Sequence[Image], limit: int = 4096
+    ) -> Iterator[tuple[list[Image], Points]]:
+        """Yield what `points` does, gathered into blocks that are worth a write to the disk.
+
+        A block ends after `limit` images or `block_seconds`: a kill loses the block at hand.
+        """
+        gathered: list[Image] = []
+        parts: list[Points] = []
+        started = time.monotonic()
+        for some, points in self.points(model, images):
+            gathered += some
+            parts.append(points)
+            if len(gathered) >= limit or time.monotonic() - started > self.block_seconds:
+                yield gathered, np.concatenate(parts)
+                gathered, parts, started = [], [], time.monotonic()
+        if gathered:
+            yield gathered, np.concatenate(parts)
 
     def none_of(self, dataset: Dataset) -> DatasetError:
         """Return the error for a dataset of which every image was left out."""
@@ -78,7 +100,7 @@ class ImageSource:
                 except PictureError as error:
                     self.skipped(f"image {image.id} ({image.file_name}): {error}: skipped")
             if good:
-                # No yield inside: whoever asks for batches would go on in this mode.
+                # No yield inside: the caller would go on in this mode.
                 with torch.inference_mode():
                     stacked = torch.stack(pixels).to(model.device)  # (B, crops, 3, H, W)
                     points = model.pixel_points(stacked).cpu().numpy()

@@ -1,44 +1,35 @@
-"""Put a dataset, or more pictures, into an index: rows for the catalog, points for the segments."""
+"""Put a dataset into a new index, or bring an index over to another model."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-import sqlalchemy as sql
-
 from index import build as index_build
 from index import durable
-from index.catalog import schema
-from index.errors import BadRowsError
-from index.staging import STAGING
+from index.catalog.catalog import open_catalog
+from index.staging import refuse_unfinished
 from index.store import Index
-from index.types import CaptionRow, ImageRow, Kind, ModelIdentity
+from index.types import CaptionRow, Ids, ImageRow, ModelIdentity
 from models.checkpoints.checkpoint import Checkpoint
-from models.datasets import Caption, Dataset, Image
-from models.datasets.builder import Tally
+from models.datasets import Caption, Dataset, DatasetError, Image
 from models.images.preprocessing import require_of_picture
 from models.model import Points
 from service.pipelines.dataset_encoding import ImageSource
 
-SKIPPED = "skipped.txt"  # ids of images that an unfinished build has left out
-CAPTIONS_AT_ONCE = 2048
-# A block costs a few syncs of the disk, and a kill loses the block at hand.
-SECONDS_PER_BLOCK = 2.0
-ROWS_PER_BLOCK = 4096
-IMAGES_PER_ADDITION = 1024
+CAPTIONS_PER_BLOCK = 2048
+
+ProgressCallback = Callable[[int, int], None]  # told how many are done, of how many
 
 
 def identity_of(checkpoint: Checkpoint) -> ModelIdentity:
-    """Say which model made the points, as an index remembers it."""
+    """Return which model made the points, as an index remembers it."""
     config = checkpoint.model.config
     return ModelIdentity(
         checkpoint.name,
@@ -54,7 +45,8 @@ def build(
     checkpoint: Checkpoint,
     folder: Path,
     source: ImageSource,
-    progress: Tally = lambda done, total: None,
+    progress: ProgressCallback = lambda done, total: None,
+    captions_per_block: int = CAPTIONS_PER_BLOCK,
 ) -> Index:
     """Index a dataset; what was finished before a kill is not encoded again.
 
@@ -65,103 +57,112 @@ def build(
         FeaturesError: the features are not those of this model.
         DatasetError: every image was left out.
     """
-    folder = folder.resolve()
-    total = len(dataset) + sum(len(image.captions) for image in dataset.images)
-    note = folder / STAGING / SKIPPED
-    left_out: set[int] = set()
-
-    def images(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
-        if done:
-            left_out.update(_read_ids(note))
-        else:
-            note.unlink(missing_ok=True)
-        remaining = [image for image in dataset.images if image.id not in left_out][done:]
-        position = 0
-        for part, points in _gathered(source.points(checkpoint.model, remaining)):
-            # A build that goes on counts finished rows, so it must know which images were not
-            # among them. The note is written first: an image in it is never encoded again.
-            there = {image.id for image in part}
-            end = remaining.index(part[-1], position) + 1
-            missing = [image.id for image in remaining[position:end] if image.id not in there]
-            _append_ids(note, missing)
-            left_out.update(missing)
-            position = end
-            yield [image_row(image, folder, _sha256(image, source)) for image in part], points
-        missing = [image.id for image in remaining[position:]]
-        _append_ids(note, missing)
-        left_out.update(missing)
-        if len(left_out) == len(dataset):
-            raise source.none_of(dataset)
-
-    def captions(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
-        rows: Iterator[CaptionRow] = (
-            caption_row(caption)
-            for image in dataset.images
-            if image.id not in left_out
-            for caption in image.captions
-        )
-        rows = islice(rows, done, None)
-        while part := list(islice(rows, CAPTIONS_AT_ONCE)):
-            yield part, checkpoint.model.encode_captions([row.text for row in part])
-
+    rows = _EncodedRows(dataset, checkpoint, folder.resolve(), source, captions_per_block)
     return index_build.build(
         folder,
         identity_of(checkpoint),
-        images,
-        captions,
+        rows.images,
+        rows.captions,
         source=_fingerprint(dataset, source),
-        total=total,
+        total=_count(dataset),
         progress=progress,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
-    """How many pictures of a dataset were added, and how many were there; no other can be read."""
+class Reencoded:
+    """How many images of an index were encoded anew, how many were left out, its generation."""
 
-    added: int
-    known: int
+    images: int
+    left_out: int
+    generation: int
 
 
-def add(
-    index: Index,
-    dataset: Dataset,
+def reencode(
+    folder: Path,
     checkpoint: Checkpoint,
     source: ImageSource,
-    progress: Tally = lambda done, total: None,
-    known: Known | None = None,
-) -> Added:
-    """Add the pictures that are not in the index yet.
+    progress: ProgressCallback = lambda done, total: None,
+    *,
+    leave_out_missing: bool = False,
+) -> Reencoded | None:
+    """Replace all points of an index by those of another model; the rows stay as they are.
 
-    They get ids after the largest there is. Each block is searchable when it is done, so a call
-    that is stopped and repeated goes on with what is missing. Others may write meanwhile. What the
-    index holds is read, where it is not `known` or not what the index holds any more.
+    Pictures are read from their files. An image whose picture cannot be read is left out with its
+    captions, one line each. But where a whole folder is missing, as on a disk that is not
+    connected, nothing is done unless `leave_out_missing`. Searches see the old points until all
+    new ones are there. A call that was stopped goes on when it is repeated. None is returned where
+    the index is one of this model already.
 
     Raises:
-        HasseIndexError: there is no room, or another process is writing.
+        HasseIndexError: there is no index, no room, or another process is writing.
+        DatasetError: a folder of pictures is missing, or no picture can be read.
     """
-    known = _up_to_date(known, index)
-    fresh = [image for image in dataset.images if str(image.path) not in known.paths]
-    added, there = 0, len(dataset) - len(fresh)
-    for part, points in _gathered(source.points(checkpoint.model, fresh), IMAGES_PER_ADDITION):
-        sentences = [caption.text for image in part for caption in image.captions]
-        block = _Block(part, points, checkpoint.model.encode_captions(sentences))
-        while True:
-            known = _up_to_date(known, index)
-            block = block.without(known.paths)
-            try:
-                _add(index, known.numbered(block.images), block, source)
-            except BadRowsError:
-                # An id that another process took since is free no more: the next ones are.
-                if index.catalog.generation() == known.generation:
-                    raise
-            else:
-                break
-        known = known.after(block.images)
-        added += len(block.images)
-        there += len(part) - len(block.images)
-        progress(added, len(fresh))
-    return Added(added, there)
+    folder = folder.resolve()
+    with closing(open_catalog(folder)) as catalog:
+        refuse_unfinished(folder, catalog.generation())
+        dataset = _dataset_of(folder, *catalog.all_rows())
+        if catalog.model().fingerprint == checkpoint.fingerprint:
+            return None
+    if not leave_out_missing:
+        _require_folders(dataset)
+    rows = _EncodedRows(dataset, checkpoint, folder, source)
+    generation = index_build.reencode(
+        folder,
+        identity_of(checkpoint),
+        rows.images,
+        rows.captions,
+        source=_fingerprint(dataset, source),
+        total=_count(dataset),
+        progress=progress,
+    )
+    return Reencoded(len(rows.encoded), len(dataset) - len(rows.encoded), generation)
+
+
+class _EncodedRows:
+    """The rows and points of a dataset, in blocks, from where an earlier run stopped."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        checkpoint: Checkpoint,
+        folder: Path,
+        source: ImageSource,
+        captions_per_block: int = CAPTIONS_PER_BLOCK,
+    ) -> None:
+        self._dataset = dataset
+        self._model = checkpoint.model
+        self._folder = folder
+        self._source = source
+        self._captions_per_block = captions_per_block
+        self.encoded: set[int] = set()  # ids of images; all others are left out
+
+    def images(self, done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
+        """Yield the images after those that are done."""
+        self.encoded = set(done.tolist())
+        every = self._dataset.images
+        ids = [image.id for image in every]
+        first = ids.index(done[-1]) + 1 if len(done) else 0
+        for part, points in self._source.blocks(self._model, every[first:]):
+            self.encoded.update(image.id for image in part)
+            yield (
+                [image_row(image, self._folder, sha256(image, self._source)) for image in part],
+                points,
+            )
+        if every and not self.encoded:
+            raise self._source.none_of(self._dataset)
+
+    def captions(self, done: Ids) -> Iterator[tuple[list[CaptionRow], Points]]:
+        """Yield the captions of all encoded images, after those that are done."""
+        rows = (
+            caption_row(caption)
+            for image in self._dataset.images
+            if image.id in self.encoded
+            for caption in image.captions
+        )
+        rest = islice(rows, len(done), None)
+        while part := list(islice(rest, self._captions_per_block)):
+            yield part, self._model.encode_captions([row.text for row in part])
 
 
 def image_row(image: Image, folder: Path, sha256: str) -> ImageRow:
@@ -174,41 +175,61 @@ def image_row(image: Image, folder: Path, sha256: str) -> ImageRow:
     return ImageRow(image.id, image.file_name, path, image.width, image.height, image.split, sha256)
 
 
-def _sha256(image: Image, source: ImageSource) -> str:
+def caption_row(caption: Caption) -> CaptionRow:
+    """Return the catalog's row of a caption."""
+    return CaptionRow(caption.id, caption.image_id, caption.text)
+
+
+def sha256(image: Image, source: ImageSource) -> str:
     """Return the SHA-256 of a picture that was read just now, so that it costs no disk.
 
-    With it the service knows the picture when it is sent by POST. Where features stand for
+    By it the service recognizes the picture when it is sent by POST. Where features stand for
     pictures none is read, and there is none ("").
     """
     if source.features is not None:
         return ""
     try:
         return durable.sha256(image.path)
-    except OSError as error:  # it has gone since
+    except OSError as error:  # it was removed since
         require_of_picture(error)
         return ""
 
 
-def caption_row(caption: Caption) -> CaptionRow:
-    """Return the catalog's row of a caption."""
-    return CaptionRow(caption.id, caption.image_id, caption.text)
+def _dataset_of(folder: Path, images: list[ImageRow], captions: list[CaptionRow]) -> Dataset:
+    """Return the rows of an index as a dataset."""
+    own: dict[int, list[Caption]] = {row.id: [] for row in images}
+    for caption in captions:
+        own[caption.image_id].append(Caption(*caption))
+    return Dataset(
+        folder.name,
+        tuple(
+            Image(
+                row.id,
+                row.file_name,
+                Path(os.path.normpath(folder / row.path)),
+                row.split,
+                row.width,
+                row.height,
+                tuple(own[row.id]),
+            )
+            for row in images
+        ),
+    )
 
 
-def _gathered(
-    encoded: Iterable[tuple[list[Image], Points]], limit: int = ROWS_PER_BLOCK
-) -> Iterator[tuple[list[Image], Points]]:
-    """Join batches into blocks that are worth a write."""
-    images: list[Image] = []
-    blocks: list[Points] = []
-    started = time.monotonic()
-    for part, points in encoded:
-        images += part
-        blocks.append(points)
-        if len(images) >= limit or time.monotonic() - started > SECONDS_PER_BLOCK:
-            yield images, np.concatenate(blocks)
-            images, blocks, started = [], [], time.monotonic()
-    if images:
-        yield images, np.concatenate(blocks)
+def _require_folders(dataset: Dataset) -> None:
+    """Refuse to leave out all pictures of a folder that may only be out of reach (DatasetError)."""
+    for place in sorted({image.path.parent for image in dataset.images}):
+        if not place.is_dir():
+            count = sum(image.path.parent == place for image in dataset.images)
+            raise DatasetError(
+                f"the folder {place} is not there, with {count:,} pictures of the index: connect "
+                "its disk, or give --leave-out-missing to remove these images and their captions"
+            )
+
+
+def _count(dataset: Dataset) -> int:
+    return len(dataset) + sum(len(image.captions) for image in dataset.images)
 
 
 def _fingerprint(dataset: Dataset, source: ImageSource) -> str:
@@ -219,97 +240,3 @@ def _fingerprint(dataset: Dataset, source: ImageSource) -> str:
         row = [image.id, image.file_name, str(image.path), image.split, captions]
         digest.update(json.dumps(row).encode())
     return f"{dataset.name} {digest.hexdigest()}"
-
-
-def _read_ids(path: Path) -> set[int]:
-    """Return the ids in a note, from which a line that was left half written is taken away."""
-    if not path.is_file():
-        return set()
-    # The image of such a line is met again, and noted behind the whole ones.
-    whole, end, _ = path.read_bytes().rpartition(b"\n")
-    os.truncate(path, len(whole + end))
-    return {int(line) for line in whole.splitlines()}
-
-
-def _append_ids(path: Path, ids: Iterable[int]) -> None:
-    lines = "".join(f"{one}\n" for one in ids)
-    if lines:
-        with path.open("a", encoding="ascii") as file:
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Images with their points (B, N) and those of their captions (C, N), in order."""
-
-    images: list[Image]
-    points: Points
-    caption_points: Points
-
-    def without(self, paths: AbstractSet[str]) -> _Block:
-        """Return what is left without the images of some pictures."""
-        kept = np.array([str(image.path) not in paths for image in self.images], np.bool_)
-        captions = np.repeat(kept, [len(image.captions) for image in self.images])
-        left = [image for image, stays in zip(self.images, kept, strict=True) if stays]
-        return _Block(left, self.points[kept], self.caption_points[captions])
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What a generation of an index holds: where its pictures are, and the largest ids."""
-
-    generation: int
-    largest: dict[Kind, int]
-    paths: frozenset[str]
-
-    @classmethod
-    def of(cls, index: Index) -> Known:
-        """Read the visible generation, or what is a little younger."""
-        # In this order: whoever adds a picture after the paths were read takes one of the ids.
-        generation, largest = index.catalog.generation(), index.catalog.largest_ids()
-        with index.catalog.reading() as connection:
-            rows = connection.execute(sql.select(schema.IMAGES.c.path)).scalars()
-            paths = frozenset(os.path.normpath(index.folder / path) for path in rows)
-        return cls(generation, largest, paths)
-
-    def numbered(self, images: Sequence[Image]) -> list[Image]:
-        """Give images and captions the ids after the largest there are."""
-        numbered = []
-        caption_id = self.largest["caption"]
-        for image_id, image in enumerate(images, start=self.largest["image"] + 1):
-            captions = tuple(
-                Caption(at, image_id, caption.text)
-                for at, caption in enumerate(image.captions, start=caption_id + 1)
-            )
-            caption_id += len(captions)
-            numbered.append(replace(image, id=image_id, captions=captions))
-        return numbered
-
-    def after(self, images: Sequence[Image]) -> Known:
-        """Return what the next generation holds if nobody else makes it."""
-        if not images:
-            return self
-        largest: dict[Kind, int] = {
-            "image": self.largest["image"] + len(images),
-            "caption": self.largest["caption"] + sum(len(image.captions) for image in images),
-        }
-        return replace(self, generation=self.generation + 1, largest=largest)
-
-
-def _up_to_date(known: Known | None, index: Index) -> Known:
-    """Return what the index holds now, read where that is not known."""
-    if known is None or known.generation != index.catalog.generation():
-        return Known.of(index)
-    return known
-
-
-def _add(index: Index, images: Sequence[Image], block: _Block, source: ImageSource) -> None:
-    if images:
-        index.add(
-            [image_row(image, index.folder, _sha256(image, source)) for image in images],
-            block.points,
-            [caption_row(caption) for image in images for caption in image.captions],
-            block.caption_points,
-        )

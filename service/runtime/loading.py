@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,6 @@ from index.store import Index
 from index.types import MODES, Kind
 from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
-from models.checkpoints.model_folder import CheckpointError
 from models.score import penalties_between
 from service.runtime.device import pick_device
 from service.runtime.logs import event
@@ -66,17 +64,14 @@ def closed_on_failure(index: Index) -> Iterator[None]:
 
 def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint:
     """Load the checkpoint that an index says it was built with."""
-    named = index.model.checkpoint
-    if not named:
-        raise CheckpointError(
-            f"{index.folder} does not say where its model '{index.model.name}' lies: "
-            "name the checkpoint with --model"
-        )
-    loaded = checkpoint.load(Path(named), device, with_pictures=with_pictures)
+    model = index.model
+    named = checkpoint.remembered(model.name, model.fingerprint, model.checkpoint)
+    loaded = checkpoint.load(named, device, with_pictures=with_pictures)
     if loaded.fingerprint != index.model.fingerprint:
         raise ModelMismatchError(
             f"the checkpoint {named} has changed since {index.folder} was built with it: "
-            "name the former one with --model, or build the index again"
+            f"name the former one with --model, or run 'hasse index reencode {index.folder} "
+            f"--model {named}'"
         )
     return loaded
 

@@ -2,10 +2,10 @@
 
     python -m tests.index.crashes FOLDER SEED COUNT
 
-does each work (`change`, `compact` and `build`) COUNT times, stopped in each way (`kill` and
-`full`) at write points chosen by the seed, and prints one JSON line for each: the fault found, or
-null. A write point is every call that reaches the disk: before it, and, for a write, after half of
-it; and both sides of a commit.
+does each work (`change`, `compact`, `build` and `reencode`) COUNT times, stopped in each way
+(`kill` and `full`) at write points chosen by the seed, and prints one JSON line for each: the fault
+found, or null. A write point is every call that reaches the disk: before it, and, for a write,
+after half of it; and both sides of a commit.
 
 Each attempt is a fork of one process that has everything imported, so that hundreds are quick.
 """
@@ -31,13 +31,13 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from index import durable
-from index.build import build
+from index.build import build, reencode
 from index.catalog.catalog import Catalog
 from index.errors import DiskFullError, MissingIndexError
 from index.segments import segment
 from index.segments.compaction import everything
 from index.store import Index
-from index.types import KINDS, MODES, CaptionRow, ImageRow, Points
+from index.types import KINDS, MODES, CaptionRow, Ids, ImageRow, Points
 from index.verify import verify
 from tests.index.samples import captions, embeddings, images, model, small_index
 
@@ -46,6 +46,8 @@ FULL = sqlite3.OperationalError("database or disk is full")
 FULL.sqlite_errorcode = sqlite3.SQLITE_FULL
 DATABASE_FULL = OperationalError("COMMIT", None, FULL)
 POINTS = embeddings(np.random.default_rng(0), 60, 16)
+SHORT = embeddings(np.random.default_rng(1), 60, 8)
+OTHER = model(8, name="other")
 
 
 class WritePoints:
@@ -154,13 +156,13 @@ COMPACTED: dict[int, tuple[set[int], set[int]]] = {
 def fresh_build(folder: Path, acknowledge: Callable[[int], None]) -> None:
     """Build an index of 20 images and 40 captions in segments of 15 rows."""
 
-    def image_blocks(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
-        for at in range(done, 20, 6):
+    def image_blocks(done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
+        for at in range(len(done), 20, 6):
             part = range(at, min(at + 6, 20))
             yield images(part), POINTS[part.start : part.stop]
 
-    def caption_blocks(done: int) -> Iterator[tuple[list[CaptionRow], Points]]:
-        for at in range(done, 40, 9):
+    def caption_blocks(done: Ids) -> Iterator[tuple[list[CaptionRow], Points]]:
+        for at in range(len(done), 40, 9):
             part = range(at, min(at + 9, 40))
             rows = [CaptionRow(id_, id_ % 20, f"caption {id_}") for id_ in part]
             yield rows, POINTS[part.start : part.stop]
@@ -179,12 +181,39 @@ def fresh_build(folder: Path, acknowledge: Callable[[int], None]) -> None:
     index.close()
 
 
+def encode_anew(folder: Path, acknowledge: Callable[[int], None]) -> None:
+    """Encode a small index by another model, of 8 coordinates, without image 12: generation 2."""
+
+    def image_blocks(done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
+        for at in range(len(done), 11, 4):
+            part = range(at, min(at + 4, 11))
+            yield images([row + 1 for row in part]), SHORT[part.start : part.stop]
+
+    def caption_blocks(done: Ids) -> Iterator[tuple[list[CaptionRow], Points]]:
+        rows = [row for row in captions(range(101, 125), range(1, 13)) if row.image_id < 12]
+        for at in range(len(done), len(rows), 9):
+            yield rows[at : at + 9], SHORT[at : min(at + 9, len(rows))]
+
+    acknowledge(
+        reencode(
+            folder,
+            OTHER,
+            image_blocks,
+            caption_blocks,
+            source="crashes",
+            total=33,
+            rows_per_segment=9,
+        )
+    )
+
+
 def held(folder: Path) -> tuple[int, set[int], set[int]]:
     """Return the generation of an index and the ids that searches and the catalog give."""
     report = verify(folder)
     assert report.ok, report.findings
     with Index.open(folder, threads=1) as index:
-        found = [set(index.search(kind, np.zeros(16), 1000).ids.tolist()) for kind in KINDS]
+        nothing = np.zeros(index.model.dimension)
+        found = [set(index.search(kind, nothing, 1000).ids.tolist()) for kind in KINDS]
         assert set(index.images(range(100))) == found[0]
         assert set(index.captions(range(600))) == found[1]
         return index.generation, found[0], found[1]
@@ -235,6 +264,31 @@ def check_build(folder: Path, acknowledged: int) -> None:
     assert {path.name for path in folder.iterdir()} <= parts
 
 
+def check_encode_anew(folder: Path, acknowledged: int) -> None:
+    """The old points are searched or the new ones, and the next run completes what is missing."""
+    generation, *found = held(folder)
+    assert acknowledged in (0, generation)
+    with Index.open(folder, threads=1) as index:
+        assert index.model == (model() if generation == 1 else OTHER)
+        if generation == 1:
+            assert tuple(found) == STATES[1]
+            # Another writer keeps what is staged.
+            staged = set(folder.glob("staging/*"))
+            with index.writing():
+                pass
+            assert set(folder.glob("staging/*")) == staged
+    if generation == 1:
+        encode_anew(folder, lambda _generation: None)
+    assert held(folder) == (2, set(range(1, 12)), set(range(101, 125)) - {112, 124})
+    with Index.open(folder, OTHER.fingerprint, threads=1) as index:
+        assert index.points("image", [4])[4].tolist() == SHORT[3].tolist()
+        with index.writing():
+            pass
+        assert not (folder / "staging").exists()
+        known = {live.segment.record.name for live in index.snapshot.segments}
+        assert {path.name for path in (folder / "segments").iterdir()} == known
+
+
 def is_built(folder: Path) -> bool:
     """Tell whether anything is visible of a build that was stopped."""
     try:
@@ -247,6 +301,7 @@ WORKS = {
     "change": (change, check_change),
     "compact": (compact, check_compact),
     "build": (fresh_build, check_build),
+    "reencode": (encode_anew, check_encode_anew),
 }
 
 

@@ -25,7 +25,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("work", ["change", "compact", "build"])
+@pytest.mark.parametrize("work", ["change", "compact", "build", "reencode"])
 def test_a_kill_at_any_write_leaves_the_old_generation_or_the_new_one(
     work: str, outcomes: list[dict[str, Any]]
 ) -> None:
@@ -36,7 +36,7 @@ def test_a_kill_at_any_write_leaves_the_old_generation_or_the_new_one(
         assert outcome["killed"]
 
 
-@pytest.mark.parametrize("work", ["change", "compact", "build"])
+@pytest.mark.parametrize("work", ["change", "compact", "build", "reencode"])
 def test_a_full_disk_at_any_write_is_said_and_changes_nothing(
     work: str, outcomes: list[dict[str, Any]]
 ) -> None:

@@ -14,7 +14,7 @@ from index.catalog import mutations
 from index.catalog.records import SegmentRecord
 from index.segments.compaction import everything
 from index.store import Index
-from index.types import ImageRow, Points
+from index.types import Ids, ImageRow, Points
 from tests.index.samples import captions, embeddings, images, model, small_index
 
 POINTS = embeddings(np.random.default_rng(0), 40, 16)
@@ -75,8 +75,8 @@ def test_staged_block_is_on_the_disk_before_the_next_is_asked_for(
 ) -> None:
     staging = tmp_path / "i" / "staging"
 
-    def blocks(done: int) -> Iterator[tuple[list[ImageRow], Points]]:
-        for at in range(done, 6, 2):
+    def blocks(done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
+        for at in range(len(done), 6, 2):
             yield images([at, at + 1]), POINTS[at : at + 2]
             written = staging / f"image-{at:012}.block"
             assert held[written] == written.stat().st_size

@@ -1,15 +1,14 @@
-"""`hasse index`: build, grow, check and describe what is searched."""
+"""`hasse index`: build, change, check and describe what is searched."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.terminal.errors import CommandError, resumable
+from service.cli.collection.index_report import print_info, print_size, print_verification
+from service.cli.terminal.errors import resumable
 from service.cli.terminal.help_text import Commands, join_lines
 from service.cli.terminal.options import (
     BatchSize,
@@ -21,19 +20,24 @@ from service.cli.terminal.options import (
     Model,
     Workers,
 )
-from service.cli.terminal.problems import counted, tell_each
+from service.cli.terminal.problems import counted
 from service.cli.terminal.progress import progress, tell
-from service.cli.terminal.table import print_table
 from service.plural import count
 
 if TYPE_CHECKING:
-    from index.store import Index
     from models.checkpoints.checkpoint import Checkpoint
-    from models.datasets import Dataset
-    from models.datasets.problems import Problems
-    from service.pipelines.dataset_encoding import ImageSource
-    from service.pipelines.indexing import Known
+    from service.pipelines.adding import Known
 
+IndexModel = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="DIR",
+        show_default="the index's own, or photographs for a new one",
+        help="The checkpoint: a folder, or the name of a built-in one.",
+    ),
+]
 index = Commands(
     no_args_is_help=True,
     help=join_lines("""Build what is searched, add to it, check it.
@@ -46,6 +50,7 @@ index = Commands(
       hasse index build data/mine --model data/mine-model --out data/mine-index
       hasse index add data/mine-index new-pictures/
       hasse index remove data/mine-index 17 18
+      hasse index reencode data/mine-index --model data/other-model
       hasse index compact data/mine-index
       hasse index verify data/mine-index
     """),
@@ -79,16 +84,18 @@ def build(
       hasse index build data/coco --model data/coco-model \\
           --features data/coco-features --out data/coco-index
     """
+    from models.checkpoints.checkpoint import chosen
     from models.datasets import load
+    from service.cli.collection.additions import built
     from service.pipelines.dataset_encoding import ImageSource
 
     collection = load(dataset)
     if split is not None:
         collection = collection.split(split)
-    checkpoint = _checkpoint(model, device, collection)
+    checkpoint = load_checkpoint(chosen(model, collection), device)
     source = ImageSource(features, batch_size, workers, tell)
-    with _built(collection, checkpoint, out, source) as built:
-        _say_size(built, out)
+    with built(collection, checkpoint, out, source) as made:
+        print_size(made.info(), out)
     typer.echo(f'next: hasse search "..." --index {out}, or hasse serve --index {out}', err=True)
 
 
@@ -103,16 +110,7 @@ def add(
         Path | None,
         typer.Option(help="For one folder: a .csv, .tsv or .jsonl with file_name and caption."),
     ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="DIR",
-            show_default="the index's own, or photographs for a new one",
-            help="The checkpoint: a folder, or the name of a built-in one.",
-        ),
-    ] = None,
+    model: IndexModel = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
@@ -129,32 +127,76 @@ def add(
       hasse index add data/mine-index photo.jpg another.png
       hasse index add data/mine-index new-pictures/ --captions captions.csv
     """
-    from index.store import Index
+    from models.checkpoints.checkpoint import chosen
+    from service.cli.collection.additions import added_to, known_of, read_pictures
+    from service.pipelines.dataset_encoding import ImageSource
+
+    known = known_of(folder)
+    datasets, problems = read_pictures(pictures, captions, known)
+    checkpoint = load_checkpoint(
+        chosen(model or remembered_model(folder, known), datasets[0]), device
+    )
+    source = ImageSource(None, batch_size, workers, tell)
+    added, present, generation = added_to(folder, datasets, checkpoint, source, known)
+    if undecoded := sum(map(len, datasets)) - added - present:
+        problems.by_reason["cannot be decoded"] = undecoded
+    again = f"; {present:,} were there already" if present else ""
+    typer.echo(
+        f"{count(added, 'picture')} added{again}{counted(problems)}; generation {generation}"
+    )
+
+
+@index.add
+def reencode(
+    *,
+    folder: IndexFolder,
+    model: Annotated[
+        Path,
+        typer.Option(
+            "--model", "-m", metavar="NAME", help="The new checkpoint: a built-in one or a folder."
+        ),
+    ],
+    leave_out_missing: Annotated[
+        bool,
+        typer.Option(
+            "--leave-out-missing", help="Go on where a whole folder of pictures is missing."
+        ),
+    ] = False,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Bring an index over to another model: encode its pictures and captions anew.
+
+    Ids, captions, paths, splits and times of addition stay. Pictures are read from their files.
+    One that cannot be read is removed with its captions, with one line that says why. Searches
+    find the old points until all new ones are there, and nobody else can write meanwhile. Stop
+    it at any time: the same command goes on. It needs about twice the space of the new points.
+
+    \b
+    [bold]Examples[/bold]
+      hasse index reencode data/mine-index --model photographs
+    """
+    from models.checkpoints.checkpoint import find
     from service.pipelines import indexing
     from service.pipelines.dataset_encoding import ImageSource
 
-    known = _known(folder)
-    collections, problems = _collections(pictures, captions, known.paths if known else frozenset())
-    named = model or (None if known is None else _remembered(folder))
-    checkpoint = _checkpoint(named, device, collections[0])
+    checkpoint = load_checkpoint(find(model), device)
     source = ImageSource(None, batch_size, workers, tell)
-    rest, added, there = collections, 0, 0
-    if known is None:
-        with _built(collections[0], checkpoint, folder, source) as built:
-            rest, added = collections[1:], built.info().images
-    with Index.open(folder, checkpoint.fingerprint) as opened:
-        kept = "pictures added so far are searchable; the same command goes on with the rest"
-        with progress("adding") as report, resumable(lambda: kept):
-            for collection in rest:
-                done = indexing.add(opened, collection, checkpoint, source, report, known)
-                added, there = added + done.added, there + done.known
-        _tidy(opened, kept)
-        generation = opened.info().generation
-    if undecoded := sum(len(collection) for collection in collections) - added - there:
-        problems.by_reason["cannot be decoded"] = undecoded
-    known_ones = f"; {there:,} were there already" if there else ""
-    wrong = counted(problems)
-    typer.echo(f"{count(added, 'picture')} added{known_ones}{wrong}; generation {generation}")
+    kept = "the index is as it was; the same command goes on with what is missing"
+    with progress("encoding") as report, resumable(lambda: kept):
+        done = indexing.reencode(
+            folder, checkpoint, source, report, leave_out_missing=leave_out_missing
+        )
+    if done is None:
+        typer.echo(f"{folder} is an index of the model '{checkpoint.name}' already")
+        return
+    left_out = f"; {count(done.left_out, 'image')} left out" if done.left_out else ""
+    typer.echo(
+        f"{count(done.images, 'image')} encoded by '{checkpoint.name}'{left_out}; "
+        f"generation {done.generation}"
+    )
+    tell("a service that runs on this index answers by the old model until it is started again")
 
 
 @index.add
@@ -209,16 +251,7 @@ def verify(*, folder: IndexFolder, as_json: Json = False) -> None:
 
     with progress("checking bytes") as report:
         found = check(folder, progress=report)
-    if as_json:
-        typer.echo(json.dumps(asdict(found) | {"ok": found.ok}, indent=2, default=str))
-    else:
-        for finding in found.findings:
-            typer.echo(finding)
-        verdict = "whole" if found.ok else f"{count(len(found.findings), 'thing')} wrong"
-        typer.echo(
-            f"{folder}: {verdict}; {count(found.segments, 'segment')}, {count(found.rows, 'row')}, "
-            f"{_size(found.bytes)}, generation {found.generation}"
-        )
+    print_verification(folder, found, as_json=as_json)
     raise typer.Exit(0 if found.ok else 1)
 
 
@@ -229,137 +262,24 @@ def info(*, folder: IndexFolder, as_json: Json = False) -> None:
 
     with Index.open(folder, verify="sizes") as opened:
         found = opened.info()
-    if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2, default=str))
-        return
-    model = found.model
-    print_table(
-        ("", ""),
-        [
-            ("images", f"{found.images:,}"),
-            ("captions", f"{found.captions:,}"),
-            ("generation", f"{found.generation:,}"),
-            ("size on disk", _size(found.bytes)),
-            ("memory to serve", _size(found.resident)),
-            ("model", f"{model.name} ({model.score}, {model.dimension} coordinates)"),
-            ("fingerprint", model.fingerprint),
-            ("checkpoint", model.checkpoint),
-        ],
-    )
-    typer.echo()
-    print_table(
-        (
-            "segment",
-            "kind",
-            "rows",
-            "searched",
-            "size",
-            "bounds",
-            "prefilter",
-            "plan",
-            "generation",
-        ),
-        [
-            (
-                segment.name,
-                segment.kind,
-                f"{segment.rows:,}",
-                f"{segment.live:,}",
-                _size(segment.bytes),
-                segment.bounds,
-                segment.prefilter,
-                segment.plan,
-                str(segment.generation),
-            )
-            for segment in found.segments
-        ],
-    )
+    print_info(found, as_json=as_json)
 
 
-def _built(collection: Dataset, checkpoint: Checkpoint, out: Path, source: ImageSource) -> Index:
-    from service.pipelines import indexing
-
-    kept = f"what is encoded is kept in {out}; the same command goes on from there"
-    with progress("indexing") as report, resumable(lambda: kept):
-        return indexing.build(collection, checkpoint, out, source, report)
-
-
-def _checkpoint(named: Path | None, device: str, collection: Dataset) -> Checkpoint:
+def load_checkpoint(folder: Path, device: str) -> Checkpoint:
+    """Load a checkpoint onto a device."""
     from models.checkpoints import checkpoint
     from service.runtime.device import pick_device
 
-    return checkpoint.load(checkpoint.chosen(named, collection), pick_device(device))
+    return checkpoint.load(folder, pick_device(device))
 
 
-def _known(folder: Path) -> Known | None:
-    """Return what an index holds; None where none is built to the end."""
-    from index.errors import MissingIndexError
+def remembered_model(folder: Path, known: Known | None) -> Path | None:
+    """Return where the model of an index is; None where there is no index yet."""
     from index.store import Index
-    from service.pipelines import indexing
+    from models.checkpoints.checkpoint import remembered
 
-    try:
-        with Index.open(folder, verify="sizes") as opened:
-            return indexing.Known.of(opened) if opened.generation > 0 else None
-    except MissingIndexError:
+    if known is None:
         return None
-
-
-def _remembered(folder: Path) -> Path:
-    """Return where the checkpoint was when the index was made."""
-    from index.store import Index
-
     with Index.open(folder, verify="sizes") as opened:
-        place = opened.model.checkpoint
-    if not place:
-        raise CommandError(f"{folder} does not say where its model is: name it with --model")
-    return Path(place)
-
-
-def _collections(
-    paths: list[Path], captions: Path | None, known: frozenset[str]
-) -> tuple[list[Dataset], Problems]:
-    """Return the pictures that paths name: those of each folder, and the single ones together."""
-    from models.datasets import folder as reader
-    from models.datasets.problems import Problems
-
-    for path in paths:
-        if not (path.is_dir() or path.is_file()):
-            raise CommandError(f"there is no picture or folder {path}: check the path")
-    if captions is not None and (len(paths) > 1 or not paths[0].is_dir()):
-        raise CommandError("--captions is for one folder: name that one, and nothing beside it")
-    read = [reader.read(path, captions, known=known) for path in paths if path.is_dir()]
-    if single := [path for path in paths if not path.is_dir()]:
-        read.append(reader.read_pictures(single, known))
-    problems = Problems.joined(found for _, found in read)
-    tell_each(problems)
-    return [collection for collection, _ in read], problems
-
-
-def _tidy(opened: Index, kept: str) -> None:
-    """Merge what many additions have left; what was added stays added if that fails."""
-    from index.errors import HasseIndexError, IndexLockedError
-
-    try:
-        with progress("merging rows") as report, resumable(lambda: kept):
-            opened.compact(progress=report)
-    except IndexLockedError:
-        pass  # a service is at it
-    except HasseIndexError as error:
-        tell(f"the additions are there, but small segments could not be merged: {error}")
-
-
-def _say_size(built: Index, out: Path) -> None:
-    found = built.info()
-    typer.echo(
-        f"{out}: {count(found.images, 'image')}, {count(found.captions, 'caption')}, "
-        f"{_size(found.bytes)}, model {found.model.name}"
-    )
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} TB"
+        model = opened.model
+    return remembered(model.name, model.fingerprint, model.checkpoint)

@@ -320,3 +320,16 @@ def test_the_built_in_model_that_suits_is_found_and_any_by_name_or_folder(
     assert checkpoint.find(Path("nothing")) == Path("nothing")
     Path("scenes").mkdir()
     assert checkpoint.find(Path("scenes")) == Path("scenes"), "what is there comes first"
+
+
+def test_built_in_checkpoint_is_found_by_name_and_fingerprint_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built_in = tiny_checkpoint(tmp_path / "built-in" / "tiny")
+    own = tiny_checkpoint(tmp_path / "own", seed=1)
+    monkeypatch.setattr(checkpoint, "PRETRAINED", tmp_path / "built-in")
+    there, other = (checkpoint.load(folder).fingerprint for folder in (built_in, own))
+    assert checkpoint.remembered("tiny", there, "/another/clone/tiny") == built_in
+    assert checkpoint.remembered("tiny", other, str(own)) == own
+    with pytest.raises(CheckpointError, match="does not say where its model 'tiny' is"):
+        checkpoint.remembered("tiny", other, "")

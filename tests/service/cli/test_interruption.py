@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from models.checkpoints import checkpoint
 from models.datasets import Image, load
 from models.files import alone_in
 from models.images.features import extract
-from service.cli.collection import index as index_command
+from service.cli.collection import additions
 from service.cli.model import features as features_command
 from service.cli.model import train as train_command
 from service.pipelines import indexing
@@ -77,11 +76,10 @@ def test_a_build_goes_on_where_ctrl_c_stopped_it(
 ) -> None:
     model = tiny_checkpoint(tmp_path / "model")
     command = ("index", "build", dataset, "--model", model, "--batch-size", 4, "--device", "cpu")
-    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
     assert hasse(*command, "--out", tmp_path / "whole").status == 0
 
     with monkeypatch.context() as patch:
-        ctrl_c_at(4, index_command.build, patch)
+        ctrl_c_at(2, additions.built, patch)
         stopped = hasse(*command, "--out", tmp_path / "parts")
     assert stopped.status == 130
     assert "the same command goes on" in stopped.err
@@ -113,9 +111,7 @@ def test_a_build_killed_after_any_block_ends_like_one_that_was_not(
 ) -> None:
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
     collection = load(dataset)
-    source = ImageSource(batch_size=4)
-    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
-    monkeypatch.setattr(indexing, "CAPTIONS_AT_ONCE", 16)
+    source = ImageSource(batch_size=4, block_seconds=0.0)
     reports = 0
 
     def kill(done: int, total: int) -> None:
@@ -125,7 +121,7 @@ def test_a_build_killed_after_any_block_ends_like_one_that_was_not(
             raise Kill
 
     with pytest.raises(Kill):
-        indexing.build(collection, loaded, tmp_path / "index", source, kill)
+        indexing.build(collection, loaded, tmp_path / "index", source, kill, 16)
     with indexing.build(collection, loaded, tmp_path / "index", source) as built:
         found = built.info()
         images = built.images([image.id for image in collection.images])
@@ -135,67 +131,6 @@ def test_a_build_killed_after_any_block_ends_like_one_that_was_not(
     assert set(images) == {image.id for image in collection.images} - left_out
     assert {row.image_id for row in captions.values()} == set(images)
     assert found.captions == len(captions) == 2 * len(images)
-
-
-def test_a_note_that_a_full_disk_cut_short_is_taken_up_again(
-    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
-    collection = load(dataset)
-    source = ImageSource(batch_size=4)
-    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
-
-    def kill_at(rows: int) -> Callable[[int, int], None]:
-        def report(done: int, _total: int) -> None:
-            if done >= rows:
-                raise Kill
-
-        return report
-
-    note = tmp_path / "index" / "staging" / indexing.SKIPPED
-    with pytest.raises(Kill):
-        indexing.build(collection, loaded, tmp_path / "index", source, kill_at(4))
-    assert note.read_text() == "4\n"
-    note.write_text("4\n1")  # of the line that says 10
-    with pytest.raises(Kill):
-        indexing.build(collection, loaded, tmp_path / "index", source, kill_at(22))
-    assert note.read_text() == "4\n10\n"
-    with indexing.build(collection, loaded, tmp_path / "index", source) as built:
-        assert built.info().images == PICTURES - len(DAMAGED)
-
-
-def test_a_picture_that_was_mended_after_it_was_noted_is_indexed_like_any_other(
-    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
-    whole = load(dataset)
-    images = [replace(one, path=tmp_path / one.path.name) for one in whole.images]
-    for old, new in zip(whole.images, images, strict=True):
-        shutil.copy(old.path, new.path)
-    collection = replace(whole, images=tuple(images))
-    source = ImageSource(batch_size=4)
-    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
-
-    def kill(done: int, _total: int) -> None:
-        if done >= 8:
-            raise Kill
-
-    def killed(*_: object) -> None:
-        raise Kill
-
-    mended = images[1].path.read_bytes()
-    images[1].path.write_bytes(mended[:-200])
-    with monkeypatch.context() as patch:
-        patch.setattr(indexing, "image_row", killed)  # the note is there, and no row yet
-        with pytest.raises(Kill):
-            indexing.build(collection, loaded, tmp_path / "index", source)
-    assert (tmp_path / "index" / "staging" / indexing.SKIPPED).read_text() == "2\n"
-    images[1].path.write_bytes(mended)
-    with pytest.raises(Kill):
-        indexing.build(collection, loaded, tmp_path / "index", source, kill)
-    with indexing.build(collection, loaded, tmp_path / "index", source) as built:
-        found = set(built.images(range(1, PICTURES + 1)))
-    assert found == {one.id for one in images if one.id - 1 not in DAMAGED}
 
 
 @pytest.mark.parametrize(
@@ -227,14 +162,13 @@ def test_a_build_of_something_else_does_not_go_on_with_what_is_there(
 ) -> None:
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
     former = load(dataset)
-    monkeypatch.setattr(indexing, "CAPTIONS_AT_ONCE", 16)
 
     def kill(done: int, _total: int) -> None:
         if done > PICTURES:
             raise Kill
 
     with pytest.raises(Kill):
-        indexing.build(former, loaded, tmp_path / "index", ImageSource(), kill)
+        indexing.build(former, loaded, tmp_path / "index", ImageSource(), kill, 16)
     later = replace(former, images=tuple(map(change, former.images)))
     with indexing.build(later, loaded, tmp_path / "index", ImageSource()) as built:
         rows = built.images([one.id for one in later.images])

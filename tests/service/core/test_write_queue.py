@@ -19,7 +19,7 @@ from models.datasets import Dataset
 from models.datasets import Image as Described
 from service.app import create_app
 from service.core.pictures import picture_missing
-from service.pipelines import indexing
+from service.pipelines import adding
 from service.pipelines.dataset_encoding import ImageSource
 from service.schemas import ID_MAXIMUM, AddedImage, CaptionAnswer
 from service.settings import Settings
@@ -37,7 +37,7 @@ def with_beach(folder: Path, tmp_path: Path) -> Path:
     loaded = checkpoint.load(tmp_path / "model")
     with Index.open(folder, loaded.fingerprint) as index:
         beach = Dataset("more", (Described(1, path.name, path),))
-        assert indexing.add(index, beach, loaded, ImageSource()).added == 1
+        assert adding.add(index, beach, loaded, ImageSource()).added == 1
     return path
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from index import durable
-from index.errors import BadRowsError
 from index.store import Index
 from models.checkpoints import checkpoint
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.images.features import extract
 from models.model import OrderEmbedding, Points
 from service.pipelines import indexing
+from service.pipelines.adding import Known
 from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.indexing import Added, Known
-from tests.service.collection import make_collection, png
+from service.pipelines.indexing import Reencoded
+from tests.service.collection import png
 from tests.tiny import tiny_checkpoint
 
 Encoded = Iterator[tuple[list[Image], Points]]
@@ -34,48 +34,6 @@ def pictures(folder: Path, *numbers: int) -> Dataset:
     return Dataset("some", tuple(images))
 
 
-def test_pictures_that_others_add_meanwhile_are_kept_and_none_is_added_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
-    folder = make_collection(tmp_path)
-    loaded = checkpoint.load(tmp_path / "model")
-    source = ImageSource(batch_size=2)
-    with Index.open(folder) as one, Index.open(folder) as other:
-        before = one.info().images
-        others = pictures(tmp_path, 43, 44, 45, 50, 51)
-
-        def interfere(done: int, total: int) -> None:
-            if done == 2:
-                assert indexing.add(other, others, loaded, source) == Added(5, known=0)
-
-        # In twos, of one of which nothing is left.
-        mine = pictures(tmp_path, *range(40, 48))
-        assert indexing.add(one, mine, loaded, source, interfere) == Added(5, known=3)
-        assert one.info().images == before + 10
-        largest = one.catalog.largest_ids()["image"]
-        rows = one.images(range(largest - 9, largest + 1))
-        captions = one.captions_of(list(rows))
-    names = [row.file_name for row in rows.values()]
-    assert sorted(names) == [f"{at}.png" for at in (*range(40, 48), 50, 51)]
-    for row in rows.values():
-        assert [one.text for one in captions[row.id]] == [f"a dog {Path(row.file_name).stem}"]
-
-
-def test_what_is_known_of_an_index_is_read_again_only_when_the_index_has_changed(
-    tmp_path: Path,
-) -> None:
-    folder = make_collection(tmp_path)
-    loaded = checkpoint.load(tmp_path / "model")
-    with Index.open(folder) as index:
-        mine = pictures(tmp_path, 40, 41)
-        known = Known.of(index)
-        told = replace(known, paths=known.paths | {str(tmp_path / "40.png")})
-        assert indexing.add(index, mine, loaded, ImageSource(), known=told) == Added(1, known=1)
-        assert indexing.add(index, mine, loaded, ImageSource(), known=told) == Added(1, known=1)
-        assert Known.of(index).paths == known.paths | {str(image.path) for image in mine.images}
-
-
 def test_an_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path) -> None:
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
     gone = Dataset("gone", (Image(1, "1.png", tmp_path / "1.png"),))
@@ -86,33 +44,6 @@ def test_an_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path)
     other = Dataset("other", (replace(there.images[0], id=2),))
     with pytest.raises(DatasetError, match="run 'hasse features' on this dataset"):
         indexing.build(other, loaded, tmp_path / "index", ImageSource(features))
-
-
-def test_what_is_in_an_index_is_not_encoded_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, mine = make_collection(tmp_path), pictures(tmp_path, 40, 41, 42)
-    loaded = checkpoint.load(tmp_path / "model")
-    encoded: list[list[str]] = []
-    original = ImageSource.points
-
-    def noting(self: ImageSource, model: OrderEmbedding, images: Sequence[Image]) -> Encoded:
-        encoded.append([image.file_name for image in images])
-        return original(self, model, images)
-
-    monkeypatch.setattr(ImageSource, "points", noting)
-    with Index.open(folder) as index:
-        some = replace(mine, images=mine.images[:2])
-        assert indexing.add(index, some, loaded, ImageSource()) == Added(2, known=0)
-        assert indexing.add(index, mine, loaded, ImageSource()) == Added(1, known=2)
-    assert encoded == [["40.png", "41.png"], ["42.png"]]
-
-
-def test_a_row_that_no_index_takes_is_told_and_not_tried_for_ever(tmp_path: Path) -> None:
-    folder, mine = make_collection(tmp_path), pictures(tmp_path, 40)
-    broken = Dataset("some", (replace(mine.images[0], split="\ud800"),))
-    with Index.open(folder) as index, pytest.raises(BadRowsError):
-        indexing.add(index, broken, checkpoint.load(tmp_path / "model"), ImageSource())
 
 
 def test_a_last_picture_that_is_damaged_is_left_out_with_its_captions(tmp_path: Path) -> None:
@@ -174,22 +105,6 @@ def test_a_picture_is_not_indexed_without_its_sum_because_too_many_files_are_ope
         assert all(row.sha256 for row in index.images([1, 2]).values())
 
 
-def test_blocks_take_ids_one_after_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(indexing, "SECONDS_PER_BLOCK", 0.0)
-    folder, mine = make_collection(tmp_path), pictures(tmp_path, 40, 41, 42)
-    with Index.open(folder) as index:
-        before = index.catalog.largest_ids()
-        loaded = checkpoint.load(tmp_path / "model")
-        indexing.add(index, mine, loaded, ImageSource(batch_size=1))
-        images = index.images(range(before["image"] + 1, before["image"] + 4))
-        captions = index.captions(range(before["caption"] + 1, before["caption"] + 4))
-        assert index.generation == 4, "each block is searchable when it is done"
-    assert [row.file_name for row in images.values()] == ["40.png", "41.png", "42.png"]
-    assert [row.image_id for row in captions.values()] == list(images)
-
-
 def test_an_index_remembers_its_model_by_a_path_that_holds_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,3 +112,71 @@ def test_an_index_remembers_its_model_by_a_path_that_holds_anywhere(
     monkeypatch.chdir(tmp_path)
     remembered = indexing.identity_of(checkpoint.load(Path("model"))).checkpoint
     assert remembered == str(tmp_path / "model")
+
+
+def test_reencoded_index_keeps_its_rows_and_has_the_points_of_the_new_model(
+    tmp_path: Path,
+) -> None:
+    old = checkpoint.load(tiny_checkpoint(tmp_path / "old"))
+    new = checkpoint.load(tiny_checkpoint(tmp_path / "new", seed=1))
+    mine = pictures(tmp_path, 1, 2, 3)
+    with indexing.build(mine, old, tmp_path / "index", ImageSource()) as index:
+        before = index.catalog.all_rows()
+    done = indexing.reencode(tmp_path / "index", new, ImageSource())
+    assert done == Reencoded(images=3, left_out=0, generation=2)
+    with Index.open(tmp_path / "index", new.fingerprint) as index:
+        assert index.catalog.all_rows() == before
+        (point,) = new.model.encode_captions(["a dog 2"])
+        assert index.points("caption", [2])[2].tolist() == point.tolist()
+    assert indexing.reencode(tmp_path / "index", new, ImageSource()) is None
+
+
+def test_reencoding_removes_an_image_whose_picture_is_missing_and_says_so(tmp_path: Path) -> None:
+    old = checkpoint.load(tiny_checkpoint(tmp_path / "old"))
+    new = checkpoint.load(tiny_checkpoint(tmp_path / "new", seed=1))
+    mine = pictures(tmp_path, 1, 2, 3)
+    indexing.build(mine, old, tmp_path / "index", ImageSource()).close()
+    mine.images[1].path.unlink()
+    lines: list[str] = []
+    done = indexing.reencode(tmp_path / "index", new, ImageSource(skipped=lines.append))
+    assert done == Reencoded(images=2, left_out=1, generation=2)
+    assert len(lines) == 1
+    assert lines[0].startswith("image 2 (2.png): ")
+    with Index.open(tmp_path / "index") as index:
+        assert set(index.images([1, 2, 3])) == set(index.captions([1, 2, 3])) == {1, 3}
+
+
+def test_reencoding_removes_nothing_where_a_whole_folder_is_missing(tmp_path: Path) -> None:
+    old = checkpoint.load(tiny_checkpoint(tmp_path / "old"))
+    new = checkpoint.load(tiny_checkpoint(tmp_path / "new", seed=1))
+    for name in ("disk", "here"):
+        (tmp_path / name).mkdir()
+    away, here = pictures(tmp_path / "disk", 1, 2), pictures(tmp_path / "here", 3)
+    both = [*away.images, replace(here.images[0], id=3, captions=())]
+    every = Dataset("both", tuple(both))
+    indexing.build(every, old, tmp_path / "index", ImageSource()).close()
+    (tmp_path / "disk").rename(tmp_path / "unplugged")
+    with pytest.raises(DatasetError, match=r"disk is not there, with 2 pictures .*connect"):
+        indexing.reencode(tmp_path / "index", new, ImageSource())
+    with Index.open(tmp_path / "index", old.fingerprint) as index:
+        assert index.info().images == 3
+    done = indexing.reencode(tmp_path / "index", new, ImageSource(), leave_out_missing=True)
+    assert done == Reencoded(images=1, left_out=2, generation=2)
+
+
+def test_interrupted_reencoding_encodes_only_what_is_missing(tmp_path: Path) -> None:
+    old = checkpoint.load(tiny_checkpoint(tmp_path / "old"))
+    new = checkpoint.load(tiny_checkpoint(tmp_path / "new", seed=1))
+    mine = pictures(tmp_path, 1, 2, 3, 4)
+    indexing.build(mine, old, tmp_path / "index", ImageSource()).close()
+    source = ImageSource(batch_size=1, block_seconds=0.0)
+
+    def interrupt(done: int, _total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        indexing.reencode(tmp_path / "index", new, source, interrupt)
+    told: list[int] = []
+    indexing.reencode(tmp_path / "index", new, source, lambda done, total: told.append(done))
+    assert told[:2] == [2, 3]

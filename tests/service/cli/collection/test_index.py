@@ -88,4 +88,20 @@ def test_an_index_that_does_not_know_its_model_asks_for_it(tmp_path: Path) -> No
         index.add([ImageRow(1, "1.jpg", "1.jpg")], np.ones((1, 4), np.float32))
     (tmp_path / "new.png").write_bytes(png(50))
     refused = hasse("index", "add", tmp_path / "index", tmp_path / "new.png")
-    assert "does not say where its model is: name it with --model" in refused.error
+    assert "does not say where its model 'tiny' is: name it with --model" in refused.error
+
+
+def test_index_is_encoded_anew_by_another_model_and_searched_by_it(tmp_path: Path) -> None:
+    index = make_collection(tmp_path)
+    other = tiny_checkpoint(tmp_path / "other", seed=1)
+    search = ("search", "a dog", "--index", index, "--model", other)
+    refused = hasse(*search)
+    assert refused.status == 1
+    assert f"'hasse index reencode {index} --model NAME'" in refused.error
+    said = done(hasse("index", "reencode", index, "--model", other))
+    assert said.out == "12 images encoded by 'tiny'; generation 2\n"
+    assert "until it is started again" in said.err
+    done(hasse(*search))
+    again = done(hasse("index", "reencode", index, "--model", other))
+    assert again.out == f"{index} is an index of the model 'tiny' already\n"
+    assert ": whole; " in done(hasse("index", "verify", index)).out

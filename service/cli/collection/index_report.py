@@ -1,0 +1,90 @@
+"""Prints what an index holds and whether it is whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from service.cli.terminal.table import print_table
+from service.plural import count
+
+if TYPE_CHECKING:
+    from index.info import IndexInfo, SegmentInfo
+    from index.verify import Verification
+
+_SEGMENT_COLUMNS = (
+    *("segment", "kind", "rows", "searched", "size", "bounds", "prefilter", "plan", "generation"),
+)
+
+
+def print_size(info: IndexInfo, folder: Path) -> None:
+    """Print one line on a new index."""
+    typer.echo(
+        f"{folder}: {count(info.images, 'image')}, {count(info.captions, 'caption')}, "
+        f"{size(info.bytes)}, model {info.model.name}"
+    )
+
+
+def print_verification(folder: Path, found: Verification, *, as_json: bool) -> None:
+    """Print what was checked and what is wrong."""
+    if as_json:
+        typer.echo(json.dumps(asdict(found) | {"ok": found.ok}, indent=2, default=str))
+        return
+    for finding in found.findings:
+        typer.echo(finding)
+    verdict = "whole" if found.ok else f"{count(len(found.findings), 'thing')} wrong"
+    typer.echo(
+        f"{folder}: {verdict}; {count(found.segments, 'segment')}, {count(found.rows, 'row')}, "
+        f"{size(found.bytes)}, generation {found.generation}"
+    )
+
+
+def print_info(info: IndexInfo, *, as_json: bool) -> None:
+    """Print two tables: the index, and its segments."""
+    if as_json:
+        typer.echo(json.dumps(asdict(info), indent=2, default=str))
+        return
+    model = info.model
+    print_table(
+        ("", ""),
+        [
+            ("images", f"{info.images:,}"),
+            ("captions", f"{info.captions:,}"),
+            ("generation", f"{info.generation:,}"),
+            ("size on disk", size(info.bytes)),
+            ("memory to serve", size(info.resident)),
+            ("model", f"{model.name} ({model.score}, {model.dimension} coordinates)"),
+            ("fingerprint", model.fingerprint),
+            ("checkpoint", model.checkpoint),
+        ],
+    )
+    typer.echo()
+    print_table(_SEGMENT_COLUMNS, [_cells(segment) for segment in info.segments])
+
+
+def size(number: int) -> str:
+    """Return a number of bytes as people read it, as in "2.5 MB"."""
+    scaled = float(number)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if scaled < 1000:
+            return f"{scaled:,.0f} {unit}" if unit == "bytes" else f"{scaled:,.1f} {unit}"
+        scaled /= 1000
+    return f"{scaled:,.1f} TB"
+
+
+def _cells(segment: SegmentInfo) -> tuple[str, ...]:
+    return (
+        segment.name,
+        segment.kind,
+        f"{segment.rows:,}",
+        f"{segment.live:,}",
+        size(segment.bytes),
+        segment.bounds,
+        segment.prefilter,
+        segment.plan,
+        str(segment.generation),
+    )
