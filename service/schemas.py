@@ -21,6 +21,10 @@ UPLOAD_CAPTIONS_MAXIMUM = 32
 UPLOAD_ID_MAXIMUM = 2**53 - 1  # what JSON's numbers hold in every language
 ID_MAXIMUM = 2**63 - 1  # what an SQL integer holds
 
+# Where the stored picture of an image, and its thumbnail, are served.
+IMAGE_URL = "/images/%d/file"
+THUMBNAIL_URL = "/images/%d/thumbnail"
+
 Mode = Literal["certified", "exact", "fast"]
 ImageId = Annotated[
     int, Field(ge=0, le=ID_MAXIMUM, description="Id of an image, as in the collection.")
@@ -364,16 +368,6 @@ def image_id_of(text: str) -> int | None:
     """Return the id of an image that was written as text; None for what none can be."""
     is_number = text.isascii() and text.isdigit() and len(text) < 20
     return int(text) if is_number and int(text) <= ID_MAXIMUM else None
-
-
-def image_url(image_id: int) -> str:
-    """Return where the stored picture of an image is served."""
-    return f"/images/{image_id}/file"
-
-
-def thumbnail_url(image_id: int) -> str:
-    """Return where the thumbnail of an image is served."""
-    return f"/images/{image_id}/thumbnail"
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:

@@ -133,14 +133,6 @@ class Settings(BaseSettings):
         gt=0,
         description="Time from a search's arrival within which it is answered or given up.",
     )
-    refusals_per_second: float = Field(
-        default=10_000.0,
-        gt=0,
-        description=(
-            "Requests heard in a second of clients who were refused and ask again sooner than "
-            "`Retry-After` says, ten times fewer of those who ask at once; others wait so long."
-        ),
-    )
     caption_batch: int = Field(
         default=64, ge=1, description="Most captions that are encoded together."
     )

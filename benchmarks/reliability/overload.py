@@ -35,12 +35,12 @@ from benchmarks.reliability.connection import search
 from benchmarks.reliability.load import Tally, closed_loop, open_loop, run, together, until_normal
 from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, served
-from service.core.engine import GIVE_BACK_SECONDS
 from service.settings import Settings
 
 TIMES = 4
-SHARE = 0.9
+SHARE = 0.7
 PATIENCE = 2.0
+_REST_SECONDS = 5.0
 # How long the turns of each kind of overload are, by the seconds that were asked for.
 PARTS = (1 / 3, 1 / 3, 1, 1 / 3, 1 / 3)
 # What a heap may take in when it is first worked hard, in megabytes.
@@ -138,7 +138,7 @@ def _peak(service: Served, requests: list[bytes], places: int, seconds: float) -
 
 def _at_rest(service: Served) -> float:
     """Return how many megabytes the service has of its own when nobody asks."""
-    time.sleep(1.5 * GIVE_BACK_SECONDS)
+    time.sleep(_REST_SECONDS)
     return service.usage().own_megabytes
 
 

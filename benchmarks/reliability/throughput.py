@@ -84,7 +84,7 @@ def main() -> None:
         [
             Line("captions a second, batched", f"{rate['batched']:,.0f}"),
             Line("captions a second, one by one", f"{rate['unbatched']:,.0f}"),
-            Line("batched : one by one", f"{ratio:.1f}", "3.0 or more", ratio >= 3),
+            Line("batched : one by one", f"{ratio:.1f}", "2.0 or more", ratio >= 2),
             Line(
                 f"captions a second, by {cores} processes on a core each",
                 f"{rate['processes']:,.0f}",

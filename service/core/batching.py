@@ -1,11 +1,11 @@
-"""Work done together: items that wait are taken in batches by threads that own what runs them.
+"""Dynamic batching: threads take the items that wait, as many together as may be.
 
-Items of one lane may share a batch (captions of like length, searches with the same options).
-A batch that raises is repeated item by item, so that only the item at fault fails. A client
-that went away leaves its future cancelled, and the item is skipped.
+Items with the same key may share a batch (captions of like length, searches with the same options).
+A batch that raises is repeated item by item, so that only the item at fault fails. The future of a
+client that disconnected is cancelled, and its item is skipped.
 
-Between the event loop and such a thread, and between two threads, items go many at a time: each
-handing over makes threads wait for each other, since Python runs one of them at a time.
+Items go between the event loop and a thread, and between two threads, many at a time: each
+handover makes threads wait for each other, since Python runs one of them at a time.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Any, Generic, TypeVar
 from service.errors import ServiceError
 from service.runtime.logs import event
 
-Lane = TypeVar("Lane", bound=Hashable)
+Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Other = TypeVar("Other")
+After = TypeVar("After")
 
 
 class WorkerStoppedError(ServiceError):
@@ -46,58 +46,58 @@ class Done(Generic[Result]):
 
 
 @dataclass(frozen=True, slots=True)
-class Onward(Generic[Result, Other]):
-    """Where a result goes next: a batcher, the lane there, and what makes an item of the result."""
+class Next(Generic[Result, After]):
+    """Where a result goes next: a batcher, the key there, and what makes an item of the result."""
 
-    batcher: Batcher[Any, Any, Other]
-    lane: Hashable
+    batcher: Batcher[Any, Any, After]
+    key: Hashable
     item: Callable[[Result], Any]
 
 
 @dataclass(slots=True)
-class _Job(Generic[Lane, Item]):
+class _Job(Generic[Key, Item]):
     """An item on its way; its future is of what each batcher on the way has done for it."""
 
-    lane: Lane
+    key: Key
     item: Item
     future: asyncio.Future[tuple[Done[Any], ...]]
     loop: asyncio.AbstractEventLoop
-    onward: Onward[Any, Any] | None = None
+    then: Next[Any, Any] | None = None
     before: tuple[Done[Any], ...] = ()
     number: int = 0
     submitted: float = field(default_factory=perf_counter)
 
-    def goes_on(self, onward: Onward[Any, Any], done: Done[Any]) -> _Job[Any, Any]:
+    def goes_on(self, then: Next[Any, Any], done: Done[Any]) -> _Job[Any, Any]:
         """Return what the job is for the next batcher."""
-        item = onward.item(done.result)
-        return _Job(onward.lane, item, self.future, self.loop, before=(*self.before, done))
+        item = then.item(done.result)
+        return _Job(then.key, item, self.future, self.loop, before=(*self.before, done))
 
 
-class Batcher(Generic[Lane, Item, Result]):
-    """Threads that run `run(lane, items) -> results`, one batch of one lane at a time.
+class Batcher(Generic[Key, Item, Result]):
+    """Threads that run `run(key, items) -> results`, one batch of one key at a time.
 
     Args:
         name: what the threads are called.
-        run: gets a lane and its items, returns as many results in the same order. Runs in the
+        run: gets a key and its items, returns as many results in the same order. Runs in the
             threads of this batcher only, one call at a time in each.
-        size: most items of a batch, by lane.
+        size: most items of a batch, by key.
         workers: number of threads; 1 makes the thread the owner of what `run` uses.
         delay: how long the oldest item waits for its batch to fill, in seconds.
         together: exceptions that are no item's fault: they fail the whole batch at once.
-        on_batch: told the lane and the size of each batch.
+        on_batch: told the key and the size of each batch.
         on_death: called when a thread ends otherwise than by `close`.
     """
 
     def __init__(
         self,
         name: str,
-        run: Callable[[Lane, list[Item]], Sequence[Result]],
+        run: Callable[[Key, list[Item]], Sequence[Result]],
         *,
-        size: Callable[[Lane], int],
+        size: Callable[[Key], int],
         workers: int = 1,
         delay: float = 0.0,
         together: tuple[type[Exception], ...] = (),
-        on_batch: Callable[[Lane, int], None] = lambda lane, size: None,
+        on_batch: Callable[[Key, int], None] = lambda key, size: None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
@@ -107,8 +107,8 @@ class Batcher(Generic[Lane, Item, Result]):
         self._together = together
         self._on_batch = on_batch
         self._on_death = on_death
-        self._coming: list[_Job[Lane, Item]] = []  # in this turn of the loop; only the loop's
-        self._lanes: dict[Lane, deque[_Job[Lane, Item]]] = {}
+        self._coming: list[_Job[Key, Item]] = []  # in this turn of the loop; only the loop's
+        self._jobs: dict[Key, deque[_Job[Key, Item]]] = {}
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._closing = False
@@ -121,19 +121,19 @@ class Batcher(Generic[Lane, Item, Result]):
         for thread in self._threads:
             thread.start()
 
-    async def submit(self, lane: Lane, item: Item) -> Done[Result]:
+    async def submit(self, key: Key, item: Item) -> Done[Result]:
         """Wait for the result of one item.
 
         Raises:
             WorkerStoppedError: the threads are gone.
             Exception: whatever `run` raised for this item alone.
         """
-        (done,) = await self._submit(lane, item, None)
+        (done,) = await self._submit(key, item, None)
         return done
 
-    async def submit_onward(
-        self, lane: Lane, item: Item, onward: Onward[Result, Other]
-    ) -> tuple[Done[Result], Done[Other]]:
+    async def submit_chained(
+        self, key: Key, item: Item, then: Next[Result, After]
+    ) -> tuple[Done[Result], Done[After]]:
         """Wait for the result of one item, and for what another batcher makes of that.
 
         It goes from thread to thread, and not through the event loop between.
@@ -142,14 +142,14 @@ class Batcher(Generic[Lane, Item, Result]):
             WorkerStoppedError: the threads of one of the two are gone.
             Exception: whatever either `run` raised for this item alone.
         """
-        first, then = await self._submit(lane, item, onward)
-        return first, then
+        first, after = await self._submit(key, item, then)
+        return first, after
 
     @property
     def waiting(self) -> int:
         """Count the items that no batch has taken yet."""
         with self._changed:
-            return len(self._coming) + sum(len(jobs) for jobs in self._lanes.values())
+            return len(self._coming) + sum(len(jobs) for jobs in self._jobs.values())
 
     @property
     def alive(self) -> bool:
@@ -171,10 +171,10 @@ class Batcher(Generic[Lane, Item, Result]):
         self._fail_waiting()
 
     async def _submit(
-        self, lane: Lane, item: Item, onward: Onward[Any, Any] | None
+        self, key: Key, item: Item, then: Next[Any, Any] | None
     ) -> tuple[Done[Any], ...]:
         loop = asyncio.get_running_loop()
-        job = _Job(lane, item, loop.create_future(), loop, onward)
+        job = _Job(key, item, loop.create_future(), loop, then)
         if not self._coming or self._coming[0].loop is not loop:
             self._coming = []  # for what a loop left that has ended nobody waits
             loop.call_soon(self._hand_over)
@@ -185,13 +185,13 @@ class Batcher(Generic[Lane, Item, Result]):
         jobs, self._coming = self._coming, []
         self.put(jobs)
 
-    def put(self, jobs: Sequence[_Job[Lane, Item]]) -> None:
+    def put(self, jobs: Sequence[_Job[Key, Item]]) -> None:
         """Let jobs wait for their batches, or fail them where the threads are gone."""
         with self._changed:
             if not (self._closing or self._dead):
                 for job in jobs:
                     job.number = next(self._numbers)
-                    self._lanes.setdefault(job.lane, deque()).append(job)
+                    self._jobs.setdefault(job.key, deque()).append(job)
                 self._changed.notify(len(jobs))
                 return
         self._refuse(jobs, WorkerStoppedError(self.name))
@@ -210,45 +210,45 @@ class Batcher(Generic[Lane, Item, Result]):
             self._fail_waiting()
             self._on_death()
 
-    def _take(self) -> tuple[Lane, list[_Job[Lane, Item]]] | None:
+    def _take(self) -> tuple[Key, list[_Job[Key, Item]]] | None:
         with self._changed:
             while True:
                 if self._closing:
                     return None
-                if not self._lanes:
+                if not self._jobs:
                     self._changed.wait()
                     continue
-                lane = min(self._lanes, key=lambda name: self._lanes[name][0].number)
-                jobs = self._lanes[lane]
+                key = min(self._jobs, key=lambda name: self._jobs[name][0].number)
+                jobs = self._jobs[key]
                 remaining = jobs[0].submitted + self._delay - perf_counter()
-                if remaining > 0 and len(jobs) < self._size(lane):
+                if remaining > 0 and len(jobs) < self._size(key):
                     self._changed.wait(remaining)
                     continue
-                batch = [jobs.popleft() for _ in range(min(len(jobs), self._size(lane)))]
+                batch = [jobs.popleft() for _ in range(min(len(jobs), self._size(key)))]
                 if not jobs:
-                    del self._lanes[lane]
-                return lane, batch
+                    del self._jobs[key]
+                return key, batch
 
-    def _do(self, lane: Lane, batch: list[_Job[Lane, Item]]) -> None:
+    def _do(self, key: Key, batch: list[_Job[Key, Item]]) -> None:
         batch = [job for job in batch if not job.future.cancelled()]
         if not batch:
             return
-        self._on_batch(lane, len(batch))
+        self._on_batch(key, len(batch))
         try:
-            self._deliver(batch, self._timed(lane, batch))
+            self._deliver(batch, self._timed(key, batch))
         except Exception as error:
             if len(batch) == 1 or isinstance(error, self._together):
                 self._refuse(batch, error)
                 return
             for job in batch:
-                self._do(lane, [job])
+                self._do(key, [job])
         except BaseException:
             self._refuse(batch, WorkerStoppedError(self.name))
             raise
 
-    def _timed(self, lane: Lane, batch: list[_Job[Lane, Item]]) -> list[Done[Result]]:
+    def _timed(self, key: Key, batch: list[_Job[Key, Item]]) -> list[Done[Result]]:
         start = perf_counter()
-        results = self._run(lane, [job.item for job in batch])
+        results = self._run(key, [job.item for job in batch])
         ran = perf_counter() - start
         if len(results) != len(batch):
             raise ValueError(f"{self.name} got {len(results)} results for {len(batch)} items")
@@ -259,22 +259,22 @@ class Batcher(Generic[Lane, Item, Result]):
 
     def _fail_waiting(self) -> None:
         with self._changed:
-            jobs = [job for lane in self._lanes.values() for job in lane]
-            self._lanes.clear()
+            jobs = [job for key in self._jobs.values() for job in key]
+            self._jobs.clear()
         self._refuse(jobs, WorkerStoppedError(self.name))
 
-    def _deliver(self, batch: list[_Job[Lane, Item]], results: list[Done[Result]]) -> None:
-        there: list[tuple[_Job[Lane, Item], Done[Result]]] = []
+    def _deliver(self, batch: list[_Job[Key, Item]], results: list[Done[Result]]) -> None:
+        there: list[tuple[_Job[Key, Item], Done[Result]]] = []
         further: dict[Batcher[Any, Any, Any], list[_Job[Any, Any]]] = {}
         for job, done in zip(batch, results, strict=True):
-            if job.onward is None:
+            if job.then is None:
                 there.append((job, done))
             else:
-                further.setdefault(job.onward.batcher, []).append(job.goes_on(job.onward, done))
+                further.setdefault(job.then.batcher, []).append(job.goes_on(job.then, done))
         for batcher, jobs in further.items():
             batcher.put(jobs)
 
-        def settle(pairs: list[tuple[_Job[Lane, Item], Done[Result]]]) -> None:
+        def settle(pairs: list[tuple[_Job[Key, Item], Done[Result]]]) -> None:
             for job, done in pairs:
                 if not job.future.done():
                     job.future.set_result((*job.before, done))
@@ -282,8 +282,8 @@ class Batcher(Generic[Lane, Item, Result]):
         if there:
             _on_loop(batch[0].loop, settle, there)
 
-    def _refuse(self, batch: Sequence[_Job[Lane, Item]], error: Exception) -> None:
-        def settle(jobs: Sequence[_Job[Lane, Item]]) -> None:
+    def _refuse(self, batch: Sequence[_Job[Key, Item]], error: Exception) -> None:
+        def settle(jobs: Sequence[_Job[Key, Item]]) -> None:
             for job in jobs:
                 if not job.future.done():
                     job.future.set_exception(error)

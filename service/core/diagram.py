@@ -47,19 +47,15 @@ async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
         ServiceError: as the engine's searches do.
     """
     check_caption(caption, engine.settings)
-    async with engine.admission.enter(stages):
-        point = await engine.encoder.caption(caption, stages)
-        near = await engine.searcher.search("image", point, SearchOptions(k=_PICTURES), stages)
+    async with engine.enter(stages):
+        (point,) = await engine.encode_captions([caption], stages)
+        near = await engine.search("image", point, SearchOptions(k=_PICTURES), stages)
         image_ids = [int(found) for found in near.answer.ids if int(found) in near.images]
-        captions_of, shown = await engine.in_catalog(
-            lambda: (
-                engine.index.captions_of(image_ids[:60]),
-                engine.index.points("image", image_ids[:3]),
-            )
-        )
+        captions_of = await engine.captions_of(image_ids[:60])
+        shown = await engine.stored_points("image", image_ids[:3])
         rows = list(chain.from_iterable(captions_of.values()))
         if shown:
-            shared = await engine.searcher.jointly(
+            shared = await engine.search_jointly(
                 "caption", np.stack(list(shown.values())), SearchOptions(k=200), stages
             )
             rows = [*shared.captions.values(), *rows]
@@ -74,16 +70,14 @@ async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
     Raises:
         ServiceError: as the engine's searches do, and `not_found`.
     """
-    async with engine.admission.enter(stages):
-        stored = await engine.in_catalog(lambda: engine.index.points("image", [image_id]))
+    async with engine.enter(stages):
+        stored = await engine.stored_points("image", [image_id])
         if image_id not in stored:
             raise absent(image_id)
-        true = await engine.searcher.search(
-            "caption", stored[image_id], SearchOptions(k=400), stages
-        )
+        true = await engine.search("caption", stored[image_id], SearchOptions(k=400), stages)
         rows = [true.captions[int(i)] for i in true.answer.ids if int(i) in true.captions]
-        knows = engine.checkpoint.model.vocabulary.knows
-        rows = [row for row in rows if knows(row.text)]  # of others nothing can be said
+        vocabulary = engine.vocabulary
+        rows = [row for row in rows if vocabulary.knows(row.text)]  # of others nothing can be said
         diagram = await _drawn(engine, image_id, stored[image_id], rows, [image_id], stages)
     engine.finish(stages)
     return diagram
@@ -102,9 +96,7 @@ async def _drawn(
         if row.text != focus:
             texts.setdefault(row.text, row)
     chosen = list(texts.values())[:_CAPTIONS]
-    stored = await engine.in_catalog(
-        lambda: engine.index.points("caption", [row.id for row in chosen])
-    )
+    stored = await engine.stored_points("caption", [row.id for row in chosen])
     chosen = [row for row in chosen if row.id in stored]
     found = [stored[row.id] for row in chosen]
     names = [row.text for row in chosen]
@@ -114,7 +106,7 @@ async def _drawn(
         kept = np.flatnonzero(_likely(engine, point[None], np.stack(found))[0] >= 0.5)
         found, names = [found[at] for at in kept], [names[at] for at in kept]
     if not found:
-        return Diagram(nodes=[], edges=[], model=engine.checkpoint.name, unknown_words=[])
+        return Diagram(nodes=[], edges=[], model=engine.name, unknown_words=[])
     relation = await _below(engine, np.stack(found), image_ids, stages)
     if not isinstance(focus, str):
         # The image is the bottom: it precedes all that is true of it.
@@ -128,28 +120,28 @@ async def _below(
     engine: Engine, captions: Points, image_ids: list[int], stages: Stages
 ) -> Relation:
     """Return which caption is below which: (C, N) -> (C, C)."""
-    known = engine.checkpoint.calibration.caption
-    if known is not None:
+    calibration = engine.calibration
+    if calibration.caption is not None:
         return by_violation(
-            penalties_between(engine.checkpoint.model.config.score, captions, captions),
-            known.threshold,
+            penalties_between(engine.score, captions, captions),
+            calibration.caption.threshold,
         )
     # The origin is true of everything: the first images of the collection, whatever they show.
-    some = await engine.searcher.search(
+    some = await engine.search(
         "image", np.zeros_like(captions[0]), SearchOptions(k=_PICTURES), stages
     )
     everywhere = list(dict.fromkeys([*image_ids, *map(int, some.answer.ids)]))
-    images = await engine.in_catalog(lambda: engine.index.points("image", everywhere))
+    images = await engine.stored_points("image", everywhere)
     if not images:
         return np.eye(len(captions), dtype=np.bool_)  # nothing tells captions apart
     return through_pictures(_likely(engine, np.stack(list(images.values())), captions))
 
 
 def _likely(engine: Engine, images: Points, captions: Points) -> NDArray[np.float64]:
-    found = penalties_between(engine.checkpoint.model.config.score, images, captions)
-    calibration = engine.checkpoint.calibration.image
-    if calibration is not None:
-        return calibration.probability(found)
+    found = penalties_between(engine.score, images, captions)
+    calibration = engine.calibration
+    if calibration.image is not None:
+        return calibration.image.probability(found)
     return np.asarray(found <= np.quantile(found, _LIKELY), np.float64)
 
 
@@ -176,12 +168,13 @@ def _laid_out(
                 depth=int(depth[at]),
             )
         )
+    vocabulary = engine.vocabulary
     edges = [DiagramEdge(lower=int(x), upper=int(y)) for x, y in np.argwhere(covers)]
     return Diagram(
         nodes=nodes,
         edges=edges,
-        model=engine.checkpoint.name,
-        unknown_words=engine.checkpoint.model.vocabulary.unknown(names[0]),
+        model=engine.name,
+        unknown_words=vocabulary.unknown(names[0]),
     )
 
 

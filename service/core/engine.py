@@ -7,28 +7,30 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import perf_counter
 from typing import Any, TypeVar
 
 import torch
+from PIL import Image
 
 from index.errors import CatalogUnreachableError
 from index.info import IndexInfo
 from index.segments.upkeep import Upkeep
 from index.store import Index
-from index.types import ImageRow
+from index.types import CaptionRow, ImageRow, Kind
 from models.checkpoints.checkpoint import Checkpoint
+from models.evaluation.calibration import Calibrations
+from models.score import Score
+from models.vocabulary import Vocabulary
 from service.core.admission import Admission
-from service.core.encoding import Encoder, check_caption
-from service.core.pictures import PictureReader
+from service.core.encoding import Encoder, Point, check_caption
+from service.core.pictures import PictureReader, version_of
 from service.core.searching import Found, Searcher
-from service.core.serialization import caption_hits, caption_record, facts, image_hits, image_record
+from service.core.serialization import caption_record, image_record
 from service.core.stages import Stages
 from service.core.write_queue import WriteQueue
 from service.errors import ServiceError, absent, invalid, reaching_catalog
-from service.heaps import give_back
 from service.runtime import loading
 from service.runtime.logs import event
 from service.runtime.metrics import Metrics
@@ -43,7 +45,7 @@ from service.schemas import (
 from service.settings import Settings
 
 Result = TypeVar("Result")
-GIVE_BACK_SECONDS = 5.0  # between two times that freed memory goes back to the system
+_PROBE = SearchOptions(k=1, mode="fast")
 
 
 class Engine:
@@ -60,13 +62,16 @@ class Engine:
         index: Index,
         settings: Settings,
         metrics: Metrics | None = None,
+        admission: Admission | None = None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         metrics = metrics or Metrics()
+        admission = admission or Admission.of(settings)
         self.checkpoint = checkpoint
         self.index = index
         self.settings = settings
-        self.admission = Admission(settings.in_flight, settings.queued, settings.deadline_seconds)
+        self.probe_seconds = 5.0  # most that a probe for readiness may take
+        self.admission = admission
         self.pictures = PictureReader(settings, checkpoint.model.preprocessing)
         self.encoder = Encoder(
             checkpoint.model, settings, on_batch=metrics.batch, on_death=on_death
@@ -75,7 +80,7 @@ class Engine:
             index,
             checkpoint.calibration.image,
             settings,
-            in_flight=lambda: self.admission.in_flight,
+            admission=admission,
             on_batch=metrics.batch,
             on_death=on_death,
         )
@@ -88,6 +93,14 @@ class Engine:
             on_batch=metrics.batch,
             on_death=on_death,
         )
+        # What others ask of the parts.
+        self.enter = admission.enter
+        self.encode_captions = self.encoder.captions
+        self.search = self.searcher.search
+        self.search_jointly = self.searcher.search_jointly
+        self.preview = self.pictures.preview
+        self.add = self.writing.add
+        self.remove = self.writing.remove
         self._metrics = metrics
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
@@ -105,6 +118,7 @@ class Engine:
         cls,
         settings: Settings,
         metrics: Metrics | None = None,
+        admission: Admission | None = None,
         on_death: Callable[[], None] = lambda: None,
     ) -> Engine:
         """Load the checkpoint, open the index it made, and encode once to be warm.
@@ -118,7 +132,7 @@ class Engine:
         with loading.closed_on_failure(index):
             loading.sweep(index)
             loading.warm(loaded, index)
-        return cls(loaded, index, settings, metrics, on_death)
+        return cls(loaded, index, settings, metrics, admission, on_death)
 
     @classmethod
     def for_one_question(cls, settings: Settings, *, with_pictures: bool) -> Engine:
@@ -134,15 +148,41 @@ class Engine:
         """What the index held when it was last looked at."""
         return self._info
 
+    @property
+    def generation(self) -> int:
+        """The generation that is searched."""
+        return self.index.generation
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self.checkpoint.name
+
+    @property
+    def score(self) -> Score:
+        """How the model compares points."""
+        return self.checkpoint.model.config.score
+
+    @property
+    def device(self) -> torch.device:
+        """Where the encoders run."""
+        return self.checkpoint.model.device
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words that the model knows."""
+        return self.checkpoint.model.vocabulary
+
+    @property
+    def calibration(self) -> Calibrations:
+        """What violations mean, where the model is calibrated."""
+        return self.checkpoint.calibration
+
     async def keep_fresh(self) -> None:
         """Follow the generations that other processes make, until cancelled; merge segments."""
         self.upkeep.start()
-        due = 0.0
         while True:
             await asyncio.sleep(self.settings.refresh_seconds)
-            if monotonic() > due:
-                await self._apart(give_back)
-                due = monotonic() + GIVE_BACK_SECONDS
             try:
                 await self._apart(self._refresh)
             except Exception as error:
@@ -177,9 +217,10 @@ class Engine:
         """
         self.check_options(options)
         check_caption(caption, self.settings)
-        async with self.admission.enter(stages):
-            encode = partial(self.encoder.caption_onward, caption)
-            found = await self.searcher.search_encoded("image", encode, options, stages)
+        async with self.enter(stages):
+            found = await self.searcher.search_encoded(
+                "image", self.encoder, caption, options, stages
+            )
         fields = self._image_fields(caption, found)
         self.finish(stages)
         return fields
@@ -192,7 +233,7 @@ class Engine:
         self.check_options(options)
         for at, caption in enumerate(captions):
             check_caption(caption, self.settings, f"captions.{at}")
-        async with self.admission.enter(stages):
+        async with self.enter(stages):
             points = await self.encoder.captions(captions, stages)
             found = await self.searcher.search_all("image", points, options, stages)
         answers = list(map(self._image_fields, captions, found))
@@ -205,7 +246,7 @@ class Engine:
         """Return the captions that are true of a picture, the best first."""
         stages = stages or Stages()
         self.check_options(options)
-        async with self.admission.enter(stages):
+        async with self.enter(stages):
             return await self._captions(data, options, stages)
 
     async def captions_by_image_id(
@@ -218,7 +259,7 @@ class Engine:
         """
         stages = stages or Stages()
         self.check_options(options)
-        async with self.admission.enter(stages):
+        async with self.enter(stages):
             path = await self.picture_path(image_id)
             return await self._captions(path, options, stages)
 
@@ -238,6 +279,56 @@ class Engine:
         """Return where the picture of an image lies; raises ServiceError `not_found`."""
         rows = await self.in_catalog(lambda: self.index.images([image_id]))
         return self.index.path_of(_there(rows, image_id))
+
+    async def thumbnail(self, image_id: int, known: Callable[[str], bool]) -> tuple[str, bytes]:
+        """Return the version of an image's thumbnail, and the JPEG unless that is `known`.
+
+        Raises:
+            ServiceError: `not_found`, `picture_missing`, or `busy` when too many wait.
+        """
+        path = await self.picture_path(image_id)
+        version = version_of(path, self.settings.thumbnail_size)
+        return version, b"" if known(version) else await self.pictures.thumbnail(path, version)
+
+    async def encode_picture(self, picture: bytes, stages: Stages) -> Point:
+        """Return the point of a picture that a client sent: (N,) float32."""
+        return await self.encoder.encode(await self.pictures.pixels(picture, stages), stages)
+
+    async def stored_points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Point]:
+        """Return the points of those rows that are there, by id."""
+        return await self.in_catalog(lambda: self.index.points(kind, ids))
+
+    async def captions_of(self, image_ids: Sequence[int]) -> dict[int, list[CaptionRow]]:
+        """Return the captions of images, by the id of the image."""
+        return await self.in_catalog(lambda: self.index.captions_of(image_ids))
+
+    async def probe(self) -> str | None:
+        """Encode a caption and a picture and search for both; return what fails, or None."""
+        for batcher in (self.encoder.batcher, self.searcher.batcher):
+            if not batcher.alive:
+                return f"the {batcher.name} has stopped"
+            if batcher.busy_seconds() > self.settings.stall_seconds:
+                return f"the {batcher.name} hangs"
+        stage = "caption encoder"
+        try:
+            async with asyncio.timeout(self.probe_seconds):
+                stages = Stages()
+                caption = await self.encoder.encode("a", stages)
+                stage = "picture encoder"
+                pixels = self.checkpoint.model.preprocessing.apply(Image.new("RGB", (32, 32)))
+                picture = await self.encoder.encode(pixels, stages)
+                stage = "index"
+                await self.searcher.search("image", caption, _PROBE, stages)
+                await self.searcher.search("caption", picture, _PROBE, stages)
+        except TimeoutError:
+            return f"the {stage} did not answer a probe in time"
+        except Exception as error:
+            reason = error.reason if isinstance(error, ServiceError) else repr(error)
+            event("probe failed", logging.ERROR, stage=stage, error=reason)
+            if reason == "catalog_unreachable":
+                return "the catalog does not answer"
+            return f"the {stage} failed a probe"
+        return None
 
     async def in_catalog(self, read: Callable[[], Result]) -> Result:
         """Run a read of the catalog outside the event loop, for as long as a search may take.
@@ -267,12 +358,12 @@ class Engine:
         self.index.close()
 
     def _image_fields(self, caption: str, found: Found) -> dict[str, Any]:
-        vocabulary = self.checkpoint.model.vocabulary
+        vocabulary = self.vocabulary
         if not vocabulary.knows(caption):
             found = replace(found, probabilities=None)
         return {
-            "hits": image_hits(found),
-            **facts(found, self.checkpoint.name),
+            "hits": found.image_hits(),
+            **found.facts(self.name),
             "unknown_words": vocabulary.unknown(caption),
         }
 
@@ -280,11 +371,10 @@ class Engine:
         self, source: bytes | Path, options: SearchOptions, stages: Stages
     ) -> CaptionAnswer:
         pixels = await self.pictures.pixels(source, stages)
-        encode = partial(self.encoder.picture_onward, pixels)
-        found = await self.searcher.search_encoded("caption", encode, options, stages)
-        hits = caption_hits(found, self.checkpoint.model.vocabulary.knows)
+        found = await self.searcher.search_encoded("caption", self.encoder, pixels, options, stages)
+        hits = found.caption_hits(self.vocabulary.knows)
         self.finish(stages)
-        return CaptionAnswer.model_validate({"hits": hits, **facts(found, self.checkpoint.name)})
+        return CaptionAnswer.model_validate({"hits": hits, **found.facts(self.name)})
 
     def check_options(self, options: SearchOptions) -> None:
         """Refuse options that this service does not take; raises ServiceError `invalid`."""
@@ -293,13 +383,13 @@ class Engine:
 
     def finish(self, stages: Stages) -> None:
         """Stop the watch of a search and count it."""
-        stages.finish()
+        stages.seconds["total"] = perf_counter() - stages.started
         self._metrics.searched(stages)
 
     def _watch(self) -> None:
         self._metrics.watch("hasse_in_flight", lambda: self.admission.in_flight)
         self._metrics.watch("hasse_queue_length", lambda: self.admission.waiting)
-        self._metrics.watch("hasse_generation", lambda: self.index.generation)
+        self._metrics.watch("hasse_generation", lambda: self.generation)
         self._metrics.watch_rows("image", lambda: self._info.images)
         self._metrics.watch_rows("caption", lambda: self._info.captions)
         self._metrics.watch("hasse_device_memory_bytes", self._device_memory)

@@ -15,8 +15,7 @@ from models.model import Points
 from models.score import penalties_between
 from service.core.encoding import Point, check_caption
 from service.core.engine import Engine
-from service.core.searching import Found
-from service.core.serialization import caption_hits, facts, image_hits, plain
+from service.core.searching import Found, plain
 from service.core.stages import Stages
 from service.errors import absent
 from service.lattice_schemas import AllOfAnswer, CommonAnswer, Entailment, Entailments, Part
@@ -35,19 +34,22 @@ async def all_of(
     """
     engine.check_options(options)
     _check(engine, "all_of", parts)
-    async with engine.admission.enter(stages):
+    async with engine.enter(stages):
         points = await _points(engine, parts, stages)
-        found = await engine.searcher.jointly("image", points, options, stages)
-    known = engine.checkpoint.calibration.image
+        found = await engine.search_jointly("image", points, options, stages)
+    calibration = engine.calibration
     each = _each(
         found,
-        [known if isinstance(part, str) and _says(engine, part) else None for part in parts],
+        [
+            calibration.image if isinstance(part, str) and _says(engine, part) else None
+            for part in parts
+        ],
     )
     answer = AllOfAnswer.model_validate(
         {
-            "hits": [hit | each[hit["image_id"]] for hit in image_hits(found)],
+            "hits": [hit | each[hit["image_id"]] for hit in found.image_hits()],
             "unknown_words": _unknown(engine, parts),
-            **facts(found, engine.checkpoint.name),
+            **found.facts(engine.name),
         }
     )
     engine.finish(stages)
@@ -60,21 +62,23 @@ async def common(
     """Return the captions that are true of every part, by the part that each fits worst."""
     engine.check_options(options)
     _check(engine, "common", parts)
-    async with engine.admission.enter(stages):
+    async with engine.enter(stages):
         points = await _points(engine, parts, stages)
-        found = await engine.searcher.jointly("caption", points, options, stages)
+        found = await engine.search_jointly("caption", points, options, stages)
     each = _each(
         found, [_calibration(engine, part) if _says(engine, part) else None for part in parts]
     )
-    knows = engine.checkpoint.model.vocabulary.knows
+    vocabulary = engine.vocabulary
     answer = CommonAnswer.model_validate(
         {
             "hits": [
-                hit | each[hit["caption_id"]] | ({} if knows(hit["caption"]) else _UNKNOWN)
-                for hit in caption_hits(found, knows)
+                hit
+                | each[hit["caption_id"]]
+                | ({} if vocabulary.knows(hit["caption"]) else _UNKNOWN)
+                for hit in found.caption_hits(vocabulary.knows)
             ],
             "unknown_words": _unknown(engine, parts),
-            **facts(found, engine.checkpoint.name),
+            **found.facts(engine.name),
         }
     )
     engine.finish(stages)
@@ -98,14 +102,14 @@ async def like(
     for name, parts in (("like", [start]), ("plus", plus), ("minus", minus)):
         _check(engine, name, parts)
     whole = options.model_copy(update={"offset": 0, "k": options.depth})
-    async with engine.admission.enter(stages):
+    async with engine.enter(stages):
         (begun,) = await _points(engine, [start], stages)
         put, taken = await _in_captions(engine, start, begun, plus, minus, stages)
         terms = await _points(engine, [*put, *taken], stages)
         point = _exchanged(engine, begun, terms[: len(put)], terms[len(put) :])
         # One more than is wanted, because one may be left out.
-        found = await engine.searcher.search("image", point, whole, stages, spare=1)
-    hits = [hit for hit in image_hits(found) if hit["image_id"] != start]
+        found = await engine.search("image", point, whole, stages, spare=1)
+    hits = [hit for hit in found.image_hits() if hit["image_id"] != start]
     wanted = hits[options.offset : options.depth]
     answer = ImageAnswer.model_validate(
         {
@@ -114,7 +118,7 @@ async def like(
                 for rank, hit in enumerate(wanted, options.offset + 1)
             ],
             "unknown_words": _unknown(engine, [start, *plus, *minus]),
-            **facts(found, engine.checkpoint.name),
+            **found.facts(engine.name),
         }
     )
     engine.finish(stages)
@@ -142,15 +146,14 @@ async def _entailments(
     for place, (premise, hypothesis) in pairs.items():
         _check(engine, f"{place}premise", [premise])
         check_caption(hypothesis, engine.settings, f"{place}hypothesis")
-    async with engine.admission.enter(stages):
+    async with engine.enter(stages):
         points = await _points(engine, [part for pair in pairs.values() for part in pair], stages)
     engine.finish(stages)
-    score = engine.checkpoint.model.config.score
     return [
         _entailment(
             engine,
             pair,
-            float(penalties_between(score, points[[2 * at]], points[[2 * at + 1]])[0, 0]),
+            float(penalties_between(engine.score, points[[2 * at]], points[[2 * at + 1]])[0, 0]),
         )
         for at, pair in enumerate(pairs.values())
     ]
@@ -170,7 +173,7 @@ def _entailment(engine: Engine, pair: tuple[Part, str], violation: float) -> Ent
         entailed=entailed,
         threshold=threshold,
         unknown_words=_unknown(engine, pair),
-        model=engine.checkpoint.name,
+        model=engine.name,
     )
 
 
@@ -179,20 +182,19 @@ async def _points(engine: Engine, parts: Sequence[Part], stages: Stages) -> Poin
     found: dict[Part, Point] = {}
     captions = list(dict.fromkeys(part for part in parts if isinstance(part, str)))
     if captions:
-        encoded = await engine.encoder.captions(captions, stages)
+        encoded = await engine.encode_captions(captions, stages)
         found.update(zip(captions, encoded, strict=True))
     ids = [part for part in parts if isinstance(part, int)]
     if ids:
         with stages.measure("metadata"):
-            stored = await engine.in_catalog(lambda: engine.index.points("image", ids))
+            stored = await engine.stored_points("image", ids)
         missing = next((image_id for image_id in ids if image_id not in stored), None)
         if missing is not None:
             raise absent(missing)
         found.update(stored.items())
     for part in parts:
         if isinstance(part, bytes) and part not in found:
-            pixels = await engine.pictures.pixels(part, stages)
-            found[part] = await engine.encoder.picture(pixels, stages)
+            found[part] = await engine.encode_picture(part, stages)
     return np.stack([found[part] for part in parts])
 
 
@@ -206,17 +208,18 @@ def _check(engine: Engine, field: str, parts: Sequence[Part]) -> None:
 
 def _calibration(engine: Engine, premise: Part) -> Calibration | None:
     """Return what the violations of captions by a part mean."""
-    known = engine.checkpoint.calibration
+    known = engine.calibration
     return known.caption if isinstance(premise, str) else known.image
 
 
 def _says(engine: Engine, part: Part) -> bool:
     """Tell whether a part says anything: a caption of which no word is known does not."""
-    return not isinstance(part, str) or engine.checkpoint.model.vocabulary.knows(part)
+    vocabulary = engine.vocabulary
+    return not isinstance(part, str) or vocabulary.knows(part)
 
 
 def _unknown(engine: Engine, parts: Sequence[Part]) -> list[str]:
-    vocabulary = engine.checkpoint.model.vocabulary
+    vocabulary = engine.vocabulary
     words = (word for part in parts if isinstance(part, str) for word in vocabulary.unknown(part))
     return list(dict.fromkeys(words))
 
@@ -239,7 +242,7 @@ async def _in_captions(
     if calibration is None or not (put and taken):
         return list(plus), list(minus)
     options = SearchOptions(k=K_MAXIMUM, max_violation=calibration.threshold)
-    found = await engine.searcher.search("caption", point, options, stages)
+    found = await engine.search("caption", point, options, stages)
     true = [found.captions[int(hit)].text for hit in found.answer.ids if int(hit) in found.captions]
     for old, saying in taken.items():
         # Once, and not again for each word that may replace it: there may be a thousand captions,
@@ -263,9 +266,8 @@ def _said(parts: Sequence[Part], captions: Mapping[str, Iterable[str]]) -> list[
 
 
 def _exchanged(engine: Engine, like: Point, plus: Points, minus: Points) -> Point:
-    score = engine.checkpoint.model.config.score
     start, put, taken = (torch.from_numpy(points) for points in (like, plus, minus))
-    point: Point = exchanged(score, start, put, taken).numpy()
+    point: Point = exchanged(engine.score, start, put, taken).numpy()
     return point
 
 

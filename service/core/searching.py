@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, repeat
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from index.catalog.selection import Selection
 from index.errors import HasseIndexError
@@ -15,11 +17,12 @@ from index.search.query import Answer
 from index.store import Index
 from index.types import CaptionRow, Kind, Mode, NamedImage, Points
 from models.evaluation.calibration import Calibration
-from service.core.batching import Batcher, Done, Onward
-from service.core.encoding import Point
+from service.core.admission import Admission
+from service.core.batching import Batcher, Done, Next
+from service.core.encoding import Encoder, Point
 from service.core.stages import Stages
-from service.errors import UNREADABLE, ServiceError, reaching_catalog
-from service.schemas import SearchOptions, milliseconds
+from service.errors import UNREADABLE, ServiceError, unreachable
+from service.schemas import IMAGE_URL, THUMBNAIL_URL, SearchOptions, milliseconds
 from service.settings import Settings
 
 _TOGETHER = 8  # searches that are made together also where they are more than half of all
@@ -27,7 +30,7 @@ _TOGETHER = 8  # searches that are made together also where they are more than h
 _ATTEMPTS = 8
 
 
-class Lane(NamedTuple):
+class SearchKey(NamedTuple):
     """Searches that may run together."""
 
     kind: Kind
@@ -60,6 +63,71 @@ class Found:
     rerank_seconds: float
     metadata_seconds: float
 
+    def image_hits(self) -> list[dict[str, Any]]:
+        """Return the fields of an `ImageHit` for each image.
+
+        An answer makes all its hits of their fields at once, which takes less than one by one.
+        """
+        hits: list[dict[str, Any]] = []
+        for image_id, violation, probability in self._wanted():
+            row = self.images.get(image_id)
+            if row is not None:
+                hits.append(
+                    {
+                        "rank": self.offset + len(hits) + 1,
+                        "image_id": row.id,
+                        "file_name": row.file_name,
+                        "violation": plain(violation),
+                        "probability": probability,
+                        "captions": row.captions,
+                        "image_url": IMAGE_URL % row.id,
+                        "thumbnail_url": THUMBNAIL_URL % row.id,
+                    }
+                )
+        return hits
+
+    def caption_hits(self, knows: Callable[[str], bool]) -> list[dict[str, Any]]:
+        """Return the fields of a `CaptionHit` for each caption.
+
+        A caption of which the model `knows` no word has the point of all such captions, which
+        says nothing of it.
+        """
+        hits: list[dict[str, Any]] = []
+        for caption_id, violation, probability in self._wanted():
+            row = self.captions.get(caption_id)
+            if row is not None:
+                certain = probability is not None and knows(row.text)
+                hits.append(
+                    {
+                        "rank": self.offset + len(hits) + 1,
+                        "caption_id": row.id,
+                        "image_id": row.image_id,
+                        "caption": row.text,
+                        "violation": plain(violation),
+                        "probability": probability if certain else None,
+                    }
+                )
+        return hits
+
+    def facts(self, model: str) -> dict[str, Any]:
+        """Return what an answer by the model of that name says beside its hits."""
+        answer = self.answer
+        return {
+            "mode": answer.mode,
+            "certified": answer.certified,
+            "searched": answer.searched,
+            "rescored": answer.rescored,
+            "plan": answer.plan,
+            "touched": answer.touched._asdict(),
+            "model": model,
+            "generation": answer.generation,
+        }
+
+    def _wanted(self) -> Iterator[tuple[int, np.float32, float | None]]:
+        answer, probabilities = self.answer, self.probabilities or repeat(None)
+        every = zip(answer.ids.tolist(), answer.violations, probabilities, strict=False)
+        return islice(every, self.offset, None)
+
     @property
     def is_whole(self) -> bool:
         """Whether every hit has its own row."""
@@ -67,6 +135,12 @@ class Found:
         return self.removal <= self.answer.generation and all(
             int(hit) in rows for hit in self.answer.ids[self.offset :]
         )
+
+
+def plain(violation: np.float32) -> float:
+    """Return a violation as the decimal that a person would write."""
+    # The shortest decimal that names the float32: 0.0123, not 0.012299999594688416.
+    return float(str(violation))
 
 
 def most(batch: int, in_flight: int) -> int:
@@ -85,7 +159,7 @@ class Searcher:
         index: what is searched.
         calibration: says how probable it is that a hit is true.
         settings: how many points are searched for together, and by how many threads.
-        in_flight: counts the searches that are worked on, at whatever they are.
+        admission: knows how many searches are in flight.
         on_batch, on_death: see `Batcher`.
     """
 
@@ -95,20 +169,22 @@ class Searcher:
         calibration: Calibration | None,
         settings: Settings,
         *,
-        in_flight: Callable[[], int],
+        admission: Admission,
         on_batch: Callable[[str, int], None] = lambda kind, size: None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self._index = index
         self._calibration = calibration
-        self.batcher: Batcher[Lane, Points, list[Found]] = Batcher(
+        self.batcher: Batcher[SearchKey, Points, list[Found]] = Batcher(
             "search",
             self._run,
-            size=lambda lane: max(1, most(settings.search_batch, in_flight()) // lane.together),
+            size=lambda key: max(
+                1, most(settings.search_batch, admission.in_flight) // key.together
+            ),
             workers=settings.search_workers,
             delay=0.0,
             together=UNREADABLE,
-            on_batch=lambda lane, size: on_batch(f"search-{lane.kind}", size),
+            on_batch=lambda key, size: on_batch(f"search-{key.kind}", size),
             on_death=on_death,
         )
 
@@ -120,24 +196,30 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        lane = _lane(kind, 1, options)._replace(k=options.depth + spare)
-        (found,) = await self._submit(lane, _alone(point), stages)
+        key = _key(kind, 1, options)._replace(k=options.depth + spare)
+        (found,) = await self._submit(key, _alone(point), stages)
         return found
 
     async def search_encoded(
         self,
         kind: Kind,
-        encode: Callable[[Onward[Point, list[Found]], Stages], Awaitable[Done[list[Found]]]],
+        encoder: Encoder,
+        item: str | Tensor,
         options: SearchOptions,
         stages: Stages,
     ) -> Found:
-        """Return the best rows of a kind for a point that `encode` sends on to this search.
+        """Return the best rows of a kind for a caption or a preprocessed picture.
+
+        Its point goes from the encoder's thread to this one, and not through the event loop.
 
         Raises:
-            ServiceError: whatever `encode` raises, and `not_ready` when the threads are gone.
+            ServiceError: whatever the encoder raises, and `not_ready` when the threads are gone.
         """
-        with reaching_catalog():
-            done = await encode(Onward(self.batcher, _lane(kind, 1, options), _alone), stages)
+        then = Next(self.batcher, _key(kind, 1, options), _alone)
+        try:
+            done = await encoder.encode_then(item, then, stages)
+        except UNREADABLE as error:
+            raise unreachable(error) from None
         (found,) = _timed(done, stages)
         return found
 
@@ -149,9 +231,9 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        return await self._submit(_lane(kind, len(points), options), points, stages)
+        return await self._submit(_key(kind, len(points), options), points, stages)
 
-    async def jointly(
+    async def search_jointly(
         self, kind: Kind, parts: Points, options: SearchOptions, stages: Stages
     ) -> Found:
         """Return the rows of a kind that fit the worst of some parts (P, N) best.
@@ -159,25 +241,27 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        lane = _lane(kind, len(parts), options)._replace(joint=True)
-        (found,) = await self._submit(lane, parts, stages)
+        key = _key(kind, len(parts), options)._replace(joint=True)
+        (found,) = await self._submit(key, parts, stages)
         return found
 
-    async def _submit(self, lane: Lane, points: Points, stages: Stages) -> list[Found]:
-        with reaching_catalog():
-            done = await self.batcher.submit(lane, points)
+    async def _submit(self, key: SearchKey, points: Points, stages: Stages) -> list[Found]:
+        try:
+            done = await self.batcher.submit(key, points)
+        except UNREADABLE as error:
+            raise unreachable(error) from None
         return _timed(done, stages)
 
-    def _run(self, lane: Lane, blocks: list[Points]) -> list[list[Found]]:
-        found = self._found(lane, blocks)
+    def _run(self, key: SearchKey, blocks: list[Points]) -> list[list[Found]]:
+        found = self._found(key, blocks)
         for _ in range(_ATTEMPTS):
             if all(one.is_whole for one in found):
                 break
             # A hit was deleted after the search: ask the generation without it, so that an
             # answer is of one generation and not of two. Its id may be another's already.
             self._refresh()
-            found = self._found(lane, blocks)
-        each = 1 if lane.joint else lane.together
+            found = self._found(key, blocks)
+        each = 1 if key.joint else key.together
         return [found[at : at + each] for at in range(0, len(found), each)]
 
     def _refresh(self) -> None:
@@ -190,15 +274,15 @@ class Searcher:
                 "not_ready", "the collection was changed and cannot be loaded yet", retry_after=1
             ) from error
 
-    def _found(self, lane: Lane, blocks: list[Points]) -> list[Found]:
+    def _found(self, key: SearchKey, blocks: list[Points]) -> list[Found]:
         read = self._index.snapshot  # while it is held, no deletion after it is forgotten
         start = perf_counter()
-        answers = self._answers(lane, blocks)
+        answers = self._answers(key, blocks)
         searched = perf_counter()
-        ids = sorted({int(hit) for answer in answers for hit in answer.ids[lane.offset :]})
+        ids = sorted({int(hit) for answer in answers for hit in answer.ids[key.offset :]})
         images: dict[int, NamedImage] = {}
         captions: dict[int, CaptionRow] = {}
-        if lane.kind == "image":
+        if key.kind == "image":
             images, removal = self._index.image_hits(ids)
         else:
             captions, removal = self._index.caption_hits(ids)
@@ -208,7 +292,7 @@ class Searcher:
             Found(
                 answer,
                 probabilities,
-                lane.offset,
+                key.offset,
                 images,
                 captions,
                 removal,
@@ -217,31 +301,31 @@ class Searcher:
                 described - searched,
             )
             for answer, probabilities in zip(
-                answers, self._probabilities(lane, answers), strict=True
+                answers, self._probabilities(key, answers), strict=True
             )
         ]
 
-    def _probabilities(self, lane: Lane, answers: Sequence[Answer]) -> list[list[float] | None]:
+    def _probabilities(self, key: SearchKey, answers: Sequence[Answer]) -> list[list[float] | None]:
         # For the whole batch at once, and here: in the event loop each call of the kind would
         # let other threads go first.
-        if self._calibration is None or lane.joint:
+        if self._calibration is None or key.joint:
             return [None for _ in answers]
         violations = np.concatenate([answer.violations for answer in answers])
         ends = np.cumsum([len(answer.violations) for answer in answers])
         each = np.split(self._calibration.probability(violations).round(4), ends[:-1])
         return [part.tolist() for part in each]
 
-    def _answers(self, lane: Lane, blocks: list[Points]) -> Sequence[Answer]:
+    def _answers(self, key: SearchKey, blocks: list[Points]) -> Sequence[Answer]:
         options: dict[str, Any] = {
-            "k": lane.k,
-            "mode": lane.mode,
-            "candidates": lane.candidates,
-            "max_violation": lane.max_violation,
-            "selection": lane.selection,
+            "k": key.k,
+            "mode": key.mode,
+            "candidates": key.candidates,
+            "max_violation": key.max_violation,
+            "selection": key.selection,
         }
-        if lane.joint:
-            return [self._index.search_jointly(lane.kind, block, **options) for block in blocks]
-        return self._index.search_batch(lane.kind, np.concatenate(blocks), **options)
+        if key.joint:
+            return [self._index.search_jointly(key.kind, block, **options) for block in blocks]
+        return self._index.search_batch(key.kind, np.concatenate(blocks), **options)
 
 
 def _alone(point: Point) -> Points:
@@ -250,15 +334,16 @@ def _alone(point: Point) -> Points:
 
 def _timed(done: Done[list[Found]], stages: Stages) -> list[Found]:
     first = done.result[0]
-    stages.add("queue", done.waited)
-    stages.add("prefilter", first.prefilter_seconds)
-    stages.add("rerank", first.rerank_seconds)
-    stages.add("metadata", first.metadata_seconds)
+    seconds = stages.seconds
+    seconds["queue"] += done.waited
+    seconds["prefilter"] += first.prefilter_seconds
+    seconds["rerank"] += first.rerank_seconds
+    seconds["metadata"] += first.metadata_seconds
     return done.result
 
 
-def _lane(kind: Kind, together: int, options: SearchOptions) -> Lane:
-    return Lane(
+def _key(kind: Kind, together: int, options: SearchOptions) -> SearchKey:
+    return SearchKey(
         kind,
         options.depth,
         options.mode,

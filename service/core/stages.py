@@ -14,21 +14,15 @@ class Stages:
     """A stopwatch with one hand for each stage.
 
     Attributes:
-        waited: seconds that the request stood in line before anything was done for it.
-        started: when it came.
-        seconds: of each stage so far.
+        started: when it was made.
+        seconds: of each stage so far; a stage that happens twice is the sum of both.
     """
 
-    __slots__ = ("seconds", "started", "waited")
+    __slots__ = ("seconds", "started")
 
-    def __init__(self, waited: float = 0.0) -> None:
-        self.waited = waited
-        self.started = perf_counter() - waited
-        self.seconds: dict[str, float] = {"queue": waited} if waited else {}
-
-    def add(self, stage: str, seconds: float) -> None:
-        """Add time to a stage; one that happens twice is the sum of both."""
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+    def __init__(self) -> None:
+        self.started = perf_counter()
+        self.seconds = dict.fromkeys(STAGES, 0.0)
 
     @contextmanager
     def measure(self, stage: str) -> Iterator[None]:
@@ -37,12 +31,8 @@ class Stages:
         try:
             yield
         finally:
-            self.add(stage, perf_counter() - start)
-
-    def finish(self) -> None:
-        """Set the total, from the making of this stopwatch until now."""
-        self.seconds["total"] = perf_counter() - self.started
+            self.seconds[stage] += perf_counter() - start
 
     def header(self) -> str:
         """Return the value of a `Server-Timing` header: milliseconds, of each stage."""
-        return _HEADER % tuple([1e3 * self.seconds.get(stage, 0.0) for stage in STAGES])
+        return _HEADER % tuple([1e3 * seconds for seconds in self.seconds.values()])

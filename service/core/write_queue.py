@@ -101,7 +101,7 @@ class WriteQueue:
         stages = Stages()
         async with self.admission.enter(stages):
             inspected = await self._pictures.inspected(upload.picture, stages)
-            point = await self._encoder.picture(inspected.pixels, stages)
+            point = await self._encoder.encode(inspected.pixels, stages)
             caption_points = np.empty((0, len(point)), np.float32)
             if captions:
                 caption_points = await self._encoder.captions(captions, stages)

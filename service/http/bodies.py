@@ -138,7 +138,7 @@ class Bodies:
             async with asyncio.timeout(self._settings.body_seconds) as deadline:
                 if declared.isdecimal() and int(declared[:20]) > limit:
                     deadline.reschedule(None)
-                    if is_withheld(request.scope):
+                    if request.scope.get("hasse.body_withheld"):
                         raise _too_large(limit)  # the client has sent nothing and will not
                     raise await self._refuse(stream, limit)
                 async for chunk in stream:
@@ -174,13 +174,6 @@ class Bodies:
         except (TimeoutError, ClientDisconnect):
             pass
         return _too_large(limit)
-
-
-def is_withheld(scope: Scope) -> bool:
-    """Tell whether a client sends the body of its request only when it is told to go on."""
-    return any(
-        name == b"expect" and value.lower() == b"100-continue" for name, value in scope["headers"]
-    )
 
 
 def validated(model: type[Model], values: Any) -> Model:

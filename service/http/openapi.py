@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from service import lattice_schemas
 from service.schemas import ImageQuery, ImagesQuery, PictureQuery, Problem, UploadForm
+from service.services import services_of
 from service.settings import Settings
 
 _REQUESTS = (ImageQuery, ImagesQuery, PictureQuery, UploadForm, *lattice_schemas.REQUESTS)
@@ -30,7 +31,7 @@ def describe(app: FastAPI) -> None:
             # Problem documents take the place of FastAPI's own validation errors.
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
-            _secure(found, app.state.settings)
+            _secure(found, services_of(app).settings)
             app.openapi_schema = found
         return app.openapi_schema
 

@@ -9,14 +9,12 @@ from starlette.responses import Response
 
 from service.core.write_queue import Upload
 from service.errors import ServiceError
-from service.http.access import Access
 from service.http.bodies import validated
-from service.http.disconnect import until_client_leaves
 from service.page.problems import Trouble, Visit, problem, trouble
 from service.page.responses import Screen, respond
 from service.page.views import Query
-from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.schemas import AddedImage, UploadFields
+from service.services import ServicesHere
 
 router = APIRouter(route_class=Visit)
 
@@ -25,41 +23,37 @@ _CLOSED = ServiceError("forbidden", "whoever runs this service lets nobody add p
 
 
 @router.get(_ADDRESS)
-async def form(request: Request, settings: SettingsHere) -> Response:
+async def form(request: Request, services: ServicesHere) -> Response:
     """Show the form."""
-    if not settings.takes_writes:
+    if not services.settings.takes_writes:
         return problem(request, Query(), _CLOSED)
     return respond(request, Query(), _screen())
 
 
 @router.post(_ADDRESS)
-async def add(
-    request: Request, settings: SettingsHere, readiness: ReadinessHere, bodies: BodiesHere
-) -> Response:
+async def add(request: Request, services: ServicesHere) -> Response:
     """Add the picture of the form, with the key of the form, and say what became of it.
 
     The key is no password that a browser sends by itself, so another site cannot use it.
     """
-    if not settings.takes_writes:
+    if not services.settings.takes_writes:
         return problem(request, Query(), _CLOSED)
     query, typed = Query(), ""
     try:
-        engine = readiness.require_engine()
-        sent = await bodies.form(request)
+        engine = services.engine
+        sent = await services.bodies.form(request)
         picture, texts = sent.picture(), dict(sent.texts)
         typed, key = texts.get("captions", ""), texts.get("key", "").strip()
-        if settings.writes_need_key and not key:
+        if services.settings.writes_need_key and not key:
             raise ServiceError("unauthorized", "type the key that lets you add pictures here")
-        access: Access = request.app.state.access
-        request.scope["hasse.key"] = access.admit_key(key, "write") or None
-        async with until_client_leaves(request):
-            captions = [line.strip() for line in typed.splitlines() if line.strip()]
-            fields = validated(UploadFields, {"caption": captions})
-            upload = Upload(picture.content, picture.file_name, fields.caption)
-            added = await engine.writing.add(upload)
+        request.scope["hasse.key"] = services.access.admit_key(key, "write") or None
+        captions = [line.strip() for line in typed.splitlines() if line.strip()]
+        fields = validated(UploadFields, {"caption": captions})
+        upload = Upload(picture.content, picture.file_name, fields.caption)
+        added = await engine.add(upload)
     except ServiceError as error:
         request.scope["hasse.reason"] = error.reason
-        found = trouble(error, query, settings)
+        found = trouble(error, query, services.settings)
         if error.reason == "invalid":
             found = replace(found, title="That cannot be added")
         screen = _screen(f"{found.title}. {found.detail}", typed, found)

@@ -14,19 +14,16 @@ from service.core import lattice
 from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import ServiceError, invalid
-from service.http.disconnect import until_client_leaves
 from service.http.multipart import FormField
 from service.lattice_schemas import PARTS_MAXIMUM, CommonAnswer, Part
 from service.page import views
 from service.page.picture import Picture, brought, stored
 from service.page.problems import Visit, require_known, trouble
 from service.page.responses import STAY, Screen, respond
-from service.page.sample import sampled
 from service.page.scale import Scale
 from service.page.views import Query, folding
-from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
-from service.runtime.readiness import Readiness
 from service.schemas import ImageAnswer, SearchOptions
+from service.services import Services, ServicesHere
 from service.settings import Settings
 
 router = APIRouter(route_class=Visit)
@@ -125,33 +122,30 @@ class Found:
 
 
 @router.get("/page/together")
-async def together(request: Request, settings: SettingsHere, readiness: ReadinessHere) -> Response:
+async def together(request: Request, services: ServicesHere) -> Response:
     """Answer a question about words and pictures of the collection, or show the form for one."""
 
     async def sent() -> Sent:
         return [], request.query_params.multi_items()
 
-    return await _shown(request, settings, readiness, sent)
+    return await _shown(request, services, sent)
 
 
 @router.post("/page/together")
-async def together_with_pictures(
-    request: Request, settings: SettingsHere, readiness: ReadinessHere, bodies: BodiesHere
-) -> Response:
+async def together_with_pictures(request: Request, services: ServicesHere) -> Response:
     """Answer a question about words, pictures of the collection and pictures that are brought."""
 
     async def sent() -> Sent:
-        form = await bodies.form(request)
+        form = await services.bodies.form(request)
         # Browsers send a field without a file as an empty file.
         return [file for file in form.files if file.content], form.texts
 
-    return await _shown(request, settings, readiness, sent)
+    return await _shown(request, services, sent)
 
 
 async def _shown(
     request: Request,
-    settings: Settings,
-    readiness: Readiness,
+    services: Services,
     sent: Callable[[], Awaitable[Sent]],
 ) -> Response:
     query, question = Query(), Question()
@@ -159,23 +153,22 @@ async def _shown(
     found, fault, error = None, "", None
     url = STAY
     try:
-        engine = readiness.require_engine()
+        engine = services.engine
         brought_ones, texts = await sent()
-        query = Query.read(dict(texts), settings)
+        query = Query.read(dict(texts), services.settings)
         question = Question.read(texts)
         url = question.url(query, len(brought_ones))
-        async with until_client_leaves(request):
-            offers = await _offers(engine, question, query)
-            if question.is_forgotten:
-                fault = _FORGOTTEN
-            elif question.ask and not question.is_finding:
-                scale = (await sampled(request, engine)).scale
-                ticked = [offer.picture for offer in offers]
-                found = await _found(engine, query, question, brought_ones, ticked, scale)
+        offers = await _offers(engine, question, query)
+        if question.is_forgotten:
+            fault = _FORGOTTEN
+        elif question.ask and not question.is_finding:
+            scale = (await services.samples.of(engine)).scale
+            ticked = [offer.picture for offer in offers]
+            found = await _found(engine, query, question, brought_ones, ticked, scale)
     except ServiceError as raised:
         error = raised
         request.scope["hasse.reason"] = error.reason
-        fault = _sentence(error, query, settings)
+        fault = _sentence(error, query, services.settings)
     screen = Screen(
         "together.html",
         title="Put things together · Hasse",
@@ -235,7 +228,7 @@ async def _found(
     about = [*[await _preview(engine, one) for one in brought_ones], *ticked]
     pictures: list[Part] = [*[one.content for one in brought_ones], *question.image_ids]
     options = SearchOptions(k=query.k, mode=query.mode)
-    known, knows = engine.checkpoint.calibration, engine.checkpoint.model.vocabulary.knows
+    known, vocabulary = engine.calibration, engine.vocabulary
     cards: list[views.Card] = []
     lines: list[views.Line] = []
     each: list[Calibration | None]
@@ -250,15 +243,17 @@ async def _found(
         thing = "caption"
         options = folding(query, engine.settings)
         answer = await lattice.common(engine, [*pictures, *question.words], options, stages)
-        lines = views.lines(answer, query, scale, knows)
+        lines = views.lines(answer, query, scale, vocabulary.knows)
         each = [*[known.image] * len(pictures), *[known.caption] * len(question.words)]
-        doubt = views.doubt(answer, each, "No caption here is likely to be true of it all", knows)
+        doubt = views.doubt(
+            answer, each, "No caption here is likely to be true of it all", vocabulary.knows
+        )
     else:
         answer = await lattice.all_of(engine, [*pictures, *question.words], options, stages)
         cards = views.cards(answer, query, scale)
         each = [*[None] * len(pictures), *[known.image] * len(question.words)]
         doubt = views.doubt(
-            answer, each, "It is not likely that any picture here has it all", knows
+            answer, each, "It is not likely that any picture here has it all", vocabulary.knows
         )
     require_known(engine, [*question.words, *question.without])
     return Found(
@@ -274,7 +269,7 @@ async def _found(
 
 async def _preview(engine: Engine, one: FormField) -> Picture:
     try:
-        shown = brought(await engine.pictures.preview(one.content))
+        shown = brought(await engine.preview(one.content))
     except ServiceError as error:
         # Of several pictures, the visitor must hear which.
         errors = [("pictures", one.file_name)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.lattice_schemas import Diagram, DiagramNode
 from service.page.views import Query
-from service.schemas import thumbnail_url
+from service.schemas import THUMBNAIL_URL
 
 _WIDE, _GAP = 184, 20  # of a node, and between two
 _LINE, _PADDING = 20, 12
@@ -123,5 +123,5 @@ def _box(node: DiagramNode, x: int, y: int, query: Query) -> Box:
         url=url,
         place=node.place,
         also=also,
-        picture="" if node.image_id is None else thumbnail_url(node.image_id),
+        picture="" if node.image_id is None else THUMBNAIL_URL % node.image_id,
     )

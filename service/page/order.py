@@ -12,7 +12,6 @@ from service.core import diagram, lattice
 from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import ServiceError, invalid
-from service.http.disconnect import until_client_leaves
 from service.lattice_schemas import Entailment
 from service.page.drawing import drawn
 from service.page.picture import Picture, brought, stored
@@ -20,7 +19,7 @@ from service.page.problems import Visit, problem, require_known
 from service.page.responses import Screen, respond
 from service.page.views import Query
 from service.plural import count
-from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
+from service.services import Services, ServicesHere
 
 router = APIRouter(route_class=Visit)
 
@@ -28,11 +27,9 @@ _NOTHING_SAID = "say what may be true of the picture"
 
 
 @router.get("/page/order")
-async def order(
-    request: Request, settings: SettingsHere, readiness: ReadinessHere, image: str = ""
-) -> Response:
+async def order(request: Request, services: ServicesHere, image: str = "") -> Response:
     """Show the Hasse diagram of some words or of a stored picture."""
-    query = Query.read(request.query_params, settings)
+    query = Query.read(request.query_params, services.settings)
 
     async def screen(engine: Engine) -> Screen:
         about, stages = query.about(image), Stages()
@@ -57,20 +54,19 @@ async def order(
             timing=stages.header(),
         )
 
-    return await _shown(request, query, readiness.require_engine, screen)
+    return await _shown(request, query, services, screen)
 
 
 @router.get("/page/claim")
 async def claim(
     request: Request,
     *,
-    settings: SettingsHere,
-    readiness: ReadinessHere,
+    services: ServicesHere,
     hypothesis: str = "",
     image: str = "",
 ) -> Response:
     """Tell whether a caption is true of a stored picture."""
-    query = Query.read(request.query_params, settings)
+    query = Query.read(request.query_params, services.settings)
     said = " ".join(hypothesis.split())
 
     async def screen(engine: Engine) -> Screen:
@@ -83,21 +79,19 @@ async def claim(
         screen = _claimed(about, shown, said, answer, stages)
         return replace(screen, url=about.of_claim(said))
 
-    return await _shown(request, query, readiness.require_engine, screen)
+    return await _shown(request, query, services, screen)
 
 
 @router.post("/page/claim")
-async def claim_of_picture(
-    request: Request, settings: SettingsHere, readiness: ReadinessHere, bodies: BodiesHere
-) -> Response:
+async def claim_of_picture(request: Request, services: ServicesHere) -> Response:
     """Tell whether a caption is true of a picture that the visitor brings."""
     try:
-        readiness.require_engine()
-        form = await bodies.form(request)
+        services.readiness.require_engine()
+        form = await services.bodies.form(request)
         content, fields = form.picture().content, dict(form.texts)
     except ServiceError as error:
         return problem(request, Query(), error)
-    query = Query.read(fields, settings)
+    query = Query.read(fields, services.settings)
     said = " ".join(fields.get("hypothesis", "").split())
 
     async def screen(engine: Engine) -> Screen:
@@ -106,11 +100,11 @@ async def claim_of_picture(
         stages = Stages()
         answer = await lattice.entails(engine, content, said, stages)
         require_known(engine, [said])
-        shown = brought(await engine.pictures.preview(content))
+        shown = brought(await engine.preview(content))
         screen = _claimed(query, shown, said, answer, stages)
         return replace(screen, url=query.picture_url(fields.get("brought", ""), said))
 
-    return await _shown(request, query, readiness.require_engine, screen)
+    return await _shown(request, query, services, screen)
 
 
 def _claimed(query: Query, shown: Picture, said: str, answer: Entailment, stages: Stages) -> Screen:
@@ -134,13 +128,11 @@ def _claimed(query: Query, shown: Picture, said: str, answer: Entailment, stages
 async def _shown(
     request: Request,
     query: Query,
-    require: Callable[[], Engine],
+    services: Services,
     screen: Callable[[Engine], Awaitable[Screen]],
 ) -> Response:
     try:
-        engine = require()
-        async with until_client_leaves(request):
-            found = await screen(engine)
+        found = await screen(services.engine)
     except ServiceError as error:
         return problem(request, query, error)
     return respond(request, query, found)

@@ -15,7 +15,8 @@ from service.core.engine import Engine
 from service.errors import CHALLENGE, ServiceError, invalid
 from service.page.responses import STAY, Screen, respond
 from service.page.views import Query
-from service.runtime.readiness import Phase, Readiness
+from service.runtime.readiness import Phase
+from service.services import services_of
 from service.settings import Settings
 
 
@@ -77,7 +78,7 @@ def require_known(engine: Engine, texts: Iterable[str]) -> None:
         ServiceError: `invalid`, which names the words.
     """
     for text in texts:
-        vocabulary = engine.checkpoint.model.vocabulary
+        vocabulary = engine.vocabulary
         if not words(text):
             raise invalid("words", f"Hasse reads words, and there are none in “{text}”")
         if not vocabulary.knows(text):
@@ -110,14 +111,14 @@ def trouble(error: ServiceError, query: Query, settings: Settings) -> Trouble:
 def problem(request: Request, query: Query, error: ServiceError) -> Response:
     """Show an error as a visitor should hear it."""
     request.scope["hasse.reason"] = error.reason
-    readiness: Readiness = request.app.state.readiness
+    services = services_of(request.app)
     # What was posted is not asked again by itself.
     posted = request.method == "POST"
     again = query.url() if posted else str(request.url.replace(scheme="", netloc=""))
-    if error.reason == "not_ready" and readiness.phase is Phase.STARTING:
+    if error.reason == "not_ready" and services.readiness.phase is Phase.STARTING:
         screen = Screen("loading.html", spoken="Hasse is still loading.", context={"again": again})
     else:
-        found = trouble(error, query, request.app.state.settings)
+        found = trouble(error, query, services.settings)
         if found.remedy is _TRY_AGAIN:
             found = replace(found, url=again)
         screen = Screen("problem.html", context={"problem": found})
@@ -151,7 +152,7 @@ class Visit(APIRoute):
                 return await answer(request)
             except ServiceError as refused:
                 error = _TYPE_IT if refused.reason == "unauthorized" else refused
-                settings: Settings = request.app.state.settings
+                settings = services_of(request.app).settings
                 return problem(request, Query.read(request.query_params, settings), error)
 
         return receive

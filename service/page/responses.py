@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from service.page.views import SIZES, Query
-from service.settings import Settings
+from service.services import services_of
 
 HERE = Path(__file__).parent
 
@@ -78,7 +78,7 @@ _TEMPLATES.globals.update(static=static, htmx_config=dumps(HTMX), modes=MODES)
 
 def respond(request: Request, query: Query, screen: Screen) -> Response:
     """Render a screen: the fragment for htmx, the document for everyone else."""
-    settings: Settings = request.app.state.settings
+    settings = services_of(request.app).settings
     headers = {"Vary": "HX-Request, HX-History-Restore-Request"}
     fragment = (
         request.headers.get("HX-Request") == "true"

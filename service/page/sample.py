@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from fastapi import Request
 from numpy.typing import NDArray
 
 from index.types import Ids
@@ -56,19 +55,18 @@ class Welcome:
     facts: str
 
 
-async def sample(engine: Engine, known: Sample | None) -> Sample:
-    """Return the sample of the present generation: `known`, if it still is."""
-    if known is not None and known.generation == engine.index.generation:
-        return known
-    calibration = engine.checkpoint.calibration.image
-    return await engine.in_catalog(lambda: draw(engine.index, calibration))
+class Samples:
+    """The sample of one application, drawn anew for each generation."""
 
+    def __init__(self) -> None:
+        self._drawn: Sample | None = None
 
-async def sampled(request: Request, engine: Engine) -> Sample:
-    """Return the sample of the collection that this application holds answers to."""
-    drawn = await sample(engine, getattr(request.app.state, "sample", None))
-    request.app.state.sample = drawn
-    return drawn
+    async def of(self, engine: Engine) -> Sample:
+        """Return the sample of the present generation."""
+        if self._drawn is None or self._drawn.generation != engine.generation:
+            calibration = engine.calibration
+            self._drawn = await engine.in_catalog(lambda: draw(engine.index, calibration.image))
+        return self._drawn
 
 
 def linked(drawn: Sample, query: Query) -> Welcome:

@@ -11,18 +11,16 @@ from service.core import lattice
 from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import ServiceError, invalid
-from service.http.disconnect import until_client_leaves
 from service.lattice_schemas import PARTS_MAXIMUM
 from service.page import sample, views
 from service.page.picture import Picture, brought
 from service.page.problems import Visit, problem, require_known
 from service.page.responses import STAY, Screen, respond
-from service.page.sample import sampled
 from service.page.scale import Scale
 from service.page.views import Query, folding
 from service.plural import count
-from service.routes.context import BodiesHere, ReadinessHere, SettingsHere
 from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
+from service.services import ServicesHere
 
 router = APIRouter(route_class=Visit)
 
@@ -30,53 +28,47 @@ WIDEST_SHOWN_WHOLE = 1600  # pixels; of wider pictures the page shows the thumbn
 
 
 @router.get("/")
-async def page(
-    request: Request, settings: SettingsHere, readiness: ReadinessHere, image: str = ""
-) -> Response:
+async def page(request: Request, services: ServicesHere, image: str = "") -> Response:
     """Show the pictures some words are true of, what is true of a picture, or the first view."""
-    query = Query.read(request.query_params, settings)
+    query = Query.read(request.query_params, services.settings)
     try:
         query = query.about(image)
-        engine = readiness.require_engine()
-        async with until_client_leaves(request):
-            drawn = await sampled(request, engine)
-            if query.text:
-                screen = await _images(engine, query, drawn.scale)
-            elif query.image_id is not None:
-                screen = await _captions_of_stored(engine, query, query.image_id, drawn.scale)
-            else:
-                context = {"welcome": sample.linked(drawn, query)}
-                screen = Screen("welcome.html", context=context)
+        engine = services.engine
+        drawn = await services.samples.of(engine)
+        if query.text:
+            screen = await _images(engine, query, drawn.scale)
+        elif query.image_id is not None:
+            screen = await _captions_of_stored(engine, query, query.image_id, drawn.scale)
+        else:
+            context = {"welcome": sample.linked(drawn, query)}
+            screen = Screen("welcome.html", context=context)
     except ServiceError as error:
         return problem(request, query, error)
     return respond(request, query, screen)
 
 
 @router.get("/page/picture")
-async def picture_gone(request: Request, settings: SettingsHere) -> Response:
+async def picture_gone(request: Request, services: ServicesHere) -> Response:
     """Explain why the address of an answer about a visitor's picture holds no picture."""
     screen = Screen("gone.html", spoken="That picture was not kept.", url=STAY)
-    return respond(request, Query.read(request.query_params, settings), screen)
+    return respond(request, Query.read(request.query_params, services.settings), screen)
 
 
 @router.post("/page/picture")
-async def picture(
-    request: Request, settings: SettingsHere, readiness: ReadinessHere, bodies: BodiesHere
-) -> Response:
+async def picture(request: Request, services: ServicesHere) -> Response:
     """Show what is true of a picture that the visitor brings."""
     query = Query()
     stages = Stages()
     try:
-        engine = readiness.require_engine()
-        form = await bodies.form(request)
+        engine = services.engine
+        form = await services.bodies.form(request)
         content, fields = form.picture().content, dict(form.texts)
-        query = Query.read(fields, settings)
-        async with until_client_leaves(request):
-            answer = await engine.captions_by_picture(
-                content, folding(query, settings), stages=stages
-            )
-            preview = await engine.pictures.preview(content)
-            drawn = await sampled(request, engine)
+        query = Query.read(fields, services.settings)
+        answer = await engine.captions_by_picture(
+            content, folding(query, services.settings), stages=stages
+        )
+        preview = await engine.preview(content)
+        drawn = await services.samples.of(engine)
     except ServiceError as error:
         return problem(request, query, error)
     screen = _captions(engine, query, brought(preview), answer, drawn.scale, stages)
@@ -98,9 +90,13 @@ async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
     require_known(engine, parts)
     cards = views.cards(answer, query, scale)
     verdict = views.verdict(answer, len(cards), "picture", stages)
-    known = [engine.checkpoint.calibration.image] * len(parts)
-    knows = engine.checkpoint.model.vocabulary.knows
-    doubt = views.doubt(answer, known, "This is not likely to be true of any picture here", knows)
+    calibration, vocabulary = engine.calibration, engine.vocabulary
+    doubt = views.doubt(
+        answer,
+        [calibration.image] * len(parts),
+        "This is not likely to be true of any picture here",
+        vocabulary.knows,
+    )
     first = [hit.image_id for hit in answer.hits[: views.COMPARED]]
     return Screen(
         "images.html",
@@ -147,11 +143,15 @@ def _captions(
     scale: Scale,
     stages: Stages,
 ) -> Screen:
-    knows = engine.checkpoint.model.vocabulary.knows
-    lines = views.lines(answer, query, scale, knows)
+    calibration, vocabulary = engine.calibration, engine.vocabulary
+    lines = views.lines(answer, query, scale, vocabulary.knows)
     verdict = views.verdict(answer, len(lines), "caption", stages)
-    known = engine.checkpoint.calibration.image
-    doubt = views.doubt(answer, [known], "No caption here is likely to be true of it", knows)
+    doubt = views.doubt(
+        answer,
+        [calibration.image],
+        "No caption here is likely to be true of it",
+        vocabulary.knows,
+    )
     return Screen(
         "captions.html",
         title=f"True of {shown.name} · Hasse",

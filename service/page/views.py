@@ -15,6 +15,7 @@ from service.lattice_schemas import JointCaptionHit, JointImageHit
 from service.page.scale import Fit, Scale
 from service.plural import count
 from service.schemas import (
+    THUMBNAIL_URL,
     CaptionAnswer,
     CaptionHit,
     ImageAnswer,
@@ -22,7 +23,6 @@ from service.schemas import (
     SearchFacts,
     SearchOptions,
     image_id_of,
-    thumbnail_url,
 )
 from service.settings import Settings
 
@@ -288,7 +288,7 @@ def links(captions: Sequence[str], query: Query) -> tuple[Link, ...]:
 
 def thumbnail(image_id: int, alt: str, query: Query) -> Thumbnail:
     """Return a stored image as a small picture that can be clicked."""
-    return Thumbnail(query.of_image(image_id), thumbnail_url(image_id), alt)
+    return Thumbnail(query.of_image(image_id), THUMBNAIL_URL % image_id, alt)
 
 
 def _gist(caption: str) -> str:

@@ -1,17 +1,20 @@
-"""How operations answer, and how the document says so: what all modules of routes share."""
+"""How operations answer, and what the OpenAPI document says of it: shared by all routes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-import fastapi
+from fastapi import Path
 from pydantic_core import to_json
 from starlette.responses import Response
 
 from service.core.stages import Stages
-from service.routes.context import problems
-from service.schemas import Answer, Request, schema_of
+from service.errors import MEDIA_TYPE
+from service.errors import REASONS as TABLE
+from service.schemas import ID_MAXIMUM, Answer, Problem, Request, schema_of
+
+Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
 
 _TIMING = {
     "Server-Timing": {
@@ -20,7 +23,7 @@ _TIMING = {
     }
 }
 
-# What a search may be refused with, in the words of `service.errors`.
+# Reasons of `service.errors` for which a search may be refused.
 REASONS = (
     "malformed",
     "unauthorized",
@@ -39,6 +42,13 @@ REASONS = (
 OF_PICTURES = ("too_many_pixels", "not_a_picture", "damaged_picture")
 
 
+def answered(answer: Answer | Mapping[str, Any], stages: Stages) -> Response:
+    """Send an answer, or the fields of one, that no cache keeps, with the time of its stages."""
+    headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
+    body = answer.model_dump_json() if isinstance(answer, Answer) else to_json(answer)
+    return Response(body, 200, headers, "application/json")
+
+
 def timed(description: str, *reasons: str) -> dict[int | str, dict[str, Any]]:
     """Return the responses of an operation that says where its time went, and its errors."""
     return {200: {"description": description, "headers": _TIMING}, **problems(*reasons)}
@@ -53,13 +63,24 @@ def takes(
     return {"requestBody": {"required": True, "content": content}}
 
 
-def watch(request: fastapi.Request) -> Stages:
-    """Start the stopwatch of a request, at the moment at which it came."""
-    return Stages(request.scope.get("hasse.waited", 0.0))
-
-
-def answered(answer: Answer | Mapping[str, Any], stages: Stages) -> Response:
-    """Send an answer, or the fields of one, that no cache keeps, with the time of its stages."""
-    headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
-    body = answer.model_dump_json() if isinstance(answer, Answer) else to_json(answer)
-    return Response(body, 200, headers, "application/json")
+def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
+    """Return the part of an operation that lists its errors, from the one table."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for reason in (*reasons, "internal"):
+        kind = TABLE[reason]
+        words = f"{kind.title} (`{reason}`)"
+        if kind.status in found:
+            found[kind.status]["description"] += f"; {words}"
+            continue
+        found[kind.status] = {
+            "description": words,
+            "content": {MEDIA_TYPE: {"schema": schema_of(Problem)}},
+        }
+        if kind.status in (429, 503):
+            found[kind.status]["headers"] = {
+                "Retry-After": {
+                    "description": "Seconds to wait before trying again.",
+                    "schema": {"type": "integer"},
+                }
+            }
+    return found

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Header
 from starlette.responses import Response
 
 from service.core.pictures import MEDIA_TYPES, THUMBNAIL_MEDIA_TYPE, read_picture, version_of
-from service.routes.context import EngineHere, Id, SettingsHere, problems
+from service.routes.answering import Id, problems
 from service.schemas import CaptionRecord, ImageRecord
+from service.services import ServicesHere
 
 router = APIRouter(tags=["collection"])
 
@@ -34,9 +35,9 @@ _CACHE_CONTROL = "public, no-cache"
         **problems("unauthorized", "not_found", "invalid", "not_ready", "catalog_unreachable"),
     },
 )
-async def image(image_id: Id, engine: EngineHere) -> Response:
+async def image(image_id: Id, services: ServicesHere) -> Response:
     """Return the catalog's facts about an image, and its captions."""
-    record = await engine.image(image_id)
+    record = await services.engine.image(image_id)
     return Response(record.model_dump_json(), media_type="application/json")
 
 
@@ -61,14 +62,14 @@ async def image(image_id: Id, engine: EngineHere) -> Response:
     },
 )
 async def image_file(
-    image_id: Id, engine: EngineHere, if_none_match: KnownVersion = None
+    image_id: Id, services: ServicesHere, if_none_match: KnownVersion = None
 ) -> Response:
     """Return the bytes of the picture; files are served by id only."""
-    path = await engine.picture_path(image_id)
+    path = await services.engine.picture_path(image_id)
     version = version_of(path)
     if _has(if_none_match, version):
         return _unchanged(version)
-    content, media_type = await engine.in_catalog(lambda: read_picture(path))
+    content, media_type = await services.engine.in_catalog(lambda: read_picture(path))
     return Response(content, headers=_headers(version), media_type=media_type)
 
 
@@ -95,16 +96,15 @@ async def image_file(
 )
 async def image_thumbnail(
     image_id: Id,
-    engine: EngineHere,
-    settings: SettingsHere,
+    services: ServicesHere,
     if_none_match: KnownVersion = None,
 ) -> Response:
     """Return the thumbnail, made at the first request and remembered."""
-    path = await engine.picture_path(image_id)
-    version = version_of(path, settings.thumbnail_size)
-    if _has(if_none_match, version):
+    version, content = await services.engine.thumbnail(
+        image_id, lambda version: _has(if_none_match, version)
+    )
+    if not content:
         return _unchanged(version)
-    content = await engine.pictures.thumbnail(path, version)
     return Response(content, headers=_headers(version), media_type=THUMBNAIL_MEDIA_TYPE)
 
 
@@ -117,9 +117,9 @@ async def image_thumbnail(
         **problems("unauthorized", "not_found", "invalid", "not_ready", "catalog_unreachable"),
     },
 )
-async def caption(caption_id: Id, engine: EngineHere) -> Response:
+async def caption(caption_id: Id, services: ServicesHere) -> Response:
     """Return a caption and the image it was written for."""
-    record = await engine.caption(caption_id)
+    record = await services.engine.caption(caption_id)
     return Response(record.model_dump_json(), media_type="application/json")
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from service.core import diagram, lattice
-from service.http.disconnect import until_client_leaves
+from service.core.stages import Stages
 from service.lattice_schemas import (
     AllOfAnswer,
     AllOfForm,
@@ -25,11 +25,11 @@ from service.lattice_schemas import (
     PairsQuery,
     PictureClaim,
 )
-from service.routes.answering import OF_PICTURES, REASONS, answered, takes, timed, watch
-from service.routes.context import BodiesHere, EngineHere, Id, Searching
+from service.routes.answering import OF_PICTURES, REASONS, Id, answered, takes, timed
 from service.schemas import CaptionText, ImageAnswer
+from service.services import ServicesHere
 
-router = APIRouter(tags=["lattice"], route_class=Searching)
+router = APIRouter(tags=["lattice"])
 
 
 @router.post(
@@ -39,7 +39,7 @@ router = APIRouter(tags=["lattice"], route_class=Searching)
     responses=timed("The images, the best first", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=AllOfQuery, form=AllOfForm),
 )
-async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+async def search_all_of(request: Request, services: ServicesHere) -> Response:
     """Rank images by the part that each of them fits worst.
 
     An image precedes the join of the parts exactly when it precedes each part. Where the order
@@ -47,10 +47,9 @@ async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere
     Parts that contradict each other are no error: `parts` shows which of them a hit lacks. Send a
     form for a picture of your own; it is the first part.
     """
-    stages = watch(request)
-    query = await bodies.json_or_form(request, AllOfQuery, AllOfForm)
-    async with until_client_leaves(request):
-        answer = await lattice.all_of(engine, query.parts(), query, stages)
+    stages = Stages()
+    query = await services.bodies.json_or_form(request, AllOfQuery, AllOfForm)
+    answer = await lattice.all_of(services.engine, query.parts(), query, stages)
     return answered(answer, stages)
 
 
@@ -61,15 +60,14 @@ async def search_all_of(request: Request, engine: EngineHere, bodies: BodiesHere
     responses=timed("The captions, the best first", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=CommonQuery, form=CommonForm),
 )
-async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+async def search_common(request: Request, services: ServicesHere) -> Response:
     """Rank captions by the part that each of them fits worst: what images and captions share.
 
     Send a form for a picture of your own; it is the first part.
     """
-    stages = watch(request)
-    query = await bodies.json_or_form(request, CommonQuery, CommonForm)
-    async with until_client_leaves(request):
-        answer = await lattice.common(engine, query.parts(), query, stages)
+    stages = Stages()
+    query = await services.bodies.json_or_form(request, CommonQuery, CommonForm)
+    answer = await lattice.common(services.engine, query.parts(), query, stages)
     return answered(answer, stages)
 
 
@@ -80,17 +78,18 @@ async def search_common(request: Request, engine: EngineHere, bodies: BodiesHere
     responses=timed("The images, the best first", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=LikeQuery, form=LikeForm),
 )
-async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+async def search_like(request: Request, services: ServicesHere) -> Response:
     """Rank images by how far each falls short of `like` with `plus` in the place of `minus`.
 
     A single word is exchanged in the shortest captions of the collection that say it and that are
     true of `like`: "red" for "blue" is "a red ball" for "a blue ball", where there is one. Send a
     form to start from a picture of your own.
     """
-    stages = watch(request)
-    query = await bodies.json_or_form(request, LikeQuery, LikeForm)
-    async with until_client_leaves(request):
-        answer = await lattice.like(engine, query.start, query.plus, query.minus, query, stages)
+    stages = Stages()
+    query = await services.bodies.json_or_form(request, LikeQuery, LikeForm)
+    answer = await lattice.like(
+        services.engine, query.start, query.plus, query.minus, query, stages
+    )
     return answered(answer, stages)
 
 
@@ -101,15 +100,14 @@ async def search_like(request: Request, engine: EngineHere, bodies: BodiesHere) 
     responses=timed("What the model holds of it", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=Pair, form=PictureClaim),
 )
-async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+async def entails(request: Request, services: ServicesHere) -> Response:
     """Tell whether the hypothesis follows from the premise.
 
     Send JSON for a caption or an image of the collection, a form for a picture of your own.
     """
-    stages = watch(request)
-    asked = await bodies.json_or_form(request, Pair, PictureClaim)
-    async with until_client_leaves(request):
-        answer = await lattice.entails(engine, *asked.pair(), stages)
+    stages = Stages()
+    asked = await services.bodies.json_or_form(request, Pair, PictureClaim)
+    answer = await lattice.entails(services.engine, *asked.pair(), stages)
     return answered(answer, stages)
 
 
@@ -120,12 +118,13 @@ async def entails(request: Request, engine: EngineHere, bodies: BodiesHere) -> R
     responses=timed("An answer for each pair", *REASONS, "not_found"),
     openapi_extra=takes(json=PairsQuery),
 )
-async def entails_batch(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+async def entails_batch(request: Request, services: ServicesHere) -> Response:
     """Answer up to 64 pairs together."""
-    stages = watch(request)
-    query = await bodies.json(request, PairsQuery)
-    async with until_client_leaves(request):
-        answer = await lattice.each_entails(engine, [pair.pair() for pair in query.pairs], stages)
+    stages = Stages()
+    query = await services.bodies.json(request, PairsQuery)
+    answer = await lattice.each_entails(
+        services.engine, [pair.pair() for pair in query.pairs], stages
+    )
     return answered(answer, stages)
 
 
@@ -136,14 +135,12 @@ async def entails_batch(request: Request, engine: EngineHere, bodies: BodiesHere
     responses=timed("The diagram", *REASONS, "not_found"),
 )
 async def caption_diagram(
-    request: Request,
-    engine: EngineHere,
+    services: ServicesHere,
     caption: Annotated[CaptionText, Query(description="The caption in the middle.")],
 ) -> Response:
     """Return the captions right above a caption and right below, found in the collection."""
-    stages = watch(request)
-    async with until_client_leaves(request):
-        answer = await diagram.of_caption(engine, caption, stages)
+    stages = Stages()
+    answer = await diagram.of_caption(services.engine, caption, stages)
     return answered(answer, stages)
 
 
@@ -153,9 +150,8 @@ async def caption_diagram(
     response_model=Diagram,
     responses=timed("The diagram", *REASONS, "not_found"),
 )
-async def image_diagram(request: Request, engine: EngineHere, image_id: Id) -> Response:
+async def image_diagram(services: ServicesHere, image_id: Id) -> Response:
     """Return the captions that are true of an image, the particular below the general."""
-    stages = watch(request)
-    async with until_client_leaves(request):
-        answer = await diagram.of_image(engine, image_id, stages)
+    stages = Stages()
+    answer = await diagram.of_image(services.engine, image_id, stages)
     return answered(answer, stages)

@@ -8,10 +8,11 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from service.errors import ServiceError
-from service.routes.context import MetricsHere, ReadinessHere, problems
+from service.routes.answering import problems
 from service.runtime import about
 from service.runtime.metrics import MEDIA_TYPE
 from service.schemas import Alive, Ready, Version
+from service.services import ServicesHere
 
 router = APIRouter(tags=["operations"])
 
@@ -35,9 +36,9 @@ async def livez() -> Response:
     response_model=Ready,
     responses={200: {"description": "It would"}, **problems("not_ready")},
 )
-async def readyz(readiness: ReadinessHere) -> Response:
+async def readyz(services: ServicesHere) -> Response:
     """Probe both encoders and the index; the answer is kept for a moment."""
-    return _json(await readiness.probe())
+    return _json(await services.readiness.probe())
 
 
 @router.get(
@@ -52,11 +53,11 @@ async def readyz(readiness: ReadinessHere) -> Response:
         **problems(),
     },
 )
-async def metrics(metrics: MetricsHere, readiness: ReadinessHere) -> Response:
+async def metrics(services: ServicesHere) -> Response:
     """Return counters, gauges and histograms for Prometheus, after a probe as of `/readyz`."""
     with suppress(ServiceError):  # which `hasse_ready` tells
-        await readiness.probe()
-    return Response(metrics.text(), headers=_NO_STORE | {"Content-Type": MEDIA_TYPE})
+        await services.readiness.probe()
+    return Response(services.metrics.text(), headers=_NO_STORE | {"Content-Type": MEDIA_TYPE})
 
 
 @router.get(
@@ -65,9 +66,9 @@ async def metrics(metrics: MetricsHere, readiness: ReadinessHere) -> Response:
     response_model=Version,
     responses={200: {"description": "Release, model and collection"}, **problems()},
 )
-async def version(readiness: ReadinessHere) -> Response:
+async def version(services: ServicesHere) -> Response:
     """Name the release, the model and the collection."""
-    return _json(about.version(readiness.engine))
+    return _json(about.version(services.readiness.engine))
 
 
 def _json(answer: Alive | Ready | Version) -> Response:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.http.disconnect import until_client_leaves
-from service.routes.answering import OF_PICTURES, REASONS, answered, takes, timed, watch
-from service.routes.context import BodiesHere, EngineHere, Searching
+from service.core.stages import Stages
+from service.routes.answering import OF_PICTURES, REASONS, answered, takes, timed
 from service.schemas import (
     CaptionAnswer,
     ImageAnswer,
@@ -16,8 +15,9 @@ from service.schemas import (
     ImagesQuery,
     PictureQuery,
 )
+from service.services import ServicesHere
 
-router = APIRouter(tags=["search"], route_class=Searching)
+router = APIRouter(tags=["search"])
 
 
 @router.post(
@@ -27,12 +27,11 @@ router = APIRouter(tags=["search"], route_class=Searching)
     responses=timed("The images, the best first", *REASONS),
     openapi_extra=takes(json=ImageQuery),
 )
-async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+async def search_images(request: Request, services: ServicesHere) -> Response:
     """Rank the images of the collection by how far each falls short of the caption."""
-    stages = watch(request)
-    query = await bodies.json(request, ImageQuery)
-    async with until_client_leaves(request):
-        fields = await engine.image_fields(query.caption, query, stages)
+    stages = Stages()
+    query = await services.bodies.json(request, ImageQuery)
+    fields = await services.engine.image_fields(query.caption, query, stages)
     return answered(fields, stages)
 
 
@@ -43,12 +42,11 @@ async def search_images(request: Request, engine: EngineHere, bodies: BodiesHere
     responses=timed("An answer for each caption", *REASONS),
     openapi_extra=takes(json=ImagesQuery),
 )
-async def search_images_batch(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+async def search_images_batch(request: Request, services: ServicesHere) -> Response:
     """Answer up to 32 captions together: they are encoded and searched as one batch."""
-    stages = watch(request)
-    query = await bodies.json(request, ImagesQuery)
-    async with until_client_leaves(request):
-        answers = await engine.images_by_captions(query.captions, query, stages=stages)
+    stages = Stages()
+    query = await services.bodies.json(request, ImagesQuery)
+    answers = await services.engine.images_by_captions(query.captions, query, stages=stages)
     return answered(answers, stages)
 
 
@@ -59,13 +57,12 @@ async def search_images_batch(request: Request, engine: EngineHere, bodies: Bodi
     responses=timed("The captions, the best first", *REASONS, *OF_PICTURES),
     openapi_extra=takes(form=PictureQuery),
 )
-async def search_captions(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+async def search_captions(request: Request, services: ServicesHere) -> Response:
     """Rank the captions of the collection by how far the picture falls short of each.
 
     The picture is a JPEG, PNG, WebP or GIF (its first frame).
     """
-    stages = watch(request)
-    query = (await bodies.form(request)).as_model(PictureQuery)
-    async with until_client_leaves(request):
-        answer = await engine.captions_by_picture(query.image, query, stages=stages)
+    stages = Stages()
+    query = (await services.bodies.form(request)).as_model(PictureQuery)
+    answer = await services.engine.captions_by_picture(query.image, query, stages=stages)
     return answered(answer, stages)

@@ -6,10 +6,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.core.write_queue import Upload
-from service.http.disconnect import until_client_leaves
-from service.routes.answering import takes
-from service.routes.context import BodiesHere, EngineHere, Id, problems
+from service.routes.answering import Id, problems, takes
 from service.schemas import AddedImage, UploadForm
+from service.services import ServicesHere
 
 router = APIRouter(tags=["writing"])
 
@@ -55,17 +54,16 @@ _LOCATION = {"Location": {"description": "Where it is.", "schema": {"type": "str
     },
     openapi_extra=takes(form=UploadForm),
 )
-async def add_image(request: Request, engine: EngineHere, bodies: BodiesHere) -> Response:
+async def add_image(request: Request, services: ServicesHere) -> Response:
     """Store the picture, encode it and its captions, and make them searchable.
 
     A picture is known by its bytes: sent again, it is answered with the image it is already, and
     only captions that this image lacks are added. So a request that got no answer can be repeated.
     """
-    form = await bodies.form(request)
+    form = await services.bodies.form(request)
     fields, file_name = form.as_model(UploadForm), form.picture().file_name
     upload = Upload(fields.image, file_name, fields.caption, fields.image_id, fields.split)
-    async with until_client_leaves(request):
-        added = await engine.writing.add(upload)
+    added = await services.engine.add(upload)
     return Response(
         added.model_dump_json(),
         201 if added.created else 200,
@@ -83,8 +81,7 @@ async def add_image(request: Request, engine: EngineHere, bodies: BodiesHere) ->
         **problems("not_found", "invalid", *_REFUSED, *_FAILED),
     },
 )
-async def remove_image(request: Request, image_id: Id, engine: EngineHere) -> Response:
+async def remove_image(image_id: Id, services: ServicesHere) -> Response:
     """Make an image and its captions unfindable, from the next search on."""
-    async with until_client_leaves(request):
-        await engine.writing.remove(image_id)
+    await services.engine.remove(image_id)
     return Response(status_code=204, headers={"Cache-Control": "no-store"})

@@ -14,8 +14,8 @@ def facts(engine: Engine) -> dict[str, Any]:
     """Return what the log line `serving` holds."""
     info = engine.info
     return {
-        "model": engine.checkpoint.name,
-        "device": str(engine.checkpoint.model.device),
+        "model": engine.name,
+        "device": str(engine.device),
         "images": info.images,
         "captions": info.captions,
         "generation": info.generation,
@@ -24,12 +24,12 @@ def facts(engine: Engine) -> dict[str, Any]:
 
 def introduction(engine: Engine, url: str) -> str:
     """Return a few lines for a person: what is served, within which limits, and where."""
-    info, model, settings = engine.info, engine.checkpoint.model, engine.settings
+    info, settings = engine.info, engine.settings
     lines = [
         f"Collection  {count(info.images, 'image')}, {count(info.captions, 'caption')} "
         f"({info.folder})",
-        f"Model       {engine.checkpoint.name}: {model.config.score}, "
-        f"{model.config.dimension} dimensions, on {model.device}",
+        f"Model       {engine.name}: {info.model.score}, "
+        f"{info.model.dimension} dimensions, on {engine.device}",
         f"Limits      {settings.in_flight} searches at a time and {settings.queued} waiting, "
         f"{settings.deadline_seconds:g} s each, pictures up to "
         f"{settings.picture_bytes / 1e6:g} MB and {settings.picture_pixels / 1e6:g} megapixels",

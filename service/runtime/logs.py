@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext, suppress
-from functools import lru_cache
-from select import PIPE_BUF
-from typing import Any, Literal, NamedTuple, TextIO
+from collections.abc import Callable
+from contextlib import suppress
+from logging.handlers import QueueHandler, QueueListener
+from queue import Full, Queue
+from typing import Any, Literal, TextIO
 
 LOGGER = logging.getLogger("hasse")
-# Whose warnings would else stand between our lines in a shape of their own.
+# Loggers whose warnings would otherwise stand between our lines in a shape of their own.
 _OTHERS = ("asyncio", "uvicorn")
-_AT_ONCE = 64  # lines that are written together at the most
-_SECONDS = 0.1  # for which a line may wait
+_WAITING_MAXIMUM = 10_000  # records that wait for the writer; beyond them, new ones are lost
 _TRACES = logging.Formatter()
-# In a line that many share, what stands for the time, the id and the milliseconds of each.
-_NEVER, _ID, _MS = 0.0, "ID", 1234567.5
-
-
-class Line(NamedTuple):
-    """What a line tells: when it was, by the clock, what happened, and the facts of it by name."""
-
-    at: float
-    level: int
-    message: str
-    facts: dict[str, Any]
-    exception: str | None = None
+_written: Queue[logging.LogRecord] = Queue(_WAITING_MAXIMUM)
+_listener: QueueListener | None = None
 
 
 def configure(
     shape: Literal["text", "json"], level: str = "info", stream: TextIO | None = None
 ) -> None:
-    """Send the lines of this service to a stream (standard error), and nowhere else."""
-    handler = Lines(stream or sys.stderr, _json if shape == "json" else _text)
+    """Send the lines of this service to a stream (standard error), and nowhere else.
+
+    A thread writes them, so that a slow reader of the log does not hold up requests.
+    """
+    global _listener  # noqa: PLW0603 - logging is one for a process
+    if _listener is not None:
+        _listener.stop()
+    handler = _Lines(stream or sys.stderr, _json if shape == "json" else _text)
+    _listener = QueueListener(_written, handler)
+    _listener.start()
     for logger in (LOGGER, *map(logging.getLogger, _OTHERS)):
         for old in list(logger.handlers):
             logger.removeHandler(old)
-        logger.addHandler(handler)
+        logger.addHandler(_Enqueue(_written))
         logger.propagate = False
     LOGGER.setLevel(level.upper())
-    # Facts that no line shows, and that would be found out for each.
+    # No line shows these facts, and each costs time to find out.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
@@ -53,130 +51,79 @@ def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
         LOGGER.log(level, message, extra={"facts": facts})
 
 
-def events(
-    message: str, level: int, facts: dict[str, Any], each: Iterable[tuple[float, str, float]]
-) -> None:
-    """Write many lines at once, which costs a fraction of an `event` each.
-
-    They differ in their time, `id` (letters, digits, dots and dashes) and `ms`, which `each` gives
-    in this order. `facts` are what all say; it has an `id` and an `ms` too, which hold their places
-    in the line, `id` before all that a client may have said.
-    """
-    if LOGGER.isEnabledFor(level):
-        for handler in LOGGER.handlers:
-            if isinstance(handler, Lines):
-                handler.take(Line(_NEVER, level, message, facts | {"id": _ID, "ms": _MS}), each)
+def flush(seconds: float = 1.0) -> None:
+    """Wait until the lines logged so far are written, at most for so long."""
+    end = time.monotonic() + seconds
+    while _written.unfinished_tasks and time.monotonic() < end:
+        time.sleep(0.001)
 
 
-def flush() -> None:
-    """Write the lines that wait; whoever logs many of them calls this several times a second."""
-    for handler in LOGGER.handlers:
-        handler.flush()
+atexit.register(flush)
 
 
-class Lines(logging.StreamHandler[TextIO]):
-    """Writes lines that come soon after each other together, and bad news at once.
+class _Enqueue(QueueHandler):
+    """Hands records over to the thread that writes them, as they are."""
 
-    Each write lets other threads go first, and there are thousands of lines a second where
-    thousands of clients are refused.
-    """
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Leave a record to the thread, which makes a line of it."""
+        return record
 
-    def __init__(self, stream: TextIO, shape: Callable[[Line], str]) -> None:
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Hand a record over, or lose it where nobody reads the log."""
+        with suppress(Full):
+            self.queue.put_nowait(record)
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """Writes a line for each record."""
+
+    def __init__(self, stream: TextIO, shape: Callable[[logging.LogRecord], str]) -> None:
         super().__init__(stream)
         self._shape = shape
-        self._waiting: list[str] = []
-        self._written = 0.0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take a line."""
-        try:
-            self._waiting.append(self.format(record) + self.terminator)
-            late = record.created - self._written >= _SECONDS
-            if late or record.levelno >= logging.WARNING or len(self._waiting) >= _AT_ONCE:
-                self.flush()
-        except Exception:
-            self.handleError(record)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
-        exception = _TRACES.formatException(record.exc_info) if record.exc_info else None
-        facts = getattr(record, "facts", {})
-        message = record.getMessage()
-        return self._shape(Line(record.created, record.levelno, message, facts, exception))
+        return self._shape(record)
 
-    def take(self, alike: Line, each: Iterable[tuple[float, str, float]]) -> None:
-        """Take many lines, see `events`; good news is written with the next ones, or by `flush`."""
-        before, _, rest = (self._shape(alike) + self.terminator).partition(_clock(_NEVER))
-        upto_id, _, rest = rest.partition(_ID)
-        # From behind, since what a client said lies between.
-        upto_ms, _, after = rest.rpartition(str(_MS))
-        taken = []
-        said, last = "", None
-        for at, name, ms in each:
-            if at != last:  # many are of one moment
-                said, last = f"{before}{_clock(at)}{upto_id}", at
-            taken.append(f"{said}{name}{upto_ms}{round(ms, 2)}{after}")
-        with self.lock or nullcontext():
-            self._waiting += taken
-        if alike.level >= logging.WARNING:
-            self.flush()
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; one that the stream does not take is lost.
 
-    def flush(self) -> None:
-        """Write the lines that wait; those for which the stream has no room are lost.
-
-        Neither a full disk nor a reader who left may end the service, or fill its memory.
+        Neither a full disk nor a reader that is gone may end the service.
         """
-        with self.lock or nullcontext(), suppress(OSError):
-            if self._waiting:
-                lines, self._waiting = self._waiting, []
-                self._written = time.time()
-                for words in _pieces(lines):
-                    self.stream.write(words)
-                    self.stream.flush()
-            super().flush()
+        try:
+            line = self.format(record) + self.terminator
+        except Exception:
+            self.handleError(record)
+            return
+        with suppress(OSError, ValueError):  # ValueError: the stream is closed
+            self.stream.write(line)
+            self.stream.flush()
 
 
-def _pieces(lines: Iterable[str]) -> Iterator[str]:
-    """Put lines together that a pipe takes in one piece, which several processes may write to."""
-    piece: list[str] = []
-    room = PIPE_BUF
-    for line in lines:
-        if len(line) > room and piece:
-            yield "".join(piece)
-            piece, room = [], PIPE_BUF
-        piece.append(line)
-        room -= len(line)
-    yield "".join(piece)
-
-
-def _json(line: Line) -> str:
+def _json(record: logging.LogRecord) -> str:
     row = {
-        "time": _clock(line.at),
-        "level": logging.getLevelName(line.level).lower(),
-        "event": line.message,
-        **line.facts,
+        "time": _clock(record.created),
+        "level": record.levelname.lower(),
+        "event": record.getMessage(),
+        **getattr(record, "facts", {}),
     }
-    if line.exception is not None:
-        row["exception"] = line.exception
+    if record.exc_info:
+        row["exception"] = _TRACES.formatException(record.exc_info)
     return json.dumps(row, default=str)
 
 
-def _text(line: Line) -> str:
-    # Values that could confuse are quoted.
-    parts = [_clock(line.at), logging.getLevelName(line.level).lower(), line.message]
-    parts += [f"{name}={_plain(value)}" for name, value in line.facts.items()]
+def _text(record: logging.LogRecord) -> str:
+    parts = [_clock(record.created), record.levelname.lower(), record.getMessage()]
+    facts = getattr(record, "facts", {})
+    parts += [f"{name}={_plain(value)}" for name, value in facts.items()]
     words = " ".join(parts)
-    return words if line.exception is None else f"{words}\n{line.exception}"
+    return f"{words}\n{_TRACES.formatException(record.exc_info)}" if record.exc_info else words
 
 
 def _clock(at: float) -> str:
     second = int(at)
-    return f"{_second(second)}.{int((at - second) * 1000):03d}Z"
-
-
-@lru_cache(maxsize=1)  # there may be thousands of lines in a second
-def _second(since_1970: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since_1970))
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+    return f"{stamp}.{int((at - second) * 1000):03d}Z"
 
 
 def _plain(value: Any) -> str:

@@ -109,8 +109,8 @@ class Metrics:
     def _histogram(self, name: str, label: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, METRICS[name], (label,), registry=self.registry, buckets=buckets)
 
-    def answered(self, route: str, status: int, reason: str | None, count: int) -> None:
-        """Count answers that were alike."""
+    def answered(self, route: str, status: int, reason: str | None, seconds: float | None) -> None:
+        """Count an answer, and how long it took unless the request was not let in."""
         counted = self._answers.get((route, status, reason))
         if counted is None:
             counted = self._answers[route, status, reason] = (
@@ -118,22 +118,20 @@ class Metrics:
                 self._rejections.labels(reason) if reason is not None else None,
             )
         requests, rejections = counted
-        requests.inc(count)
+        requests.inc()
         if rejections is not None:
-            rejections.inc(count)
-
-    def took(self, route: str, seconds: Iterable[float]) -> None:
-        """Record how long each of several answers took."""
-        of_route = self._seconds.get(route)
-        if of_route is None:
-            of_route = self._seconds[route] = self._request_seconds.labels(route)
-        for each in seconds:
-            of_route.observe(each)
+            rejections.inc()
+        if seconds is not None:
+            of_route = self._seconds.get(route)
+            if of_route is None:
+                of_route = self._seconds[route] = self._request_seconds.labels(route)
+            of_route.observe(seconds)
 
     def searched(self, stages: Stages) -> None:
         """Record the stages of one search."""
         for stage, seconds in stages.seconds.items():
-            self._stages[stage].observe(seconds)
+            if seconds:
+                self._stages[stage].observe(seconds)
 
     def batch(self, kind: str, size: int) -> None:
         """Record the size of one batch."""

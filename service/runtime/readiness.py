@@ -8,19 +8,13 @@ from enum import Enum
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from PIL import Image
-
-from service.core.stages import Stages
 from service.errors import ServiceError
 from service.runtime.logs import event
-from service.schemas import Ready, SearchOptions
+from service.schemas import Ready
 from service.settings import Settings
 
 if TYPE_CHECKING:
     from service.core.engine import Engine
-
-_ONE = SearchOptions(k=1, mode="fast")
-_PROBE_SECONDS = 5.0
 
 
 class Phase(Enum):
@@ -69,7 +63,7 @@ class Readiness:
         async with self._lock:
             if perf_counter() - self._checked > self._settings.ready_seconds:
                 before = self._failure
-                self._failure = await _failure(engine, self._settings)
+                self._failure = await engine.probe()
                 self._checked = perf_counter()
                 if self._failure != before:
                     event(
@@ -91,35 +85,3 @@ class Readiness:
 
     def _not_ready(self, detail: str) -> ServiceError:
         return ServiceError("not_ready", detail, retry_after=1)
-
-
-async def _failure(engine: Engine, settings: Settings) -> str | None:
-    for batcher in (engine.encoder.batcher, engine.searcher.batcher):
-        if not batcher.alive:
-            return f"the {batcher.name} has stopped"
-        if batcher.busy_seconds() > settings.stall_seconds:
-            return f"the {batcher.name} hangs"
-    stage = "caption encoder"
-    try:
-        async with asyncio.timeout(_PROBE_SECONDS):
-            stages = Stages()
-            caption = await engine.encoder.caption("a", stages)
-            stage = "picture encoder"
-            pixels = engine.checkpoint.model.preprocessing.apply(Image.new("RGB", (32, 32)))
-            picture = await engine.encoder.picture(pixels, stages)
-            stage = "index"
-            await engine.searcher.search("image", caption, _ONE, stages)
-            await engine.searcher.search("caption", picture, _ONE, stages)
-    except TimeoutError:
-        return f"the {stage} did not answer a probe in time"
-    except ServiceError as error:
-        event("probe failed", logging.ERROR, stage=stage, reason=error.reason)
-        return (
-            "the catalog does not answer"
-            if error.reason == "catalog_unreachable"
-            else f"the {stage} failed a probe"
-        )
-    except Exception as error:
-        event("probe failed", logging.ERROR, stage=stage, error=repr(error))
-        return f"the {stage} failed a probe"
-    return None

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
-from service.app import create_app
+from service.app import SEARCH_ROUTES, create_app
 from service.core.engine import Engine
-from service.door import door
-from service.heaps import share_heaps
-from service.http.middleware import Record
+from service.http.load_shedding import load_shedding
 from service.runtime import about, logs
-from service.runtime.metrics import Metrics
-from service.runtime.readiness import Phase, Readiness
+from service.runtime.readiness import Phase
 from service.runtime.sockets import BACKLOG, ServeError, address_of
 from service.runtime.startup import Open
-from service.scheduling import take_long_turns
+from service.services import services_of
 from service.settings import Settings
 
 # An idle connection is closed after this time, and so is one whose request head is incomplete.
 KEEP_ALIVE_SECONDS = 10
 # Threads have this long to end, after the work in flight had `shutdown_seconds`.
 _CLOSE_SECONDS = 4
+_M_ARENA_MAX = -8  # of mallopt(3)
 
 
 def run(
@@ -50,8 +51,7 @@ def run(
     Raises:
         ServeError: the engine cannot be opened, or a worker thread died.
     """
-    take_long_turns()
-    share_heaps()
+    _limit_malloc_arenas()
     failures: list[str] = []
 
     def on_failure(sentence: str) -> None:
@@ -78,10 +78,11 @@ class _Server(uvicorn.Server):
     def __init__(
         self, app: FastAPI, settings: Settings, on_serving: Callable[[Engine], None]
     ) -> None:
+        services = services_of(app)
         super().__init__(
             uvicorn.Config(
                 app,
-                http=door(app.state.reception, app.state.record, settings.refusals_per_second),
+                http=load_shedding(services, SEARCH_ROUTES),
                 interface="asgi3",
                 proxy_headers=False,
                 access_log=False,
@@ -94,9 +95,8 @@ class _Server(uvicorn.Server):
             )
         )
         self._drain_seconds = settings.drain_seconds
-        self._readiness: Readiness = app.state.readiness
-        self._record: Record = app.state.record
-        self._metrics: Metrics = app.state.metrics
+        self._readiness = services.readiness
+        self._metrics = services.metrics
         self._on_serving = on_serving
         self._announced = False
         self._stop_requested = False
@@ -123,17 +123,14 @@ class _Server(uvicorn.Server):
             self._announced = True
             _freeze()
             self._on_serving(engine)
-        self._record.settle()
         self._metrics.show()
-        logs.flush()
         return await super().on_tick(counter)
 
     def finish(self) -> None:
-        """Log what is left, after the last answer."""
+        """Let the process end, after the last answer."""
         # A forced exit leaves threads behind, which Python waits for when the process ends.
         if not self.force_exit:
             self._exit_timer.cancel()
-        self._record.settle()
 
     def _begin_stop(self) -> None:
         logs.event("stopping")
@@ -144,6 +141,14 @@ class _Server(uvicorn.Server):
 
     def _close(self) -> None:
         self.should_exit = True
+
+
+def _limit_malloc_arenas() -> None:
+    # As MALLOC_ARENA_MAX=2 in the environment of the process. By default the C library gives each
+    # thread an arena, which keeps what the thread needed at most.
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def _freeze() -> None:

@@ -11,15 +11,17 @@ from fastapi import FastAPI
 
 from index.errors import HasseIndexError
 from models.checkpoints.model_folder import CheckpointError
+from service.core.admission import Admission
 from service.core.engine import Engine
 from service.runtime import about
 from service.runtime.device import DeviceError
 from service.runtime.logs import LOGGER, event
 from service.runtime.metrics import Metrics
-from service.runtime.readiness import Phase, Readiness
+from service.runtime.readiness import Phase
+from service.services import Services
 from service.settings import Settings
 
-Open = Callable[[Settings, Metrics, Callable[[], None]], Engine]
+Open = Callable[[Settings, Metrics, Admission, Callable[[], None]], Engine]
 _MISTAKES = (HasseIndexError, CheckpointError, DeviceError)
 
 
@@ -27,22 +29,19 @@ class Lifecycle:
     """The engine of one application, through the phases of its readiness.
 
     Args:
-        settings, metrics, readiness: those of the application.
+        services: those of the application.
         open_engine: makes the engine; it runs in a thread.
         on_failure: told one sentence when there is no engine, or no longer.
     """
 
     def __init__(
         self,
-        settings: Settings,
-        metrics: Metrics,
-        readiness: Readiness,
+        services: Services,
         open_engine: Open,
         on_failure: Callable[[str], None],
     ) -> None:
-        self._settings = settings
-        self._metrics = metrics
-        self._readiness = readiness
+        self._services = services
+        self._readiness = services.readiness
         self._open = open_engine
         self._on_failure = on_failure
         self._opened = asyncio.Event()  # or not to be opened
@@ -50,9 +49,9 @@ class Lifecycle:
     @asynccontextmanager
     async def run(self, app: FastAPI) -> AsyncIterator[None]:
         """Open the engine beside the block, or before it; close it after the block."""
-        starting = asyncio.create_task(self._start(app))
+        starting = asyncio.create_task(self._start())
         # A worker takes no connections that another could answer already.
-        if self._settings.processes > 1:
+        if self._services.settings.processes > 1:
             await self._opened.wait()
         yield
         self._readiness.phase = Phase.STOPPING
@@ -63,21 +62,24 @@ class Lifecycle:
         if self._readiness.engine is not None:
             await asyncio.to_thread(self._readiness.engine.close)
 
-    async def _start(self, app: FastAPI) -> None:
+    async def _start(self) -> None:
         loop = asyncio.get_running_loop()
 
         def on_death() -> None:
             loop.call_soon_threadsafe(self._on_failure, "a worker ended unexpectedly; see the log")
 
         try:
-            engine = await asyncio.to_thread(self._open, self._settings, self._metrics, on_death)
+            of = self._services
+            engine = await asyncio.to_thread(
+                self._open, of.settings, of.metrics, of.admission, on_death
+            )
         except _MISTAKES as error:
             self._fail(str(error))
         except Exception as error:
             LOGGER.exception("could not start")
             self._fail(f"the service could not start ({type(error).__name__}); see the log")
         else:
-            self._readiness.engine = app.state.engine = engine
+            self._readiness.engine = engine
             self._opened.set()
             if self._readiness.phase is not Phase.STARTING:
                 return  # asked to stop while loading: there is nothing to keep fresh

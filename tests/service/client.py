@@ -12,6 +12,9 @@ from typing import Any, Self, TypeVar
 import httpx
 from fastapi import FastAPI
 
+from service.core.engine import Engine
+from service.services import Services, services_of
+
 Result = TypeVar("Result")
 
 
@@ -42,6 +45,16 @@ class Client:
         self._thread.join()
         self._loop.close()
 
+    @property
+    def services(self) -> Services:
+        """The parts of the application."""
+        return services_of(self.app)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the application."""
+        return self.services.engine
+
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine in the application's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
@@ -67,5 +80,6 @@ class Client:
                 timeout=30,
             )
         )
-        while self._wait and self.app.state.engine is None:
+        readiness = self.services.readiness
+        while self._wait and readiness.engine is None:
             await asyncio.sleep(0.005)

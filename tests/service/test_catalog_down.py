@@ -41,7 +41,7 @@ def take_away(
     def answering() -> AbstractContextManager[Any]:
         raise kind(f"the catalog {ADDRESS} does not answer")
 
-    monkeypatch.setattr(client.app.state.engine.index.catalog, "_answering", answering)
+    monkeypatch.setattr(client.engine.index.catalog, "_answering", answering)
 
 
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
@@ -107,7 +107,7 @@ def test_a_catalog_that_says_nothing_is_waited_for_no_longer_than_a_search(
         raise CatalogUnreachableError("broken off")
 
     with Client(create_app(settings)) as client:
-        monkeypatch.setattr(client.app.state.engine.index.catalog, "_look_up", look_up)
+        monkeypatch.setattr(client.engine.index.catalog, "_look_up", look_up)
         try:
             for _ in range(4):  # more than there are threads for it
                 response = client.get(path)

@@ -29,7 +29,7 @@ def own(collection: Path, tmp_path: Path) -> Path:
 
 def deleting(client: Client, image_ids: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """After each of the next searches, one image is gone before its row is read."""
-    index = client.app.state.engine.index
+    index = client.engine.index
     search = index.search_batch
 
     def search_then_delete(*given: Any, **options: Any) -> Sequence[Answer]:
@@ -48,7 +48,7 @@ def replacing(
 
     It leaves no trace of the former one, whether or not the service has `followed` by then.
     """
-    index = client.app.state.engine.index
+    index = client.engine.index
     search = index.search_batch
 
     def search_then_replace(*given: Any, **options: Any) -> Sequence[Answer]:

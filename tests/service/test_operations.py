@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import io
 import json
-import logging
 import threading
 from pathlib import Path
-from select import PIPE_BUF
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -18,10 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.app import create_app
 from service.core.engine import Engine
 from service.core.stages import STAGES
-from service.http import middleware
-from service.http.middleware import Alike, Record
 from service.runtime import logs
-from service.runtime.metrics import METRICS, Metrics
+from service.runtime.metrics import METRICS
 from service.schemas import Version
 from service.settings import Settings
 from tests.service.client import Client
@@ -51,9 +46,9 @@ def samples(client: Client) -> dict[str, float]:
 def test_while_loading_the_process_is_alive_and_not_ready(collection: Path) -> None:
     gate = threading.Event()
 
-    def slowly(settings: Settings, metrics: Metrics, on_death: Any) -> Engine:
+    def slowly(*parts: Any) -> Engine:
         assert gate.wait(20)
-        return Engine.open(settings, metrics, on_death)
+        return Engine.open(*parts)
 
     app = create_app(Settings(index=collection, device="cpu"), slowly)
     with Client(app, wait=False) as client:
@@ -95,7 +90,7 @@ def test_readiness_names_what_is_broken(
     with Client(create_app(Settings(index=collection, device="cpu", ready_seconds=0))) as client:
         assert client.get("/readyz").status_code == 200
         *path, last = broken.split(".")
-        owner = client.app.state.engine
+        owner = client.engine
         for name in path:
             owner = getattr(owner, name)
         works = getattr(owner, last)
@@ -119,7 +114,7 @@ def test_the_metric_of_readiness_needs_nobody_who_asks_for_readiness(
 
     with Client(create_app(Settings(index=collection, device="cpu", ready_seconds=0))) as client:
         assert samples(client)["hasse_ready"] == 1
-        monkeypatch.setattr(client.app.state.engine.index, "search_batch", fail)
+        monkeypatch.setattr(client.engine.index, "search_batch", fail)
         assert samples(client)["hasse_ready"] == 0
         monkeypatch.undo()
         assert samples(client)["hasse_ready"] == 1
@@ -229,10 +224,11 @@ def test_an_exception_nobody_expected_is_a_problem_without_internals(
 
     out = io.StringIO()
     with Client(create_app(Settings(index=collection, device="cpu"))) as client:
-        monkeypatch.setattr(client.app.state.engine, "image", fail)
+        monkeypatch.setattr(client.engine, "image", fail)
         logs.configure("text", stream=out)
         response = client.get("/images/1000")
         assert samples(client)["hasse_rejections_total[internal]"] == 1
+        logs.flush()
     found = problem(response, 500, "internal")
     assert "secret" not in response.text
     assert "the secret of the inside" in out.getvalue()
@@ -242,13 +238,12 @@ def test_an_exception_nobody_expected_is_a_problem_without_internals(
 
 
 def test_each_request_is_one_json_line_with_its_id(client: Client) -> None:
-    client.app.state.record.settle()  # what came before
     out = io.StringIO()
     logs.configure("json", stream=out)
     client.get("/images/77", headers={"X-Request-ID": "mine"})
     client.post("/search/images", json={"caption": "a dog"})
     client.get("/livez")
-    client.app.state.record.settle()
+    logs.flush()
     logs.flush()
     first, second = (json.loads(line) for line in out.getvalue().splitlines())
     assert first["id"] == "mine"
@@ -258,169 +253,31 @@ def test_each_request_is_one_json_line_with_its_id(client: Client) -> None:
     assert second["ms"] > 0
 
 
-def test_the_line_of_an_answer_comes_soon_and_says_when_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    out = io.StringIO()
-    logs.configure("json", stream=out)
-    metrics = Metrics()
-    record = Record(metrics)
-    monkeypatch.setattr(middleware, "time", lambda: 1e9 + 0.0625)
-
-    def refuse(count: int) -> None:
-        for at in range(count):
-            record(Alike("POST", "/r", "/ID 1234567.5", 429, "busy"), f"id-{at}", 0.001)
-
-    refuse(2)
-    logs.flush()
-    assert out.getvalue() == ""
-    record.settle()
-    record.settle()
-    logs.flush()
-    lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [line["id"] for line in lines] == ["id-0", "id-1"]
-    assert {line["time"] for line in lines} == {"2001-09-09T01:46:40.062Z"}
-    assert (lines[0]["status"], lines[0]["reason"], lines[0]["ms"]) == (429, "busy", 1.0)
-    assert lines[1]["path"] == "/ID 1234567.5"
-    text = metrics.text().decode()
-    assert 'hasse_requests_total{route="/r",status="429"} 2.0' in text
-    assert 'hasse_rejections_total{reason="busy"} 2.0' in text
-    assert 'hasse_request_seconds_bucket{le="0.001",route="/r"} 2.0' in text
-    refuse(1000)
-    assert "} 2.0" not in metrics.text().decode(), "few wait, however many there are"
-
-
-@pytest.mark.parametrize("shape", ["text", "json"])
-def test_a_failure_is_told_at_once_with_all_that_waited(shape: Literal["text", "json"]) -> None:
-    out = io.StringIO()
-    logs.configure(shape, stream=out)
-    record = Record(Metrics())
-    record(Alike("GET", "/r", "/r", 200, None, "ID 1234567.5"), "mine", 0.25)
-    record.soon(Alike("GET", "/r", "/s", 503, "not_ready"), "at the door", 0.0)
-    assert out.getvalue() == ""
-    record(Alike("GET", "/r", "/r", 500, "internal"), "bad", 0.5)
-    good, _, bad = out.getvalue().splitlines()
-    if shape == "json":
-        told, failed = json.loads(good), json.loads(bad)
-        assert (told["id"], told["key"], told["ms"]) == ("mine", "ID 1234567.5", 250.0)
-        assert (failed["level"], failed["status"], failed["ms"]) == ("warning", 500, 500.0)
-    else:
-        said = 'info request id=mine method=GET path=/r key="ID 1234567.5" status=200 ms=250.0'
-        assert good.endswith(said)
-        assert bad.endswith(
-            "warning request id=bad method=GET path=/r status=500 ms=500.0 reason=internal"
-        )
-
-
 def test_a_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> None:
-    client.app.state.record.settle()  # what came before
     out = io.StringIO()
     logs.configure("text", stream=out)
     client.get("/a%0A2026-01-01T00:00:00.000Z%20info%20forged%1b[31m")
-    client.app.state.record.settle()
+    logs.flush()
     logs.flush()
     (line,) = out.getvalue().splitlines()
     assert "\x1b" not in line
     assert 'path="/a\\n2026' in line
     client.get("/a%20status=200")
-    client.app.state.record.settle()
+    logs.flush()
     logs.flush()
     assert 'path="/a status=200" status=404' in out.getvalue()
 
 
 def test_a_line_holds_what_was_raised_and_only_as_much_of_a_path(client: Client) -> None:
-    client.app.state.record.settle()  # what came before
     out = io.StringIO()
     logs.configure("json", stream=out)
     client.get("/" + "a" * 300)
-    client.app.state.record.settle()
+    logs.flush()
     try:
         raise RuntimeError("it broke")
     except RuntimeError:
         logs.LOGGER.exception("failed")
+    logs.flush()
     asked, failed = map(json.loads, out.getvalue().splitlines())
     assert asked["path"] == "/" + "a" * 199
     assert "RuntimeError: it broke" in failed["exception"]
-
-
-def test_lines_below_the_level_are_not_written_and_those_of_others_are_no_other() -> None:
-    out, elsewhere = io.StringIO(), io.StringIO()
-    handler = logging.StreamHandler(elsewhere)
-    logging.getLogger().addHandler(handler)
-    try:
-        logs.configure("json", "warning", out)
-        logs.event("usual")
-        logs.event("odd", logging.WARNING)
-        logging.getLogger("asyncio").error("theirs")
-    finally:
-        logging.getLogger().removeHandler(handler)
-        logs.configure("json")
-    assert [json.loads(line)["event"] for line in out.getvalue().splitlines()] == ["odd", "theirs"]
-    assert elsewhere.getvalue() == ""
-
-
-def test_lines_that_come_together_are_written_together_and_bad_news_at_once() -> None:
-    out = io.StringIO()
-    logs.configure("text", stream=out)
-    logs.event("first")
-    assert out.getvalue().count("\n") == 1
-    for at in range(3):
-        logs.event(f"line {at}")
-    logs.event("bad", logging.WARNING)
-    assert out.getvalue().count("\n") == 5
-    for _ in range(100):
-        logs.event("many")
-    assert out.getvalue().count("\n") >= 5 + 64, "few wait, however many there are"
-    logs.flush()
-    logs.event("last")
-    logs.flush()
-    assert [line.split()[2] for line in out.getvalue().splitlines()] == [
-        "first",
-        *["line"] * 3,
-        "bad",
-        *["many"] * 100,
-        "last",
-    ]
-
-
-def test_lines_are_written_in_pieces_that_several_processes_can_write_to_one_pipe() -> None:
-    class Pipe(io.StringIO):
-        pieces: ClassVar[list[str]] = []
-
-        def write(self, words: str, /) -> int:
-            self.pieces.append(words)
-            return super().write(words)
-
-    out = Pipe()
-    logs.configure("text", stream=out)
-    logs.event("first")
-    for at in range(60):
-        logs.event("line", at=at, of=at * "long")
-    logs.event("longer than a pipe takes", of=5_000 * "x")
-    logs.event("last")
-    logs.flush()
-    assert all(piece.endswith("\n") for piece in out.pieces)
-    assert [piece.count("\n") for piece in out.pieces if len(piece) > PIPE_BUF] == [1]
-    assert len(out.pieces) < 10
-    assert len(out.getvalue().splitlines()) == 63
-
-
-def test_lines_that_a_full_disk_does_not_take_are_lost_and_nothing_else_is() -> None:
-    class Disk(io.StringIO):
-        full = True
-
-        def write(self, words: str, /) -> int:
-            if self.full:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return super().write(words)
-
-    out = Disk()
-    logs.configure("text", stream=out)
-    for _ in range(100):
-        logs.event("lost")
-    logs.event("lost too", logging.WARNING)
-    logs.flush()
-    out.full = False
-    logs.event("kept", logging.WARNING)
-    logs.flush()
-    assert [line.split()[2] for line in out.getvalue().splitlines()] == ["kept"]

@@ -30,8 +30,8 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Twelve images of the split `test`, then two of the split `new`, with a caption each."""
     folder = make_collection(tmp_path_factory.mktemp("grown"))
     with Client(create_app(Settings(index=folder, device="cpu"))) as client:
-        model = client.app.state.engine.checkpoint.model
-        index: Index = client.app.state.engine.index
+        model = client.engine.checkpoint.model
+        index: Index = client.engine.index
         time.sleep(0.002)  # the catalog counts milliseconds
         index.add(
             [ImageRow(at, f"{at}.png", f"{at}.png", split="new") for at in LATER],
@@ -181,7 +181,7 @@ def test_captions_that_are_asked_together_are_answered_as_if_alone(client: Clien
 def test_captions_together_are_searched_as_one_batch(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index: Index = client.app.state.engine.index
+    index: Index = client.engine.index
     search_batch = index.search_batch
     sizes: list[int] = []
 
@@ -218,14 +218,14 @@ def test_captions_together_are_checked_one_by_one(
 def test_captions_encoded_beside_each_other_take_the_time_of_the_slowest(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder: Encoder = client.app.state.engine.encoder
+    encoder: Encoder = client.engine.encoder
 
     async def encode(text: str, stages: Stages) -> Point:
-        stages.add("queue", 1.0)
-        stages.add("encode", float(text))
+        stages.seconds["queue"] += 1.0
+        stages.seconds["encode"] += float(text)
         return np.zeros(4, np.float32)
 
-    monkeypatch.setattr(encoder, "caption", encode)
+    monkeypatch.setattr(encoder, "encode", encode)
     stages = Stages()
     client.run(encoder.captions(["2", "3", "1"], stages))
-    assert stages.seconds == {"queue": 1.0, "encode": 3.0}
+    assert (stages.seconds["queue"], stages.seconds["encode"]) == (1.0, 3.0)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from service.core.batching import Batcher, Done, Onward, WorkerStoppedError
+from service.core.batching import Batcher, Done, Next, WorkerStoppedError
 
 
 class Recorder:
@@ -23,18 +23,18 @@ class Recorder:
         self.entered = threading.Event()
         self.changed = threading.Condition()
 
-    def run(self, lane: str, items: list[int]) -> Sequence[int]:
+    def run(self, key: str, items: list[int]) -> Sequence[int]:
         self.entered.set()
         assert self.gate.wait(10)
         with self.changed:
-            self.batches.append((lane, items))
+            self.batches.append((key, items))
             self.changed.notify_all()
         if self.poison in items:
             raise ValueError(f"cannot take {self.poison}")
         return [2 * item for item in items]
 
     def batcher(self, size: int = 8, delay: float = 0.0) -> Batcher[str, int, int]:
-        return Batcher("test", self.run, size=lambda lane: size, delay=delay)
+        return Batcher("test", self.run, size=lambda key: size, delay=delay)
 
 
 async def behind_a_closed_gate(
@@ -75,8 +75,7 @@ def test_lanes_do_not_mix_and_the_oldest_goes_first() -> None:
         batcher = recorder.batcher()
         first = await behind_a_closed_gate(recorder, batcher)
         rest = [
-            asyncio.create_task(batcher.submit(lane, at))
-            for at, lane in enumerate("bababc", start=1)
+            asyncio.create_task(batcher.submit(key, at)) for at, key in enumerate("bababc", start=1)
         ]
         await settled()
         recorder.gate.set()
@@ -126,7 +125,7 @@ def test_what_is_no_items_fault_fails_the_whole_batch_at_once() -> None:
 
 def test_a_run_that_returns_too_few_results_fails_its_items_and_nothing_else() -> None:
     async def main() -> None:
-        batcher: Batcher[str, int, int] = Batcher("test", lambda lane, items: [], size=lambda _: 4)
+        batcher: Batcher[str, int, int] = Batcher("test", lambda key, items: [], size=lambda _: 4)
         with pytest.raises(ValueError, match="0 results for 1 items"):
             await batcher.submit("a", 1)
         assert batcher.alive
@@ -172,7 +171,7 @@ def test_a_thread_that_dies_leaves_nobody_waiting_and_says_so() -> None:
     async def main() -> None:
         deaths: list[str] = []
 
-        def die(lane: str, items: list[int]) -> Sequence[int]:
+        def die(key: str, items: list[int]) -> Sequence[int]:
             raise SystemExit("the thread ends")
 
         batcher: Batcher[str, int, int] = Batcher(
@@ -233,7 +232,7 @@ def test_a_batch_that_hangs_can_be_seen() -> None:
 def test_a_batch_that_hangs_can_be_seen_also_beside_one_that_began_later() -> None:
     async def main() -> None:
         recorder = Recorder()
-        batcher = Batcher("test", recorder.run, size=lambda lane: 1, workers=2)
+        batcher = Batcher("test", recorder.run, size=lambda key: 1, workers=2)
         first = await behind_a_closed_gate(recorder, batcher)
         await asyncio.sleep(0.1)
         recorder.entered.clear()
@@ -268,8 +267,8 @@ def test_the_sizes_of_batches_are_told() -> None:
         batcher: Batcher[str, int, int] = Batcher(
             "test",
             recorder.run,
-            size=lambda lane: 8,
-            on_batch=lambda lane, size: told.append((lane, size)),
+            size=lambda key: 8,
+            on_batch=lambda key, size: told.append((key, size)),
         )
         first = await behind_a_closed_gate(recorder, batcher)
         others = [asyncio.create_task(batcher.submit("b", at)) for at in range(3)]
@@ -326,9 +325,9 @@ def test_what_goes_on_is_taken_together_by_the_next_thread() -> None:
     async def main() -> None:
         first, second = Recorder(), Recorder()
         one, other = first.batcher(), second.batcher()
-        onward = Onward(other, "b", add_one)
+        onward = Next(other, "b", add_one)
         held = await behind_a_closed_gate(first, one)
-        rest = [asyncio.create_task(one.submit_onward("a", at, onward)) for at in (1, 2, 3)]
+        rest = [asyncio.create_task(one.submit_chained("a", at, onward)) for at in (1, 2, 3)]
         staying = asyncio.create_task(one.submit("a", 4))
         await settled()
         first.gate.set()
@@ -349,14 +348,14 @@ def test_an_item_fails_alone_at_either_place() -> None:
     async def main() -> None:
         first, second = Recorder(poison=1), Recorder(poison=3)
         one, other = first.batcher(), second.batcher()
-        onward = Onward(other, "b", add_one)
-        work = (one.submit_onward("a", at, onward) for at in range(4))
+        onward = Next(other, "b", add_one)
+        work = (one.submit_chained("a", at, onward) for at in range(4))
         found = await asyncio.gather(*work, return_exceptions=True)
         failed = [str(each) for each in found if isinstance(each, ValueError)]
         assert sorted(failed) == ["cannot take 1"]
         assert [each[1].result for each in found if isinstance(each, tuple)] == [2, 10, 14]
         second.poison = 5
-        work = (one.submit_onward("a", at, onward) for at in (2, 3))
+        work = (one.submit_chained("a", at, onward) for at in (2, 3))
         found = await asyncio.gather(*work, return_exceptions=True)
         assert isinstance(found[0], ValueError)
         assert isinstance(found[1], tuple)
@@ -370,9 +369,9 @@ def test_who_leaves_on_the_way_is_not_worked_for_at_the_next_place() -> None:
     async def main() -> None:
         first, second = Recorder(), Recorder()
         one, other = first.batcher(), second.batcher()
-        onward = Onward(other, "b", add_one)
+        onward = Next(other, "b", add_one)
         first.gate.clear()
-        works = [asyncio.create_task(one.submit_onward("a", at, onward)) for at in (1, 2)]
+        works = [asyncio.create_task(one.submit_chained("a", at, onward)) for at in (1, 2)]
         await asyncio.to_thread(first.entered.wait, 10)
         works[0].cancel()
         await settled()
@@ -392,7 +391,7 @@ def test_what_cannot_go_on_fails_and_says_where() -> None:
         other.name = "next"
         other.close()
         with pytest.raises(WorkerStoppedError, match="the next has stopped"):
-            await one.submit_onward("a", 1, Onward(other, "b", add_one))
+            await one.submit_chained("a", 1, Next(other, "b", add_one))
         assert (await one.submit("a", 1)).result == 2
         one.close()
 

@@ -27,7 +27,7 @@ from tests.service.collection import IMAGES, make_collection, png
 @pytest.fixture(params=["entailment", "truth of images", "nothing"])
 def learned(request: pytest.FixtureRequest, client: Client, monkeypatch: pytest.MonkeyPatch) -> str:
     """What the model knows the violations of: pairs of captions too, pairs with images, or none."""
-    engine: Engine = client.app.state.engine
+    engine: Engine = client.engine
     known = {
         "entailment": engine.checkpoint.calibration,
         "truth of images": Calibrations(image=engine.checkpoint.calibration.image),
@@ -62,7 +62,9 @@ def test_a_diagram_has_its_focus_and_only_covering_pairs(client: Client, path: s
 def test_captions_are_in_the_order_of_what_follows_where_that_was_learned(client: Client) -> None:
     found = Diagram.model_validate(client.get("/images/1003/diagram").json())
     assert len(found.edges) > 0
-    threshold = client.app.state.engine.checkpoint.calibration.caption.threshold
+    calibration = client.engine.calibration.caption
+    assert calibration is not None
+    threshold = calibration.threshold
     for edge in found.edges:
         lower, upper = found.nodes[edge.lower], found.nodes[edge.upper]
         pairs = [
@@ -102,7 +104,7 @@ def test_without_calibration_a_quarter_of_the_captions_is_drawn_those_that_fit_b
     files = {"image": ("a.png", png(3))}
     hits = client.post("/search/captions", files=files, data={"k": "24"}).json()["hits"]
     texts = list(dict.fromkeys(hit["caption"] for hit in hits))
-    engine: Engine = client.app.state.engine
+    engine: Engine = client.engine
     unknown = replace(engine.checkpoint, calibration=Calibrations())
     monkeypatch.setattr(engine, "checkpoint", unknown)
     assert len(texts) == 6
@@ -121,7 +123,7 @@ def test_a_caption_of_which_no_word_is_known_is_in_no_diagram_of_an_image(
 def test_a_caption_that_is_removed_meanwhile_is_left_out(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index: Index = client.app.state.engine.index
+    index: Index = client.engine.index
     read, gone = index.points, set[str]()
 
     def without_the_first(kind: Kind, ids: Sequence[int]) -> dict[int, Point]:
@@ -141,7 +143,7 @@ def test_a_caption_that_is_removed_meanwhile_is_left_out(
 def test_a_picture_that_no_caption_is_true_of_has_an_empty_diagram(
     client: Client, monkeypatch: pytest.MonkeyPatch, known: str
 ) -> None:
-    engine: Engine = client.app.state.engine
+    engine: Engine = client.engine
     nothing = Calibration((0.0, 1.0), (0.01, 0.0), 0.0, 100, 10)
     pairs = engine.checkpoint.calibration.caption if known == "captions too" else None
     calibration = Calibrations(image=nothing, caption=pairs)
@@ -156,7 +158,7 @@ def test_a_caption_stands_alone_in_an_empty_collection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
-        engine: Engine = client.app.state.engine
+        engine: Engine = client.engine
         engine.index.remove(range(1000, 1000 + IMAGES))
         known = engine.checkpoint.calibration
         for learned in (known, Calibrations(image=known.image), Calibrations()):

@@ -22,10 +22,10 @@ from service.app import create_app
 from service.core.encoding import Encoder
 from service.core.engine import Engine
 from service.core.stages import Stages
-from service.http.disconnect import SCOPE, Departure
+from service.http.middleware import CLIENT_GONE
 from service.runtime import loading
-from service.runtime.metrics import Metrics
 from service.runtime.readiness import Phase
+from service.services import services_of
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png
@@ -44,8 +44,8 @@ class Faults:
         self.gate.set()
         self.batches: list[list[str]] = []
 
-    def open(self, settings: Settings, metrics: Metrics, on_death: Any) -> Engine:
-        engine = Engine.open(settings, metrics, on_death)
+    def open(self, *parts: Any) -> Engine:
+        engine = Engine.open(*parts)
         model = engine.checkpoint.model
         encode = model.encode_captions
 
@@ -106,7 +106,7 @@ def test_a_model_that_raises_fails_that_caption_alone(faulty: Client, faults: Fa
         asking = [asyncio.create_task(ask(faulty, "a"))]
         await until(lambda: faults.batches == [["a"]])
         asking += [asyncio.create_task(ask(faulty, c)) for c in ("a dog", "a cat", "a child")]
-        await until(lambda: faulty.app.state.engine.encoder.batcher.waiting == 3)
+        await until(lambda: faulty.engine.encoder.batcher.waiting == 3)
         faults.gate.set()
         return await asyncio.gather(*asking)
 
@@ -133,7 +133,7 @@ def test_every_worker_that_dies_ends_the_service(
         raise SystemExit
 
     with Client(create_app(settings, on_failure=failures.append)) as client:
-        monkeypatch.setattr(client.app.state.engine.index, verb, die)
+        monkeypatch.setattr(client.engine.index, verb, die)
         question: dict[str, Any] = {
             "search": {"path": "/search/images", "json": {"caption": "a dog"}},
             "writer": {"path": "/images", "files": {"image": ("a.png", png(50))}},
@@ -170,9 +170,9 @@ def test_a_model_that_hangs_lets_go_of_its_callers_and_fails_readiness(
 
 
 def test_a_probe_that_gets_no_answer_names_the_stage_and_is_not_waited_for(
-    faulty: Client, faults: Faults, monkeypatch: pytest.MonkeyPatch
+    faulty: Client, faults: Faults
 ) -> None:
-    monkeypatch.setattr("service.runtime.readiness._PROBE_SECONDS", 0.1)
+    faulty.engine.probe_seconds = 0.1
     faults.gate.clear()
     found = problem(faulty.get("/readyz"), 503, "not_ready")
     assert found.detail == "the caption encoder did not answer a probe in time"
@@ -195,7 +195,7 @@ def test_those_who_ask_for_readiness_together_share_a_probe_and_hear_of_a_stop(
     async def stopped_meanwhile(client: Client) -> Any:
         asking = asyncio.create_task(client.http.get("/readyz"))
         await until(lambda: bool(faults.batches))
-        client.app.state.readiness.phase = Phase.STOPPING
+        client.services.readiness.phase = Phase.STOPPING
         faults.gate.set()
         return await asking
 
@@ -215,7 +215,7 @@ def test_a_full_queue_is_an_answer_with_a_time_to_come_back(faulty: Client, faul
     async def burst() -> list[Any]:
         asking = [asyncio.create_task(ask(faulty)) for _ in range(20)]
         await until(lambda: sum(task.done() for task in asking) == 14)
-        numbers = faulty.app.state.metrics.text().decode().splitlines()
+        numbers = faulty.services.metrics.text().decode().splitlines()
         assert {"hasse_in_flight 4.0", "hasse_queue_length 2.0"} <= set(numbers)
         faults.gate.set()
         return await asyncio.gather(*asking)
@@ -249,7 +249,7 @@ def test_a_client_that_goes_away_cancels_its_work(
 
     async def leave() -> None:
         app = faulty.app
-        admission = app.state.engine.admission
+        admission = services_of(app).engine.admission
         first = asyncio.create_task(ask(faulty, "a"))
         await until(lambda: faults.batches == [["a"]])
         messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -268,11 +268,10 @@ def test_a_client_that_goes_away_cancels_its_work(
             "raw_path": path.encode(),
             "query_string": b"" if asked else b"caption=a%20cat",
             "headers": [(b"host", b"here"), (b"content-type", b"application/json")],
-            SCOPE: (leaves := Departure()),
         }
         leaving = asyncio.create_task(app(scope, messages.get, send))
         await until(lambda: admission.in_flight == 2)
-        leaves.happen()
+        leaving.cancel(CLIENT_GONE)
         await leaving
         assert admission.in_flight == 1
         faults.gate.set()
@@ -360,7 +359,7 @@ def test_an_engine_that_cannot_open_says_why_in_one_sentence(
                 if failures:  # told last, after the phase has changed
                     break
                 client.run(asyncio.sleep(0.01))
-            assert app.state.readiness.phase is Phase.FAILED
+            assert services_of(app).readiness.phase is Phase.FAILED
             assert words in failures[0]
             found = problem(client.get("/readyz"), 503, "not_ready")
             assert str(tmp_path) not in found.detail
@@ -423,7 +422,7 @@ def test_captions_and_pictures_have_batches_of_a_size_of_their_own() -> None:
     async def main() -> None:
         await encoder.captions(["a dog", "a cat"], Stages())
         pixels = model.preprocessing.apply(picture(1))
-        await asyncio.gather(*(encoder.picture(pixels, Stages()) for _ in range(2)))
+        await asyncio.gather(*(encoder.encode(pixels, Stages()) for _ in range(2)))
 
     asyncio.run(main())
     encoder.batcher.close()
@@ -457,7 +456,7 @@ def test_a_start_that_fails_when_asked_to_stop_is_no_failure(collection: Path) -
     app = create_app(Settings(index=collection, device="cpu"), unreachable, failures.append)
     with Client(app, wait=False) as client:
         assert client.get("/readyz").status_code == 503
-        app.state.readiness.phase = Phase.STOPPING  # as SIGTERM does
+        services_of(app).readiness.phase = Phase.STOPPING  # as SIGTERM does
         stopping.set()
     assert failures == []
 
@@ -482,7 +481,7 @@ def test_what_another_process_adds_is_found_and_what_it_removes_is_not(
         return answer["generation"], {hit["image_id"] for hit in answer["hits"]}
 
     with Client(create_app(settings)) as client:
-        engine = client.app.state.engine
+        engine = client.engine
         generation, before = found(client)
         with Index.open(folder, threads=1) as other:
             point = engine.checkpoint.model.encode_images([picture(99)])

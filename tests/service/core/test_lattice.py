@@ -50,7 +50,7 @@ def images(model: OrderEmbedding) -> Points:
 
 def learn(client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float | None) -> None:
     """Let a model call that true between captions which violates no more; None: nobody knows."""
-    engine: Engine = client.app.state.engine
+    engine: Engine = client.engine
     known = engine.checkpoint.calibration
     assert known.caption is not None
     told = None if threshold is None else replace(known.caption, threshold=threshold)

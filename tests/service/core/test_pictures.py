@@ -142,7 +142,7 @@ def test_thumbnail_fits_its_size_and_is_not_enlarged(client: Client, collection:
             "/images/1001/thumbnail", headers={"If-None-Match": usual.headers["etag"]}
         )
         assert Image.open(io.BytesIO(small.content)).size == (16, 12)
-        engine = other.app.state.engine
+        engine = other.engine
         preview = other.run(engine.pictures.preview(encoded(picture(1, (4, 8)), "PNG")))
         assert Image.open(io.BytesIO(preview)).size == (4, 8)
 

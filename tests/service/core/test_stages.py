@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from service.core.stages import Stages
+from service.core.stages import STAGES, Stages
 
 
-def test_the_time_in_line_counts_once_in_its_stage_and_in_the_total() -> None:
-    stages = Stages(waited=20.0)
-    stages.add("queue", 1.0)
-    stages.add("queue", 0.5)
-    stages.finish()
-    assert stages.seconds["queue"] == 21.5
-    assert stages.seconds["total"] >= 20.0
-    assert "queue;dur=21500.00" in stages.header()
+def test_measure_of_a_stage_that_happens_twice_adds_both() -> None:
+    stages = Stages()
+    for _ in range(2):
+        before = stages.seconds["decode"]
+        with stages.measure("decode"):
+            pass
+        assert stages.seconds["decode"] > before
+
+
+def test_header_names_every_stage_in_milliseconds() -> None:
+    stages = Stages()
+    stages.seconds["queue"] = 21.5
+    header = stages.header()
+    assert [part.split(";")[0] for part in header.split(", ")] == list(STAGES)
+    assert "queue;dur=21500.00" in header

@@ -28,7 +28,7 @@ from tests.service.uploads import add, added, found
 
 
 def test_add_after_writer_stopped_is_not_ready(writable: Client) -> None:
-    writable.app.state.engine.writing.batcher.close()
+    writable.engine.writing.batcher.close()
     assert "writer" in problem(add(writable, png(50)), 503, "not_ready").detail
 
 
@@ -122,7 +122,7 @@ def test_write_that_cannot_be_loaded_yet_succeeds_and_is_seen_later(
     monkeypatch.undo()
     assert caplog.messages.count("refresh failed") >= 2
     assert writable.get(f"/images/{image.image_id}/file").content == png(50)
-    writable.app.state.engine.index.refresh()
+    writable.engine.index.refresh()
     assert image.image_id in found(writable)
     assert 1001 not in found(writable)
     assert verify(folder).ok
@@ -134,7 +134,7 @@ def test_add_while_another_process_writes_gets_retry_after(
     def locked(*_: object, **_named: object) -> None:
         raise IndexLockedError("another process is writing to the index /secret")
 
-    monkeypatch.setattr(writable.app.state.engine.index, "add", locked)
+    monkeypatch.setattr(writable.engine.index, "add", locked)
     response = add(writable, png(50))
     said = problem(response, 503, "write_failed")
     assert "secret" not in said.detail
@@ -167,7 +167,7 @@ def test_add_same_picture_to_two_services_makes_one_image(
         def keep(*picture: Any) -> str:
             monkeypatch.setattr(stored_pictures, "store", write)
             theirs.append(pool.submit(add, other, png(50)))
-            while not (theirs[0].done() or other.app.state.engine.writing.batcher.busy_seconds()):
+            while not (theirs[0].done() or other.engine.writing.batcher.busy_seconds()):
                 time.sleep(0.01)
             return write(*picture)
 
@@ -202,7 +202,7 @@ def test_add_picture_while_another_service_removes_it_keeps_the_file(
 def test_writes_batched_behind_a_lock_are_refused_together(
     writable: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = writable.app.state.engine
+    engine = writable.engine
     free, waits = threading.Event(), []
 
     def locked(*_: object, **_named: object) -> None:
@@ -259,7 +259,7 @@ def test_write_beyond_its_deadline_is_late_and_counts_as_in_flight_until_then(
     settings = Settings(index=folder, device="cpu", open_writes=True, **limits)
     free = threading.Event()
     with Client(create_app(settings)) as client, ThreadPoolExecutor(1) as pool:
-        engine = client.app.state.engine
+        engine = client.engine
         put = engine.index.add
 
         def slowly(*rows: Any, **more: Any) -> None:

@@ -90,7 +90,7 @@ def test_add_picture_caches_its_thumbnail(
     def fail(*_: object) -> None:
         raise AssertionError("it was made again")
 
-    monkeypatch.setattr(writable.app.state.engine.pictures, "_thumbnail", fail)
+    monkeypatch.setattr(writable.engine.pictures, "_thumbnail", fail)
     thumbnail = writable.get(image.thumbnail_url).content
     assert Image.open(BytesIO(thumbnail)).size == (64, 48)
 
@@ -101,7 +101,7 @@ def test_add_picture_removed_before_thumbnail_is_cached_succeeds(
     def gone(*_: object) -> None:
         raise picture_missing()
 
-    monkeypatch.setattr(writable.app.state.engine.pictures, "remember", gone)
+    monkeypatch.setattr(writable.engine.pictures, "remember", gone)
     image = added(add(writable, png(50)))
     assert image.image_id in found(writable)
 

@@ -32,6 +32,7 @@ from index.types import CaptionRow
 from service.app import create_app
 from service.core.engine import Engine
 from service.http.access import fingerprint, new_key
+from service.services import services_of
 from service.settings import Settings
 from tests.service.collection import make_collection, png
 
@@ -124,7 +125,7 @@ def url(settings: Settings) -> Iterator[str]:
     """A service that is ready."""
     app = create_app(settings)
     with serving(app) as url:
-        while app.state.engine is None:
+        while services_of(app).readiness.engine is None:
             time.sleep(0.01)
         yield url
 
@@ -512,7 +513,7 @@ def test_captions_that_are_one_long_word_are_broken(chromium: Browser, tmp_path:
         index.add([], point[None][:0], [CaptionRow(99, 1003, "w" * 200)], point[None])
     app = create_app(Settings(index=folder, device="cpu"))
     with serving(app) as url:
-        while app.state.engine is None:
+        while services_of(app).readiness.engine is None:
             time.sleep(0.01)
         context = chromium.new_context(viewport={"width": 360, "height": 740})
         page = context.new_page()
@@ -830,7 +831,7 @@ def writable(tmp_path: Path) -> Iterator[str]:
     )
     app = create_app(settings)
     with serving(app) as url:
-        while app.state.engine is None:
+        while services_of(app).readiness.engine is None:
             time.sleep(0.01)
         yield url
 

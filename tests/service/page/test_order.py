@@ -127,7 +127,7 @@ def test_a_claim_that_cannot_be_judged_is_answered_in_words(
 def test_no_good_match_is_said_where_even_the_best_is_beyond_the_threshold(
     client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float, is_said: bool
 ) -> None:
-    engine: Engine = client.app.state.engine
+    engine: Engine = client.engine
     known = Calibrations(image=Calibration((0.1, 0.9), (0.9, 0.1), threshold, 100, 10))
     monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
     for path, words in (
@@ -152,7 +152,7 @@ def test_no_good_match_is_said_where_even_the_best_is_beyond_the_threshold(
 def test_what_words_share_is_doubted_by_what_follows_from_words(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine: Engine = client.app.state.engine
+    engine: Engine = client.engine
     strict = Calibration((0.1, 0.9), (0.9, 0.1), 0.0, 100, 10)
     for known, is_said in (
         (Calibrations(image=strict), False),
@@ -166,7 +166,7 @@ def test_what_words_share_is_doubted_by_what_follows_from_words(
 def test_nothing_is_said_of_doubt_where_nobody_measured_it(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine: Engine = client.app.state.engine
+    engine: Engine = client.engine
     strict = Calibrations(image=Calibration((0.1, 0.9), (0.9, 0.1), 0.0, 100, 10))
     monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=strict))
     # How far a picture is from another is no violation of a caption.

@@ -99,7 +99,7 @@ def test_a_picture_of_the_visitor_is_answered_and_shown_but_not_kept(client: Cli
 
 def test_of_an_empty_collection_nothing_is_said_to_be_the_best(tmp_path: Path) -> None:
     with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
-        client.app.state.engine.index.remove(range(1000, 1000 + IMAGES))
+        client.engine.index.remove(range(1000, 1000 + IMAGES))
         for response, words in (
             (client.get("/", params={"q": "a dog"}), "There are no pictures in this collection"),
             (upload(client, png()), "There are no captions in this collection"),
@@ -164,12 +164,11 @@ def test_who_is_refused_is_told_when_to_come_back_and_is_counted(
         raise ServiceError("busy", "full", retry_after=7)
 
     def refused() -> float:
-        client.app.state.record.settle()
         name, reason = "hasse_rejections_total", {"reason": "busy"}
-        return client.app.state.metrics.registry.get_sample_value(name, reason) or 0
+        return client.services.metrics.registry.get_sample_value(name, reason) or 0
 
     before = refused()
-    monkeypatch.setattr(client.app.state.engine, "image", full)
+    monkeypatch.setattr(client.engine, "image", full)
     response = client.get(asked)
     assert (response.status_code, response.headers["Retry-After"]) == (429, "7")
     assert refused() == before + 1

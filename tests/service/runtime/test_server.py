@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import platform
 import re
 import signal
 import socket
@@ -20,7 +18,6 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
-import pytest
 
 ROOT = Path(__file__).parents[3]
 
@@ -97,28 +94,6 @@ def test_server_introduces_itself_answers_and_ends_with_status_0(collection: Pat
         status, words = server.end()
     assert status == 0
     assert "Traceback" not in words
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() not in {"x86_64", "aarch64"},
-    reason="only Linux has turns of this kind",
-)
-def test_none_of_its_threads_interrupts_another_and_all_have_long_turns(collection: Path) -> None:
-    with serving(collection) as server:
-        threads = [int(entry.name) for entry in Path(f"/proc/{server.process.pid}/task").iterdir()]
-        assert len(threads) > 1
-        assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
-        release = tuple(int(part) for part in platform.release().split(".")[:2])
-        if release >= (6, 12):
-            assert {nanoseconds_of_a_turn(thread) for thread in threads} == {10_000_000}
-
-
-def nanoseconds_of_a_turn(thread: int) -> int:
-    """Ask by sched_getattr(2)."""
-    found = ctypes.create_string_buffer(56)
-    number = {"x86_64": 315, "aarch64": 275}[platform.machine()]
-    assert ctypes.CDLL(None).syscall(number, thread, found, 56, 0) == 0
-    return int.from_bytes(found.raw[24:32], "little")
 
 
 def test_sigterm_answers_everything_in_flight(collection: Path, tmp_path: Path) -> None:

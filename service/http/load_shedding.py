@@ -1,0 +1,213 @@
+"""HTTP protocol that sheds load: searches over capacity get 429 before their body is read.
+
+It also closes connections that send nothing, bounds the head of a request, answers a request for
+another protocol as plain HTTP, and cancels the work of a client that disconnects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from fastapi.routing import APIRoute
+from httptools import HttpParserError, HttpParserUpgrade
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+from service.errors import ServiceError, problem
+from service.http.middleware import CLIENT_GONE, SECURITY_HEADERS, record_answer, request_id_of
+from service.runtime.readiness import Phase
+from service.services import Services
+
+HEAD_BYTES = 65_536  # largest head of a request that is read
+_TOO_LARGE = ServiceError(
+    "head_too_large", f"the head of a request is not read beyond {HEAD_BYTES:,} bytes"
+)
+_MALFORMED = ServiceError("malformed", "this is not an HTTP/1.1 request")
+
+
+class LoadSheddingProtocol(HttpToolsProtocol):
+    """One connection. Subclasses name the application's services and its search routes."""
+
+    services: ClassVar[Services]
+    searches: ClassVar[Sequence[APIRoute]]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.url = b""
+        self._running: tuple[RequestResponseCycle, asyncio.Task[None]] | None = None
+        self._refused = False  # the request that is being received
+        self._closes_after = False  # the refused request is the last of its connection
+        self._progress = False  # the parser recognized something in the bytes received now
+        self._unrecognized = 0  # bytes received since then
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a first request."""
+        super().connection_made(transport)
+        self._restart_idle_timer()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came."""
+        self._progress = False
+        try:
+            self.parser.feed_data(data)
+        except HttpParserError:
+            # httptools also fails on a target that is longer than this.
+            self._give_up(_TOO_LARGE if len(self.url) >= HEAD_BYTES else _MALFORMED)
+            return
+        except HttpParserUpgrade as upgrade:
+            self._parse_as_plain(data[upgrade.args[0] :])
+            return
+        self._unrecognized = 0 if self._progress else self._unrecognized + len(data)
+        if self._unrecognized > HEAD_BYTES:
+            self._give_up(_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Start to receive a head, which has to be complete before the idle timer ends."""
+        super().on_message_begin()
+        self._progress = True
+        self._refused = False
+        if self._is_idle():
+            self._restart_idle_timer()
+
+    def on_headers_complete(self) -> None:
+        """Refuse the request or start it."""
+        self._progress = True
+        if self.parser.should_upgrade():
+            return  # it is parsed again, as plain HTTP
+        if self._is_idle():
+            self._unset_keepalive_if_required()
+            route = self._search_route()
+            error = self.services.admission.refusal() if route is not None else None
+            if route is not None and error is not None:
+                self._refuse(error, route)
+                return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body; of a refused request it is dropped."""
+        self._progress = True
+        if not self._refused:
+            super().on_body(body)
+            if self._is_idle():  # answered already, and the client still sends
+                self._restart_idle_timer()
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._progress = True
+        if self.parser.should_upgrade():
+            return
+        if not self._refused:
+            super().on_message_complete()
+        elif self._closes_after:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the work of the client."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        if self._running is not None:
+            cycle, task = self._running
+            cycle.disconnected = True
+            cycle.message_event.set()
+            task.cancel(CLIENT_GONE)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
+        task = self.loop.create_task(cycle.run_asgi(app))  # type: ignore[arg-type]
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+        self._running = cycle, task
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _restart_idle_timer(self) -> None:
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def _search_route(self) -> str | None:
+        """Return the route of a search, as metrics name it; None for other requests."""
+        method, path = self.parser.get_method().decode(), self._path()
+        for route in self.searches:
+            if method in (route.methods or ()) and route.path_regex.match(path):
+                return route.path
+        return None
+
+    def _path(self) -> str:
+        return self.url.partition(b"?")[0].decode("ascii", "replace")
+
+    def _refuse(self, error: ServiceError, route: str) -> None:
+        self._refused = True
+        self._closes_after = (
+            self.services.readiness.phase is Phase.STOPPING
+            or self.expect_100_continue
+            or not self.parser.should_keep_alive()
+        )
+        self._answer(error, route, self.parser.get_method().decode(), self._path())
+        self._restart_idle_timer()  # so long may the rest of the body take
+        if self.expect_100_continue:
+            self.transport.close()  # the client sends no body now
+
+    def _give_up(self, error: ServiceError) -> None:
+        """Answer bytes that no request can be made of, and close."""
+        self._closes_after = True
+        self.headers = []
+        self._answer(error, "other", "-", "-")
+        self.transport.close()
+
+    def _answer(self, error: ServiceError, route: str, method: str, path: str) -> None:
+        request_id = request_id_of(self.headers)
+        head, before, after = _prepared(error.reason, error.detail, error.retry_after)
+        body = b"%b%b%b" % (before, request_id.encode(), after)
+        headers = [*self.server_state.default_headers, (b"x-request-id", request_id.encode())]
+        headers.append((b"content-length", b"%d" % len(body)))
+        if self._closes_after:
+            headers.append((b"connection", b"close"))
+        lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+        self.transport.write(b"%b%b\r\n%b" % (head, lines, body))
+        record_answer(
+            self.services.metrics,
+            request_id,
+            method=method,
+            path=path,
+            route=route,
+            status=error.kind.status,
+            reason=error.reason,
+        )
+
+    def _parse_as_plain(self, rest: bytes) -> None:
+        """Parse a request again without its `Upgrade`, with what came behind its head.
+
+        No protocol is switched to here, but some clients (Java's) offer HTTP/2 with each request,
+        and the parser takes their body for that protocol.
+        """
+        if self.parser.get_method() == b"CONNECT":
+            self._give_up(_MALFORMED)
+            return
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
+        self.data_received(b"\r\n".join((*lines, b"", rest)))
+
+
+@lru_cache(maxsize=16)  # thousands of refusals a second differ in little but their ids
+def _prepared(reason: str, detail: str, retry_after: int | None) -> tuple[bytes, bytes, bytes]:
+    """Return the status and headers of an error, and its body before and after the request id."""
+    response = problem(ServiceError(reason, detail, retry_after=retry_after), "")
+    pairs = [pair for pair in response.raw_headers if pair[0] != b"content-length"]
+    lines = [b"%b: %b\r\n" % pair for pair in (*pairs, *SECURITY_HEADERS)]
+    before, name, after = bytes(response.body).partition(b'"request_id": "')
+    return b"".join((STATUS_LINE[response.status_code], *lines)), before + name, after
+
+
+def load_shedding(services: Services, searches: Sequence[APIRoute]) -> type[LoadSheddingProtocol]:
+    """Return the protocol of one application's connections."""
+    return type("Connection", (LoadSheddingProtocol,), {"services": services, "searches": searches})

@@ -1,0 +1,65 @@
+"""The parts that requests share: one typed value, reached by one dependency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Depends, FastAPI, Request
+
+from service.core.admission import Admission
+from service.http.access import Access, Purpose
+from service.http.bodies import Bodies
+from service.page.sample import Samples
+from service.runtime.metrics import Metrics
+from service.runtime.readiness import Readiness
+from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.core.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts of one application. The engine is in `readiness`, since it opens later."""
+
+    settings: Settings
+    admission: Admission
+    metrics: Metrics
+    readiness: Readiness
+    access: Access
+    bodies: Bodies
+    samples: Samples
+
+    @property
+    def engine(self) -> Engine:
+        """The engine.
+
+        Raises:
+            ServiceError: `not_ready` while there is none.
+        """
+        return self.readiness.engine or self.readiness.require_engine()
+
+
+def services_of(app: FastAPI) -> Services:
+    """Return the parts of an application."""
+    found: Services = app.state.services
+    return found
+
+
+async def _services(request: Request) -> Services:
+    return services_of(request.app)
+
+
+ServicesHere = Annotated[Services, Depends(_services)]
+
+
+def requires(purpose: Purpose) -> Any:
+    """Return the dependency that refuses requests without a key for a purpose."""
+
+    async def admit(request: Request, services: ServicesHere) -> None:
+        name = services.access.admit(request.headers, purpose)
+        if name:
+            request.scope["hasse.key"] = name
+
+    return Depends(admit)
