@@ -166,20 +166,20 @@ def trained(
         first = options.out / f"{recipe.start}-{seed}"
         trained(EVERY[recipe.start], seed, options, first)
         begun = load(first, to_learn=True)
-    material = from_features(config, options.features, options.weights, collections)
+    inputs = from_features(config, options.features, options.weights, collections)
     RetrievalTraining(
-        material.config,
+        inputs.config,
         folder.name,
         folder,
-        (learned, material.inputs[0]),
-        (held_out, material.inputs[1]),
-        backbone_weights=material.backbone_weights,
+        (learned, inputs.images[0]),
+        (held_out, inputs.images[1]),
+        backbone_weights=inputs.backbone_weights,
         start=begun,
         world=World(options.device),
     ).run(lambda progress: _report(folder.name, progress))
-    held_out = available(held_out, material.inputs[1])
+    held_out = available(held_out, inputs.images[1])
     seconds = json.loads((folder / "metrics.json").read_bytes())["seconds"]
-    return measured(folder, held_out, material.inputs[1]), float(seconds)
+    return measured(folder, held_out, inputs.images[1]), float(seconds)
 
 
 def _report(name: str, progress: Progress[Evaluation]) -> None:

@@ -103,53 +103,6 @@ class DistillationConfig:
             )
 
 
-def distil(
-    config: DistillationConfig,
-    pixels: Pixels,
-    teacher: Backbone,
-    folder: Path,
-    *,
-    images: Sequence[Image] = (),
-    projection: Tensor | None = None,
-    start: Mapping[str, Tensor] | None = None,
-    device: str = "cpu",
-    report: Callable[[DistillationProgress], None] | None = None,
-    stop: Stop | None = None,
-) -> Path:
-    """Train a student, or go on with the one in `folder`, and return the file of its weights.
-
-    They are those of torchvision's network without its classifier, rounded to what a byte each can
-    hold, so that a checkpoint of any type keeps them as they are.
-
-    Args:
-        config: who learns and how.
-        pixels: (n, S, S, 3), the pictures.
-        teacher: a network that ends in the average of a grid.
-        folder: where the student and its work are kept.
-        images: the pictures' entries in a dataset, whether they could be read or not.
-        projection: (N, F), what a model makes of the teacher's features. Then only what tells
-            captions apart counts.
-        start: weights to begin with; without them the student begins with random ones.
-        device: where both are.
-        report: see `Run.run`. A loss is the share of the variance of what the teacher sees in cuts
-            that the student does not explain. What is measured is the share that it explains of
-            whole pictures that it never learns from.
-        stop: see `Run.run`.
-
-    Raises:
-        TrainingError: the folder holds another training, or the loss is not a number.
-        StateError: the state in the folder is damaged.
-        TrainingStopped: `stop` returned true.
-    """
-    dtype = torch.bfloat16 if config.bfloat16 else torch.float32
-    seeing = Teacher(teacher, projection, config.teacher_side, dtype, device)
-    same = identity(config, images, teacher, projection, start)
-    run = Distillation(config, pixels, seeing, folder, same, start=start, device=device)
-    with _fastest_convolutions(device):
-        run.run(report, stop)
-    return run.write()
-
-
 def identity(
     config: DistillationConfig,
     images: Sequence[Image],
@@ -157,7 +110,7 @@ def identity(
     projection: Tensor | None,
     start: Mapping[str, Tensor] | None,
 ) -> dict[str, Any]:
-    """Return what distinguishes a distillation before its pictures are read; see `distil`."""
+    """Return what distinguishes a distillation before its pictures are read; see `Distillation`."""
     names = json.dumps([(image.id, image.file_name) for image in images])
     made_of_features = [] if projection is None else [fingerprint(projection.numpy())]
     return {
@@ -188,7 +141,12 @@ def _fastest_convolutions(device: str) -> AbstractContextManager[object]:
 
 
 class Distillation(ResumableRun[Rows, float]):
-    """The training of a student; see `distil`."""
+    """The training of a student.
+
+    A loss is the share of the variance of what the teacher sees in cuts that the student does not
+    explain. What is measured is the share that it explains of whole pictures that it never learns
+    from.
+    """
 
     model: Student
 
@@ -196,26 +154,47 @@ class Distillation(ResumableRun[Rows, float]):
         self,
         config: DistillationConfig,
         pixels: Pixels,
-        teacher: Teacher,
+        teacher: Backbone,
         folder: Path,
-        identity: Mapping[str, Any],
         *,
+        images: Sequence[Image] = (),
+        projection: Tensor | None = None,
         start: Mapping[str, Tensor] | None = None,
         device: str = "cpu",
     ) -> None:
-        self.config, self.teacher, self.device = config, teacher, device
+        """Prepare a distillation, or to go on with the one in `folder`.
+
+        Args:
+            config: who learns and how.
+            pixels: (n, S, S, 3), the pictures.
+            teacher: a network that ends in the average of a grid.
+            folder: where the student and its state are kept.
+            images: the pictures' entries in a dataset, whether they could be read or not.
+            projection: (N, F), what a model makes of the teacher's features. Then only what tells
+                captions apart counts.
+            start: weights to begin with; without them the student begins with random ones.
+            device: where both are.
+        """
+        dtype = torch.bfloat16 if config.bfloat16 else torch.float32
+        same = identity(config, images, teacher, projection, start)
+        self.config, self.device = config, device
+        self.teacher = Teacher(teacher, projection, config.teacher_side, dtype, device)
         config.require_enough(len(pixels))
         every = np.arange(len(pixels))
         measures = every % config.held_out == config.held_out - 1
         self.taught, self.held_out = every[~measures], every[measures]
         self.pixels = _resident(pixels, device)
         student = Student(
-            _initial(config, start), teacher.channels, teacher.axes, config.side, config.momentum
+            _initial(config, start),
+            self.teacher.channels,
+            self.teacher.axes,
+            config.side,
+            config.momentum,
         )
         student.to(device).to(memory_format=torch.channels_last)
         # It begins with what all pictures have in common, and learns what tells them apart.
         first = standardised(self.chosen(self.taught[: config.batch_size]))
-        seen, _ = teacher.look(_smaller(first, teacher.side))
+        seen, _ = self.teacher.look(_smaller(first, self.teacher.side))
         student.head.bias.data.copy_(seen.mean((0, 2, 3)))  # type: ignore[union-attr]
         matrices = [weight for weight in student.parameters() if weight.ndim > 1]
         vectors = [weight for weight in student.parameters() if weight.ndim <= 1]
@@ -228,12 +207,27 @@ class Distillation(ResumableRun[Rows, float]):
         )
         super().__init__(
             folder,
-            {**identity, "pictures": [len(pixels), fingerprint(pixels)]},
+            {**same, "pictures": [len(pixels), fingerprint(pixels)]},
             student,
             optimizer,
             epochs=config.epochs,
             steps=len(self.taught) // config.batch_size,
         )
+
+    def train(
+        self, report: Callable[[DistillationProgress], None] | None = None, stop: Stop | None = None
+    ) -> Path:
+        """Train to the end and return the file of the student's weights; see `Run.run`.
+
+        They are those of torchvision's network without its classifier, rounded to what a byte each
+        can hold, so that a checkpoint of any type keeps them as they are.
+        """
+        with _fastest_convolutions(self.device):
+            self.run(report, stop)
+        state = {key: value.cpu() for key, value in self.model.layers.state_dict().items()}
+        path = self.folder / STUDENT
+        write_weights(path, from_stored(to_stored(state, "int8")))
+        return path
 
     def batches(self, epoch: int, first: int) -> Iterator[Rows]:
         """Yield the pictures of each step of an epoch."""
@@ -317,13 +311,6 @@ class Distillation(ResumableRun[Rows, float]):
         if isinstance(self.pixels, Tensor):
             return self.pixels[torch.from_numpy(rows).to(self.device)]
         return torch.from_numpy(self.pixels[rows]).to(self.device)
-
-    def write(self) -> Path:
-        """Write the student's weights and return their file."""
-        state = {key: value.cpu() for key, value in self.model.layers.state_dict().items()}
-        path = self.folder / STUDENT
-        write_weights(path, from_stored(to_stored(state, "int8")))
-        return path
 
     def _mixed_precision(self) -> torch.autocast:
         device = torch.device(self.device).type

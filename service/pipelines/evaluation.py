@@ -1,17 +1,22 @@
-"""One model over one dataset: everything that `hasse evaluate` says of it."""
+"""One model over one dataset, or two on the same: everything that `hasse evaluate` reports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
+from models.datasets import Dataset, DatasetError, load
 from models.evaluation.length_study import LengthStudy, length_study
 from models.evaluation.retrieval import Evaluation, Retrieval, retrieve
 from models.evaluation.significance import difference, differences, intervals
 from models.score import Score
-from service.pipelines.dataset_encoding import Encoded
+from service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
+from service.pipelines.training import ProgressBars
+from service.plural import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,86 @@ class Measured:
             "intervals": intervals(self.blocks).to_json(),
             "length_study": self.lengths and self.lengths.to_json(),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """What `hasse evaluate` is asked to measure.
+
+    Attributes:
+        model: a checkpoint; None for the built-in one that suits the dataset.
+        against: a second checkpoint to compare with.
+        features: of the pictures, and `against_features` those that `against` reads instead.
+        captions_per_image: only the first so many of each image count.
+    """
+
+    dataset: Path
+    split: str
+    model: Path | None = None
+    against: Path | None = None
+    features: Path | None = None
+    against_features: Path | None = None
+    folds: int = 1
+    captions_per_image: int | None = None
+    batch_size: int = 32
+    workers: int | None = None
+
+    def run(
+        self, device: str, bars: ProgressBars, tell: Callable[[str], None]
+    ) -> tuple[Measured, dict[str, Any]]:
+        """Measure; return the first model's figures and the whole report as plain values.
+
+        Raises:
+            DatasetError, CheckpointError, FeaturesError: the request cannot be met.
+        """
+        whole, limit = load(self.dataset).split(self.split), self.captions_per_image
+        collection = whole if limit is None else whole.first_captions(limit)
+        first = checkpoint.load(checkpoint.chosen(self.model, collection), device)
+        # Found before the first is measured, which may take hours.
+        second = None
+        if self.against is not None:
+            second = checkpoint.load(checkpoint.find(self.against), device)
+        _require_blocks(self.folds, collection)
+
+        def measured(model: Checkpoint, of: Dataset, features: Path | None) -> Measured:
+            source = ImageSource(features, self.batch_size, self.workers, tell)
+            with bars(f"encoding by {model.name}") as progress:
+                encoded = encode_dataset(model.model, of, source, progress)
+            _require_blocks(self.folds, encoded.dataset)  # which lacks unreadable pictures
+            if not all(len(block.captions) for block in encoded.blocks(self.folds)):
+                raise DatasetError(
+                    f"one of {self.folds} blocks has no caption at all: use fewer --folds"
+                )
+            with bars("ranking") as progress:
+                return measure(model, encoded, self.folds, progress)
+
+        found = measured(first, collection, self.features)
+        dataset = found.encoded.dataset
+        there = {image.id for image in dataset.images}
+        captions = sum(len(image.captions) for image in whole.images if image.id in there)
+        report = {
+            "dataset": dataset.name,
+            "split": self.split,
+            "captions_per_image": limit,
+            "captions_left_out": captions - len(found.encoded.captions),
+            **found.to_json(),
+        }
+        if second is not None:
+            other = measured(second, dataset, self.against_features or self.features)
+            if len(other.encoded.dataset) < len(dataset):
+                raise DatasetError(
+                    f"{self.against} could not be measured on all images that {found.name} was: "
+                    f"compare on features of the same images"
+                )
+            report["against"] = other.to_json() | {"difference": comparison(found, other)}
+        return found, report
+
+
+def _require_blocks(folds: int, dataset: Dataset) -> None:
+    if folds > len(dataset):
+        raise DatasetError(
+            f"{folds} blocks cannot be made of {count(len(dataset), 'image')}: use fewer --folds"
+        )
 
 
 def measure(

@@ -1,8 +1,12 @@
-"""What a training reads: features of a frozen network, or pictures that the network learns from."""
+"""A training as `hasse train` plans it: what it reads, and with which options.
+
+It reads features of a frozen network, or pictures that the network learns from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -10,7 +14,9 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from models.datasets import Dataset, DatasetError
+from models.checkpoints import checkpoint
+from models.checkpoints.model_folder import require_no_model
+from models.datasets import Dataset, DatasetError, load
 from models.encoders.backbone import build_backbone
 from models.encoders.image_encoder import Pooling
 from models.files import write_whole
@@ -19,27 +25,134 @@ from models.images.pixel_store import cache_pixels
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
 from models.training.config import TrainingConfig
+from models.training.distributed import World
 from models.training.inputs import FeatureInput, ImageInput, PixelInput
-from models.training.run import TrainingError
+from models.training.presets import PRESETS
+from models.training.run import TrainingError, require_same
+from models.training.state import read_notes
+from models.training.trainer import RetrievalTraining, identity
 from service.plural import count
 
 Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
+ProgressBars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]  # by label
+Tell = Callable[[str], None]
 WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the file of the network's weights
 HELD_OUT = 10  # one image in so many, where a dataset has no split for validation
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class TrainingRequest:
+    """What `hasse train` is asked to do.
+
+    Attributes:
+        preset: where all options start; None for the one that suits what is read.
+        choices: options that differ from the preset's, by name.
+        splits: to learn from, and to choose the best epoch by.
+        weights: of the network; for features, if their file has moved.
+        start: a checkpoint that learned weights start from.
+    """
+
+    dataset: Path
+    out: Path
+    preset: str | None
+    choices: Mapping[str, Any]
+    splits: tuple[str, str] = ("train", "val")
+    features: Path | None = None
+    weights: Path | None = None
+    start: Path | None = None
+    workers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """A request whose options go together, with the dataset it is about."""
+
+    request: TrainingRequest
+    dataset: Dataset
+    collections: Collections
+    config: TrainingConfig
+    start: checkpoint.Checkpoint | None
+
+    @classmethod
+    def of(cls, request: TrainingRequest, device: str) -> TrainingPlan:
+        """Check a request.
+
+        Raises:
+            TrainingError: an option does not exist, or they do not go together.
+            DatasetError: there is no such dataset, or it has too few images.
+        """
+        preset = PRESETS[request.preset or ("hasse" if request.features else "scenes")].on(device)
+        choices = dict(request.choices)
+        # A preset's pooling suits its own network or features; not every other network has it.
+        other = "backbone" in choices or preset.config.model.pooling == "parts"
+        if other and not request.features:
+            choices.setdefault("pooling", "average")
+        start = None
+        if request.start is not None:
+            start = checkpoint.load(checkpoint.find(request.start), to_learn=True)
+        dataset = load(request.dataset)
+        collections = split_for_training(dataset, *request.splits)
+        suited = preset.config if "batch_size" in choices else preset.suited(len(collections[0]))
+        return cls(request, dataset, collections, with_choices(suited, choices), start)
+
+    def prepare(self, world: World, bars: ProgressBars, tell: Tell) -> RetrievalTraining:
+        """Read what the training learns from; `tell` is given what is left out, line by line.
+
+        Raises:
+            TrainingError, CheckpointError: the folder holds another training, or a model.
+            FeaturesError, BackboneError, DatasetError: features or pictures cannot be used.
+        """
+        request, collections, out = self.request, self.collections, self.request.out
+        if read_notes(out) is None:
+            require_no_model(out)
+        if not self.dataset.has_splits():
+            tell(
+                f"no splits: {len(collections[1])} of {len(self.dataset)} pictures are not learned "
+                f"from; the best epoch is chosen by them"
+            )
+        if request.features:
+            inputs = from_features(
+                self.config, request.features, request.weights, collections, skipped=tell
+            )
+            require_chosen(inputs.config, request.choices)
+        else:
+            weights = learning_backbone(self.config, request.weights)
+            # Those of another training would replace its pictures.
+            require_same(out, identity(self.config, *collections, weights, self.start))
+            with world.in_turn(), bars("reading pictures") as progress:
+                inputs = from_pictures(
+                    self.config,
+                    weights,
+                    collections,
+                    out / "pictures",
+                    workers=request.workers,
+                    progress=progress,
+                    skipped=tell,
+                )
+        return RetrievalTraining(
+            inputs.config,
+            out.resolve().name,
+            out,
+            (collections[0], inputs.images[0]),
+            (collections[1], inputs.images[1]),
+            backbone_weights=inputs.backbone_weights,
+            start=self.start,
+            world=world,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingInputs:
     """A configuration that fits what is read, and what is read.
 
     Attributes:
         config: with the backbone and the preprocessing of the features, where there are any.
-        inputs: the images to learn from, and those to validate on.
+        images: those to learn from, and those to validate on.
         backbone_weights: where the backbone starts; None for random weights.
     """
 
     config: TrainingConfig
-    inputs: tuple[ImageInput, ImageInput]
+    images: tuple[ImageInput, ImageInput]
     backbone_weights: dict[str, Tensor] | None
 
 
@@ -136,7 +249,7 @@ def from_features(
     collections: Collections,
     *,
     skipped: Callable[[str], None] | None = None,
-) -> Material:
+) -> TrainingInputs:
     """Prepare a training on cached features; the backbone and its weights are theirs.
 
     Parts of pictures are read where the configuration wants them and the features have them.
@@ -178,7 +291,7 @@ def from_features(
         )
     views = store.views(parts=parts)
     rows = FeatureInput(store.image_ids, views[:, 0], views if config.views else None)
-    return Material(config, (rows, rows), dict(backbone.state_dict()))
+    return TrainingInputs(config, (rows, rows), dict(backbone.state_dict()))
 
 
 def _tell_missing(
@@ -220,7 +333,7 @@ def from_pictures(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     skipped: Callable[[str], None] | None = None,
-) -> Material:
+) -> TrainingInputs:
     """Prepare a training on pictures, which are decoded once into `cache`; the backbone learns.
 
     Raises:
@@ -242,4 +355,4 @@ def from_pictures(
         )
         for part, collection in zip(("train", "val"), collections, strict=True)
     )
-    return Material(config, (training, validation), backbone_weights)
+    return TrainingInputs(config, (training, validation), backbone_weights)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.model.training_report import training_report
-from service.cli.terminal.errors import CommandError, Interrupted, resumable
+from service.cli.model.long_running import consistent_options, stoppable, training_report
+from service.cli.terminal.errors import resumable
 from service.cli.terminal.help_text import Commands
-from service.cli.terminal.interrupt import stop_request
 from service.cli.terminal.options import Json
 from service.cli.terminal.progress import progress
 from service.cli.terminal.table import print_table
@@ -34,61 +32,74 @@ CorpusPath = Annotated[
 ]
 
 
+ModelFolder = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Where the checkpoint goes.")
+]
+Comparison = Annotated[
+    Literal["order", "symmetric"],
+    typer.Option(help="How sentences are compared: order, or the paper's control."),
+]
+Start = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Start from the captions' encoder of this checkpoint, from 'hasse train', or of a "
+        "built-in one, by its name: captions alone teach much of the order.",
+    ),
+]
+Epochs = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="Passes; the best in validation is kept. 0 with --start: only the threshold "
+        "is learned.",
+    ),
+]
+Dimension = Annotated[
+    int, typer.Option(min=1, help="Coordinates of a point; with --start they are its own.")
+]
+WordDimension = Annotated[
+    int, typer.Option(min=1, help="Of a word's vector; with --start it is its own.")
+]
+WordRange = Annotated[float, typer.Option(help="Word vectors start between minus and plus this.")]
+Batch = Annotated[int, typer.Option(min=1, help="Pairs at a time.")]
+LearningRate = Annotated[float, typer.Option(help="Adam's.")]
+Margin = Annotated[
+    float, typer.Option(help="How far a pair that does not follow is kept from following.")
+]
+Reading = Annotated[
+    Literal["last", "join"],
+    typer.Option(
+        help="What is kept of a sentence: the last state, or the largest of all in each "
+        "coordinate; with --start it is its own."
+    ),
+]
+Length = Annotated[
+    Literal["unit", "learned", "free"],
+    typer.Option(
+        help="Of points. Unit is the paper's, and right with --epochs 0 for a start that has "
+        "it; a start's learned length stays."
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed trains the same model.")]
+
+
 def train(
     *,
     corpus: CorpusPath,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the checkpoint goes.")
-    ],
-    comparison: Annotated[
-        Literal["order", "symmetric"],
-        typer.Option(help="How sentences are compared: order, or the paper's control."),
-    ] = "order",
-    start: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Start from the captions' encoder of this checkpoint, from 'hasse train', or of a "
-            "built-in one, by its name: captions alone teach much of the order.",
-        ),
-    ] = None,
-    epochs: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Passes; the best in validation is kept. 0 with --start: only the threshold "
-            "is learned.",
-        ),
-    ] = 10,
-    dimension: Annotated[
-        int, typer.Option(min=1, help="Coordinates of a point; with --start they are its own.")
-    ] = 1024,
-    word_dimension: Annotated[
-        int, typer.Option(min=1, help="Of a word's vector; with --start it is its own.")
-    ] = 300,
-    word_range: Annotated[
-        float, typer.Option(help="Word vectors start between minus and plus this.")
-    ] = 0.1,
-    batch_size: Annotated[int, typer.Option(min=1, help="Pairs at a time.")] = 128,
-    learning_rate: Annotated[float, typer.Option(help="Adam's.")] = 1e-3,
-    margin: Annotated[
-        float, typer.Option(help="How far a pair that does not follow is kept from following.")
-    ] = 1.0,
-    reading: Annotated[
-        Literal["last", "join"],
-        typer.Option(
-            help="What is kept of a sentence: the last state, or the largest of all in each "
-            "coordinate; with --start it is its own."
-        ),
-    ] = "last",
-    length: Annotated[
-        Literal["unit", "learned", "free"],
-        typer.Option(
-            help="Of points. Unit is the paper's, and right with --epochs 0 for a start that has "
-            "it; a start's learned length stays."
-        ),
-    ] = "free",
-    seed: Annotated[int, typer.Option(min=0, help="The same seed trains the same model.")] = 0,
+    out: ModelFolder,
+    comparison: Comparison = "order",
+    start: Start = None,
+    epochs: Epochs = 10,
+    dimension: Dimension = 1024,
+    word_dimension: WordDimension = 300,
+    word_range: WordRange = 0.1,
+    batch_size: Batch = 128,
+    learning_rate: LearningRate = 1e-3,
+    margin: Margin = 1.0,
+    reading: Reading = "last",
+    length: Length = "free",
+    seed: Seed = 0,
 ) -> None:
     """Learn an order of sentences from pairs that are labelled as following or not.
 
@@ -103,63 +114,29 @@ def train(
       hasse entailment train SICK.txt --start data/flickr8k-model \\
           --out data/sick-model
     """
-    from models.checkpoints import checkpoint as retrieval
     from models.checkpoints.model_folder import new_model
-    from models.tasks.entailment import checkpoint, read
-    from models.tasks.entailment import training as learning
-    from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
+    from models.tasks.entailment import read
+    from models.tasks.entailment.embedding import SentenceConfig
+    from models.tasks.entailment.training import EntailmentTraining
     from models.training.run import TrainingStopped
+    from service.pipelines.entailment import SavedTraining
 
     pairs = read(corpus)
     _describe(pairs)
-    try:
+    with consistent_options():
         shape = SentenceConfig(
             comparison, dimension, word_dimension, word_range, reading=reading, length=length
         )
-        config = learning.EntailmentTraining(
-            shape, epochs, batch_size, learning_rate, margin, seed=seed
-        )
-    except ValueError as error:
-        raise CommandError(f"these options do not go together: {error}") from None
-    begun = None if start is None else retrieval.load(retrieval.find(start))
-    if begun is not None:
-        config = learning.start_from(begun, config)
-    model = learning.initial(config, pairs, begun)
-    began = time.monotonic()
-    kept: list[Threshold] = []  # of the model as it began, and of each epoch that was better
-
-    def keep(best: SentenceEmbedding, threshold: Threshold) -> None:
-        metrics = {
-            "corpus": pairs.name,
-            "pairs": len(pairs.train),
-            "start": None if begun is None else begun.name,
-            "validation_accuracy": 100 * threshold.accuracy,
-            "seconds": round(time.monotonic() - began, 1),
-        }
-        checkpoint.save(
-            checkpoint.EntailmentCheckpoint(best, threshold.value, config, metrics, out)
-        )
-        kept.append(threshold)
-
-    def left() -> str:
-        if not kept:
-            return "nothing is kept"
-        holds = "the best epoch so far" if len(kept) > 1 else "the model as it began"
-        return f"{out} holds {holds}; delete it to start again"
-
+        config = EntailmentTraining(shape, epochs, batch_size, learning_rate, margin, seed=seed)
+    training = SavedTraining(config, pairs, out, start)
     with (
         new_model(out),
-        resumable(left),
-        progress("training") as report,
-        stop_request() as stop,
+        resumable(training.left),
+        progress("training") as bar,
+        stoppable(training.left, TrainingStopped) as stop,
     ):
-        run = learning.EntailmentRun(config, model, pairs, keep)
-        show = training_report(report, config.epochs, _described)
-        try:
-            _, threshold = run.train(show, stop)
-        except TrainingStopped:
-            raise Interrupted(left()) from None
-    unchanged = ", as it began: no epoch was better" if epochs and len(kept) == 1 else ""
+        _, threshold = training.run.train(training_report(bar, epochs, _described), stop)
+    unchanged = ", as it began: no epoch was better" if epochs and training.saved == 1 else ""
     typer.echo(f"{out}: {100 * threshold.accuracy:.2f} % right in validation{unchanged}")
     typer.echo(f"next: hasse entailment evaluate {corpus} --model {out}", err=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -23,12 +23,6 @@ from service.cli.terminal.progress import progress, tell
 from service.cli.terminal.table import print_table
 from service.plural import count
 
-if TYPE_CHECKING:
-    from models.checkpoints.checkpoint import Checkpoint
-    from models.datasets import Dataset
-    from service.pipelines.dataset_encoding import ImageSource
-    from service.pipelines.evaluation import Measured
-
 DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
 COLUMNS = (
     ("r1", "R@1"),
@@ -40,56 +34,63 @@ COLUMNS = (
 )
 
 
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="A second checkpoint, named like --model: say by how much that is better, or not.",
+    ),
+]
+Split = Annotated[str, typer.Option(help="Which pictures to measure on; '' for those in no split.")]
+AgainstFeatures = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        show_default="those of --features",
+        help="Features for --against, where it has another network or other crops.",
+    ),
+]
+Folds = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Measure on that many consecutive blocks and average, as papers do: 5 blocks of "
+        "1,000 make COCO's '1k'.",
+    ),
+]
+CaptionsPerImage = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        show_default="all",
+        help="Measure on the first so many captions of each image. Papers take 5, where a few "
+        "of COCO's pictures have more.",
+    ),
+]
+ReportFile = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the JSON here.")
+]
+PlotFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Draw recall curves, ranks, violations and points there, as SVG, beside the JSON.",
+    ),
+]
+
+
 def evaluate(
     *,
     dataset: DatasetFolder,
     model: Model = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="A second checkpoint, named like --model: say by how much that is better, or not.",
-        ),
-    ] = None,
-    split: Annotated[
-        str, typer.Option(help="Which pictures to measure on; '' for those in no split.")
-    ] = "test",
+    against: Against = None,
+    split: Split = "test",
     features: Features = None,
-    against_features: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            show_default="those of --features",
-            help="Features for --against, where it has another network or other crops.",
-        ),
-    ] = None,
-    folds: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Measure on that many consecutive blocks and average, as papers do: 5 blocks of "
-            "1,000 make COCO's '1k'.",
-        ),
-    ] = 1,
-    captions_per_image: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            show_default="all",
-            help="Measure on the first so many captions of each image. Papers take 5, where a few "
-            "of COCO's pictures have more.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the JSON here.")
-    ] = None,
-    plots: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Draw recall curves, ranks, violations and points there, as SVG, beside the JSON.",
-        ),
-    ] = None,
+    against_features: AgainstFeatures = None,
+    folds: Folds = 1,
+    captions_per_image: CaptionsPerImage = None,
+    out: ReportFile = None,
+    plots: PlotFolder = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
@@ -110,10 +111,8 @@ def evaluate(
       hasse evaluate data/coco --model data/order --against data/cosine \\
           --features data/coco-features --plots data/order-plots
     """
-    from models.checkpoints import checkpoint
-    from models.datasets import load
-    from service.pipelines.dataset_encoding import ImageSource
-    from service.pipelines.evaluation import comparison
+    from service.pipelines.evaluation import EvaluationRequest
+    from service.pipelines.figures import draw, require_matplotlib
     from service.runtime.device import pick_device
 
     if against_features is not None and against is None:
@@ -122,38 +121,20 @@ def evaluate(
             f"second checkpoint, or leave it out"
         )
     if plots is not None:
-        from service.pipelines.figures import require_matplotlib
-
         require_matplotlib()
-    whole = load(dataset).split(split)
-    collection = whole if captions_per_image is None else whole.first_captions(captions_per_image)
-    place = pick_device(device)
-    loaded = checkpoint.load(checkpoint.chosen(model, collection), place)
-    # Before the first is measured, which may take hours: a wrong name is to be told at once.
-    second = None
-    if against is not None:
-        second = checkpoint.load(checkpoint.find(against), place)
-    _require_blocks(folds, collection)
-    source = ImageSource(features, batch_size, workers, tell)
-    measured = _measure(loaded, collection, source, folds)
-    there = {image.id for image in measured.encoded.dataset.images}
-    of_those = sum(len(image.captions) for image in whole.images if image.id in there)
-    result = {
-        "dataset": measured.encoded.dataset.name,
-        "split": split,
-        "captions_per_image": captions_per_image,
-        "captions_left_out": of_those - len(measured.encoded.captions),
-        **measured.to_json(),
-    }
-    if second is not None:
-        source = ImageSource(against_features or features, batch_size, workers, tell)
-        other = _measure(second, measured.encoded.dataset, source, folds)
-        if len(other.encoded.dataset) < len(measured.encoded.dataset):
-            raise CommandError(
-                f"{against} could not be measured on all images that {measured.name} was: compare "
-                f"on features of the same images"
-            )
-        result["against"] = other.to_json() | {"difference": comparison(measured, other)}
+    request = EvaluationRequest(
+        dataset,
+        split,
+        model,
+        against,
+        features,
+        against_features,
+        folds,
+        captions_per_image,
+        batch_size,
+        workers,
+    )
+    measured, result = request.run(pick_device(device), progress, tell)
     text = json.dumps(result, indent=2)
     if as_json:
         typer.echo(text)
@@ -162,32 +143,10 @@ def evaluate(
     if out is not None:
         _write(out, text)
     if plots is not None:
-        from service.pipelines.figures import draw
-
         kept = f"{plots} holds some of the figures; the same command draws them all"
         with progress("drawing") as report, resumable(lambda: kept):
             draw(measured, plots, report)
         _write(plots / "evaluation.json", text)
-
-
-def _measure(loaded: Checkpoint, collection: Dataset, source: ImageSource, folds: int) -> Measured:
-    from service.pipelines.dataset_encoding import encode_dataset
-    from service.pipelines.evaluation import measure
-
-    with progress(f"encoding by {loaded.name}") as report:
-        encoded = encode_dataset(loaded.model, collection, source, report)
-    _require_blocks(folds, encoded.dataset)  # which lacks pictures that cannot be read
-    if not all(len(block.captions) for block in encoded.blocks(folds)):
-        raise CommandError(f"one of {folds} blocks has no caption at all: use fewer --folds")
-    with progress("ranking") as report:
-        return measure(loaded, encoded, folds, report)
-
-
-def _require_blocks(folds: int, dataset: Dataset) -> None:
-    if folds > len(dataset):
-        raise CommandError(
-            f"{folds} blocks cannot be made of {count(len(dataset), 'image')}: use fewer --folds"
-        )
 
 
 def _write(path: Path, text: str) -> None:
@@ -206,23 +165,12 @@ def _show(result: Mapping[str, Any]) -> None:
         _table(other["difference"], "difference", sign="+")
     typer.echo()
     for one in (result, other) if other else (result,):
-        name = f"{one['model']}: " if other else ""
-        low, high = one["intervals"]["rsum"]
-        typer.echo(f"{name}rsum {one['rsum']:.1f} ({low:.1f} to {high:.1f})")
-        if study := one["length_study"]:
-            typer.echo(
-                f"{name}captions of one image that differ by {count(study['least_gap'], 'word')} "
-                f"or more, {count(study['pairs'], 'pair')}: mean rank of the image "
-                f"{study['image_rank']:.1f}, of the longer caption asked for by the shorter "
-                f"{study['caption_rank']:.1f}"
-            )
+        _show_sums(one, f"{one['model']}: " if other else "")
     if other:
         low, high = other["difference"]["intervals"]["rsum"]
         verdict = "within chance" if low <= 0 <= high else "beyond chance"
-        typer.echo(
-            f"difference: rsum {other['difference']['rsum']:+.1f} ({low:+.1f} to {high:+.1f}), "
-            f"{verdict}"
-        )
+        rsum = other["difference"]["rsum"]
+        typer.echo(f"difference: rsum {rsum:+.1f} ({low:+.1f} to {high:+.1f}), {verdict}")
     folds = f", mean of {result['folds']} blocks" if result["folds"] > 1 else ""
     most = result["captions_per_image"]
     first = f" (first {most} of each, {result['captions_left_out']:,} left out)" if most else ""
@@ -234,6 +182,18 @@ def _show(result: Mapping[str, Any]) -> None:
     tied = sum(result[key]["tied"] for key, _ in DIRECTIONS)
     if tied:
         typer.echo(f"queries that end in a tie, which counts half: {tied:,}", err=True)
+
+
+def _show_sums(one: Mapping[str, Any], name: str) -> None:
+    low, high = one["intervals"]["rsum"]
+    typer.echo(f"{name}rsum {one['rsum']:.1f} ({low:.1f} to {high:.1f})")
+    if study := one["length_study"]:
+        typer.echo(
+            f"{name}captions of one image that differ by {count(study['least_gap'], 'word')} "
+            f"or more, {count(study['pairs'], 'pair')}: mean rank of the image "
+            f"{study['image_rank']:.1f}, of the longer caption asked for by the shorter "
+            f"{study['caption_rank']:.1f}"
+        )
 
 
 def _table(result: Mapping[str, Any], title: str, sign: str = "") -> None:

@@ -7,62 +7,73 @@ from typing import Annotated, Literal
 
 import typer
 
-from service.cli.terminal.errors import CommandError, Interrupted, resumable
-from service.cli.terminal.interrupt import stop_request
+from service.cli.model.long_running import AGAIN, consistent_options, stoppable
+from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.options import BatchSize, DatasetFolder, Device, Workers
 from service.cli.terminal.progress import progress, tell
 from service.plural import count
+
+FeatureFolder = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Where the features are kept.")
+]
+BackboneName = Annotated[
+    str,
+    typer.Option(help="A torchvision classification network: vgg19 (the paper's), resnet50 .."),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Its weights: .safetensors, or torchvision's own .pth."),
+]
+DownloadWeights = Annotated[
+    bool,
+    typer.Option("--download-weights", help="Fetch torchvision's ImageNet weights, once."),
+]
+Crops = Annotated[
+    Literal["1", "10"],
+    typer.Option(help="1: the centre. 10: the paper's, ten times the work, some points more."),
+]
+Views = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=1000,
+        help="Random cuts of each picture whose features are kept too, for training to vary "
+        "what it reads. Each is as much work as a crop.",
+    ),
+]
+Parts = Annotated[
+    bool | None,
+    typer.Option(
+        show_default="where the network sees a grid, with one crop",
+        help="Whether to keep the features of nine parts of each picture, and of each view, "
+        "beside those of the whole: no more work, ten times the space. The preset hasse "
+        "learns more from them.",
+    ),
+]
+Resize = Annotated[int, typer.Option(min=1, help="Pixels of the shortest side.")]
+Crop = Annotated[int, typer.Option(min=1, help="Pixels of the square cut from it.")]
+Framing = Annotated[
+    Literal["centre", "whole"],
+    typer.Option(
+        help="centre keeps a picture's proportions and may miss its ends; whole squeezes all "
+        "of it into the square."
+    ),
+]
 
 
 def features(
     *,
     dataset: DatasetFolder,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the features are kept.")
-    ],
-    backbone: Annotated[
-        str,
-        typer.Option(help="A torchvision classification network: vgg19 (the paper's), resnet50 .."),
-    ] = "vgg19",
-    weights: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Its weights: .safetensors, or torchvision's own .pth."),
-    ] = None,
-    download_weights: Annotated[
-        bool,
-        typer.Option("--download-weights", help="Fetch torchvision's ImageNet weights, once."),
-    ] = False,
-    crops: Annotated[
-        Literal["1", "10"],
-        typer.Option(help="1: the centre. 10: the paper's, ten times the work, some points more."),
-    ] = "1",
-    views: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=1000,
-            help="Random cuts of each picture whose features are kept too, for training to vary "
-            "what it reads. Each is as much work as a crop.",
-        ),
-    ] = 0,
-    parts: Annotated[
-        bool | None,
-        typer.Option(
-            show_default="where the network sees a grid, with one crop",
-            help="Whether to keep the features of nine parts of each picture, and of each view, "
-            "beside those of the whole: no more work, ten times the space. The preset hasse "
-            "learns more from them.",
-        ),
-    ] = None,
-    resize: Annotated[int, typer.Option(min=1, help="Pixels of the shortest side.")] = 256,
-    crop: Annotated[int, typer.Option(min=1, help="Pixels of the square cut from it.")] = 224,
-    framing: Annotated[
-        Literal["centre", "whole"],
-        typer.Option(
-            help="centre keeps a picture's proportions and may miss its ends; whole squeezes all "
-            "of it into the square."
-        ),
-    ] = "centre",
+    out: FeatureFolder,
+    backbone: BackboneName = "vgg19",
+    weights: Weights = None,
+    download_weights: DownloadWeights = False,
+    crops: Crops = "1",
+    views: Views = 0,
+    parts: Parts = None,
+    resize: Resize = 256,
+    crop: Crop = 224,
+    framing: Framing = "centre",
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
@@ -81,7 +92,7 @@ def features(
           --crops 10 --out data/flickr8k-features
     """
     from models.datasets import load
-    from models.encoders import backbone as networks
+    from models.encoders.backbone import build_backbone
     from models.images.features import ExtractionStopped, extract
     from models.images.preprocessing import Preprocessing
     from service.pipelines.training import note_weights
@@ -91,42 +102,49 @@ def features(
     collection = load(dataset)
     if parts and crops != "1":
         raise CommandError("parts are of one crop: leave --parts or --crops out")
-    try:
+    with consistent_options():
         looks = Preprocessing(resize=resize, crop=crop, crops=int(crops), framing=framing)
-    except ValueError as error:
-        raise CommandError(f"these options do not go together: {error}") from None
-    if download_weights:
-        if weights is not None:
-            raise CommandError(f"--weights names {weights}: leave it or --download-weights out")
+    file = _weights(backbone, weights, download=download_weights)
+    network = build_backbone(backbone, file)
+    kept = f"finished features are kept in {out}; {AGAIN}"
+    with (
+        progress("features") as report,
+        stoppable(lambda: AGAIN, ExtractionStopped) as stop,
+        resumable(lambda: kept),
+    ):
+        store = extract(
+            collection,
+            network,
+            looks,
+            out,
+            views=views,
+            parts=crops == "1" and network.has_grid() if parts is None else parts,
+            device=place,
+            batch_size=batch_size,
+            workers=workers,
+            progress=report,
+            stop=stop,
+            skipped=tell,
+            changed=tell,
+        )
+    note_weights(out, file)
+    known = set(store.image_ids.tolist())  # also of pictures that are in the dataset no more
+    there = sum(image.id in known for image in collection.images)
+    typer.echo(f"{out}: {there:,} of {count(len(collection), 'picture')}")
+
+
+def _weights(backbone: str, weights: Path | None, *, download: bool) -> Path:
+    """Return the file of the network's weights, fetched if that was asked for."""
+    from models.encoders.backbone import download_weights
+
+    if download and weights is not None:
+        raise CommandError(f"--weights names {weights}: leave it or --download-weights out")
+    if download:
         with progress(f"fetching the weights of {backbone}") as report:
-            weights = networks.download_weights(backbone, report)
-    elif weights is None:
+            return download_weights(backbone, report)
+    if weights is None:
         raise CommandError(
             "name the network's weights with --weights FILE, or fetch torchvision's with "
             "--download-weights: features of a network that has learned nothing say nothing"
         )
-    network = networks.build_backbone(backbone, weights)
-    kept = f"finished features are kept in {out}; the same command goes on from there"
-    with progress("features") as report, stop_request() as stop, resumable(lambda: kept):
-        try:
-            store = extract(
-                collection,
-                network,
-                looks,
-                out,
-                views=views,
-                parts=crops == "1" and network.has_grid() if parts is None else parts,
-                device=place,
-                batch_size=batch_size,
-                workers=workers,
-                progress=report,
-                stop=stop,
-                skipped=tell,
-                changed=tell,
-            )
-        except ExtractionStopped as stopped:
-            raise Interrupted(f"{stopped}; the same command goes on from there") from None
-    note_weights(out, weights)
-    known = set(store.image_ids.tolist())  # also of pictures that are in the dataset no more
-    there = sum(image.id in known for image in collection.images)
-    typer.echo(f"{out}: {there:,} of {count(len(collection), 'picture')}")
+    return weights

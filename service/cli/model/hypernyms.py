@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.model.training_report import training_report
+from service.cli.model.long_running import consistent_options, training_report
 from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.help_text import Commands
 from service.cli.terminal.options import Json
@@ -18,6 +19,7 @@ from service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
     from models.evaluation.threshold import Threshold
+    from models.tasks.hypernyms.query import Ancestor
     from models.tasks.hypernyms.taxonomy import Taxonomy
 
 hypernyms = Commands(
@@ -41,36 +43,43 @@ SLICE = (
 )
 
 
+ModelFolder = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Where the checkpoint goes.")
+]
+ProtocolName = Annotated[
+    Literal["clean", "paper"],
+    typer.Option(
+        help="clean: no pair is both given to learn from and withheld, though most of the "
+        "withheld follow from the given; false pairs are false. paper: as in the paper, where "
+        "neither holds."
+    ),
+]
+ComparisonName = Annotated[
+    Literal["order", "symmetric", "bilinear"],
+    typer.Option(help="How concepts are compared: order, or one of the paper's baselines."),
+]
+Dimension = Annotated[
+    int | None,
+    typer.Option(min=1, show_default="50, the paper's", help="Coordinates of a point."),
+]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Passes; the best in validation is kept.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the split, and of everything random.")]
+HeldOut = Annotated[
+    int,
+    typer.Option(min=1, help="True pairs withheld for validation, and as many for the test."),
+]
+
+
 def train(
     *,
     wordnet: WordNet,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the checkpoint goes.")
-    ],
-    protocol: Annotated[
-        Literal["clean", "paper"],
-        typer.Option(
-            help="clean: no pair is both given to learn from and withheld, though most of the "
-            "withheld follow from the given; false pairs are false. paper: as in the paper, where "
-            "neither holds."
-        ),
-    ] = "clean",
-    comparison: Annotated[
-        Literal["order", "symmetric", "bilinear"],
-        typer.Option(help="How concepts are compared: order, or one of the paper's baselines."),
-    ] = "order",
-    dimension: Annotated[
-        int | None,
-        typer.Option(min=1, show_default="50, the paper's", help="Coordinates of a point."),
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes; the best in validation is kept.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the split, and of everything random.")] = 0,
-    held_out: Annotated[
-        int,
-        typer.Option(min=1, help="True pairs withheld for validation, and as many for the test."),
-    ] = 4000,
+    out: ModelFolder,
+    protocol: ProtocolName = "clean",
+    comparison: ComparisonName = "order",
+    dimension: Dimension = None,
+    epochs: Epochs = None,
+    seed: Seed = 0,
+    held_out: HeldOut = 4000,
 ) -> None:
     """Learn concepts of WordNet as points in an order, from a part of what is known.
 
@@ -87,10 +96,8 @@ def train(
     from models.tasks.hypernyms import training as learning
     from models.tasks.hypernyms.task import make_task
 
-    try:
+    with consistent_options():
         config = learning.preset(comparison, dimension=dimension, epochs=epochs, seed=seed)
-    except ValueError as error:
-        raise CommandError(f"these options do not go together: {error}") from None
     taxonomy = _read(wordnet)
     task = make_task(taxonomy, protocol, seed, held_out)
     started = time.monotonic()
@@ -190,7 +197,6 @@ def query(
     from models.tasks.hypernyms.query import ancestors
 
     loaded = checkpoint.load(model)
-    concepts = loaded.taxonomy.concepts
     senses = _senses(loaded.taxonomy, word)
     if sense > len(senses):
         raise CommandError(
@@ -210,26 +216,29 @@ def query(
         }
         typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
         return
-    typer.echo(f"{concepts[concept].name}: {_short(concepts[concept].gloss)}")
-    if found:
-        print_table(
-            ("violation", "is a", "in WordNet", "meaning"),
-            [
-                (
-                    f"{one.violation:.4f}",
-                    concepts[one.concept].name,
-                    "yes" if one.known else "no",
-                    _short(concepts[one.concept].gloss),
-                )
-                for one in found
-            ],
-        )
-    else:
-        typer.echo("the model puts nothing above it")
+    _show_ancestors(loaded.taxonomy, concept, found)
     if len(senses) > 1:
         typer.echo(f"'{word}' has {len(senses)} meanings; another with --sense:", err=True)
         for at, other in enumerate(senses[:10], start=1):
-            typer.echo(f"  {at}  {_short(concepts[other].gloss)}", err=True)
+            typer.echo(f"  {at}  {_short(loaded.taxonomy.concepts[other].gloss)}", err=True)
+
+
+def _show_ancestors(taxonomy: Taxonomy, concept: int, found: Sequence[Ancestor]) -> None:
+    concepts = taxonomy.concepts
+    typer.echo(f"{concepts[concept].name}: {_short(concepts[concept].gloss)}")
+    if not found:
+        typer.echo("the model puts nothing above it")
+        return
+    rows = [
+        (
+            f"{one.violation:.4f}",
+            concepts[one.concept].name,
+            "yes" if one.known else "no",
+            _short(concepts[one.concept].gloss),
+        )
+        for one in found
+    ]
+    print_table(("violation", "is a", "in WordNet", "meaning"), rows)
 
 
 def plot(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from models.training.distillation import (
     Distillation,
     DistillationConfig,
     DistillationProgress,
-    distil,
     unexplained,
 )
 from models.training.run import TrainingError, TrainingStopped
@@ -200,7 +200,7 @@ def test_a_student_can_be_another_network_than_its_teacher(
     _, hints = pupil(torch.rand(2, 3, 48, 48))
     assert [hint.shape[1] for hint in hints] == seen.channels[-HINTS:]
     one = replace(LEARNS, student="regnet_y_400mf", epochs=1)
-    path = distil(one, pixels, build_like(teacher), tmp_path)
+    path = Distillation(one, pixels, build_like(teacher), tmp_path).train()
     assert build_backbone("regnet_y_400mf", path).feature_dimension == 440
 
 
@@ -214,10 +214,10 @@ def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last
     assert seen.channels == [768]
     (grid,) = seen.layers(torch.zeros(1, 3, 64, 64)).values()
     torch.testing.assert_close(grid.mean((2, 3)), expected, atol=1e-5, rtol=1e-4)
-    path = distil(replace(LEARNS, epochs=1), pixels, swin, tmp_path / "teaches")
+    path = Distillation(replace(LEARNS, epochs=1), pixels, swin, tmp_path / "teaches").train()
     assert build_backbone("mobilenet_v2", path).feature_dimension == 1280
     one = replace(LEARNS, student="swin_t", epochs=1)
-    path = distil(one, pixels, build_like(teacher), tmp_path / "learns")
+    path = Distillation(one, pixels, build_like(teacher), tmp_path / "learns").train()
     assert build_backbone("swin_t", path).feature_dimension == 768
 
 
@@ -238,7 +238,8 @@ def test_a_student_learns_and_its_weights_are_a_torchvision_network(
         momentum=0.1,  # for so few steps
     )
     axes = main_axes(teacher, pixels, 4)
-    path = distil(long, pixels, build_like(teacher), tmp_path, projection=axes, report=told.append)
+    run = Distillation(long, pixels, build_like(teacher), tmp_path, projection=axes)
+    path = run.train(told.append)
     held_out = [now.measured for now in told if now.measured is not None]
     assert len(held_out) == 30
     assert held_out[-1] > 0.1 > held_out[0], "pictures it never learned from"
@@ -284,9 +285,9 @@ def test_what_is_unexplained_is_a_share_of_the_variance() -> None:
 def test_a_student_that_is_stopped_ends_in_the_same_weights(
     network: str, teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
-    def learn(folder: str, **more: Any) -> Path:
+    def learn(folder: str, stop: Callable[[], bool] | None = None) -> Path:
         config = replace(LEARNS, student=network)
-        return distil(config, pixels, build_like(teacher), tmp_path / folder, **more)
+        return a_run(config, pixels, teacher, tmp_path / folder).train(stop=stop)
 
     straight = learn("straight")
     for times in (3, 5):  # in the first pass, and in the second
@@ -336,8 +337,7 @@ def a_run(
     folder: Path,
     kind: type[Distillation] = Distillation,
 ) -> Distillation:
-    seeing = Teacher(build_like(teacher), None, config.teacher_side, torch.float32, "cpu")
-    return kind(config, pixels, seeing, folder, {})
+    return kind(config, pixels, build_like(teacher), folder)
 
 
 def test_a_step_is_as_large_as_it_should_be_and_decays_matrices_alone(
@@ -406,19 +406,19 @@ def test_a_student_begins_with_the_weights_it_is_given(
     torch.manual_seed(1)
     start = build_backbone("mobilenet_v2").keep_grid().network.state_dict()
     barely = replace(LEARNS, learning_rate=1e-12, epochs=1)
-    path = distil(barely, pixels, build_like(teacher), tmp_path, start=start)
+    path = Distillation(barely, pixels, build_like(teacher), tmp_path, start=start).train()
     rounded = from_stored(to_stored(start, "int8"))
     for name, after in build_backbone("mobilenet_v2", path).network.named_parameters():
         # Moved a little first, which may be across the middle between two bytes.
         step = 2 * float(rounded[name].abs().max()) / 127
         torch.testing.assert_close(after, rounded[name], rtol=1e-3, atol=max(step, 1e-6))
     with pytest.raises(TrainingError, match="start"):
-        distil(barely, pixels, build_like(teacher), tmp_path)
+        Distillation(barely, pixels, build_like(teacher), tmp_path).train()
 
 
 def test_another_distillation_is_refused(teacher: Backbone, pixels: Pixels, tmp_path: Path) -> None:
     with pytest.raises(TrainingStopped):
-        distil(LEARNS, pixels, build_like(teacher), tmp_path, stop=After(1))
+        Distillation(LEARNS, pixels, build_like(teacher), tmp_path).train(stop=After(1))
     torch.manual_seed(5)
     for config, looked, other, key in (
         (replace(LEARNS, learning_rate=1e-2), pixels, build_like(teacher), "config"),
@@ -426,7 +426,7 @@ def test_another_distillation_is_refused(teacher: Backbone, pixels: Pixels, tmp_
         (LEARNS, pixels, build_backbone("mobilenet_v2").eval(), "teacher"),
     ):
         with pytest.raises(TrainingError, match=f"another {key} "):
-            distil(config, looked, other, tmp_path)
+            Distillation(config, looked, other, tmp_path).train()
 
 
 def test_a_loss_that_is_not_a_number_and_too_few_pictures_are_said(
@@ -434,7 +434,9 @@ def test_a_loss_that_is_not_a_number_and_too_few_pictures_are_said(
 ) -> None:
     nothing = torch.full((4, 1280), torch.nan)
     with pytest.raises(TrainingError, match="the loss is nan in epoch 1, step 1"):
-        distil(LEARNS, pixels, build_like(teacher), tmp_path / "nan", projection=nothing)
+        Distillation(
+            LEARNS, pixels, build_like(teacher), tmp_path / "nan", projection=nothing
+        ).train()
 
 
 def test_a_last_step_that_spoils_the_student_is_said(
@@ -442,7 +444,7 @@ def test_a_last_step_that_spoils_the_student_is_said(
 ) -> None:
     one = replace(LEARNS, epochs=1, batch_size=46, warm_up=0, learning_rate=LARGEST)
     with pytest.raises(TrainingError, match="after epoch 1 what the student sees is not a number"):
-        distil(one, pixels, build_like(teacher), tmp_path)
+        Distillation(one, pixels, build_like(teacher), tmp_path).train()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -452,13 +454,13 @@ def test_too_few_pictures_are_said_with_how_many_are_enough(
 ) -> None:
     config = replace(LEARNS, batch_size=batch)
     with pytest.raises(TrainingError, match="smaller batch") as refused:
-        distil(config, pixels[:4], build_like(teacher), tmp_path)
+        Distillation(config, pixels[:4], build_like(teacher), tmp_path).train()
     enough = int(str(refused.value).split("needs ")[1].split()[0])
     many = np.resize(pixels, (enough, *pixels.shape[1:]))
     with pytest.raises(TrainingError, match="needs"):
-        distil(config, many[:-1], build_like(teacher), tmp_path)
+        Distillation(config, many[:-1], build_like(teacher), tmp_path).train()
     with pytest.raises(TrainingStopped):
-        distil(config, many, build_like(teacher), tmp_path, stop=After(0))
+        Distillation(config, many, build_like(teacher), tmp_path).train(stop=After(0))
 
 
 @pytest.mark.parametrize(

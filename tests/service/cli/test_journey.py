@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,15 +143,14 @@ def test_a_table_says_of_each_direction_what_was_measured(home: Path) -> None:
 def test_what_cannot_be_measured_is_told_before_anything_is_encoded(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.pipelines.dataset_encoding.encode_dataset", None)
     measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
     refused = hasse(*measure, "--folds", 100, "--against", home / "none")
-    assert "none holds no model" in refused.error
+    assert "none holds no model" in refused.error, "before it is told of the blocks"
     by_name = hasse(*measure, "--folds", 100, "--against", "scenes")
     assert "100 blocks cannot be made of" in by_name.error
     alone = hasse(*measure, "--against-features", home / "features")
     assert "there is no --against: name" in alone.error
-    monkeypatch.setattr("service.pipelines.figures.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "pip install matplotlib" in hasse(*measure, "--plots", home / "undrawn").error
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -46,7 +47,7 @@ def test_true_and_false_pairs_are_counted_each_once() -> None:
 def test_without_matplotlib_the_remedy_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(FiguresError, match="pip install matplotlib"):
         draw(measured(), tmp_path, lambda done, total: None)
     assert not list(tmp_path.iterdir())

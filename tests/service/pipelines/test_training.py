@@ -21,7 +21,7 @@ from models.training.config import TrainingConfig
 from models.training.inputs import FeatureInput, PixelInput
 from models.training.run import TrainingError
 from service.pipelines.training import (
-    Material,
+    TrainingInputs,
     from_features,
     from_pictures,
     learning_backbone,
@@ -119,7 +119,7 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
 
     def read(
         weights: Path | None, held_out: Dataset = dataset, config: TrainingConfig | None = None
-    ) -> Material:
+    ) -> TrainingInputs:
         return from_features(config or TrainingConfig(), folder, weights, (dataset, held_out))
 
     with pytest.raises(
@@ -129,12 +129,12 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
     note_weights(folder, Path("theirs.safetensors"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    material = read(None)
-    assert material.config.preprocessing == looks
-    assert material.config.model.backbone == "shufflenet_v2_x0_5"
-    assert material.backbone_weights is not None
+    inputs = read(None)
+    assert inputs.config.preprocessing == looks
+    assert inputs.config.model.backbone == "shufflenet_v2_x0_5"
+    assert inputs.backbone_weights is not None
     for key, value in networks[0].state_dict().items():
-        assert material.backbone_weights[key].equal(value), key
+        assert inputs.backbone_weights[key].equal(value), key
     with pytest.raises(
         FeaturesError, match=r"made with other weights .* than .*other\.safetensors"
     ):
@@ -159,8 +159,8 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
     extract(dataset, build_backbone(network.name, weights), looks, tmp_path / "f", views=2)
     whole = FeatureStore.open(tmp_path / "f").select([1], parts=False)
     for config, views in ((TrainingConfig(), None), (TrainingConfig(views=True), (1, 3, 1024))):
-        material = from_features(config, tmp_path / "f", weights, (dataset, dataset))
-        for images in material.inputs:
+        inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
+        for images in inputs.images:
             assert isinstance(images, FeatureInput)
             assert images.features.shape == (1, 1024)
             np.testing.assert_array_equal(images.features, whole)
@@ -203,8 +203,8 @@ def test_what_is_measured_is_the_model_in_the_precision_it_is_used_in(tmp_path: 
     Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
     dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
     config = TrainingConfig(precision="bfloat16", preprocessing=Preprocessing(resize=36, crop=32))
-    material = from_pictures(config, None, (dataset, dataset), tmp_path / "cache", workers=1)
-    training, validation = material.inputs
+    inputs = from_pictures(config, None, (dataset, dataset), tmp_path / "cache", workers=1)
+    training, validation = inputs.images
     assert isinstance(training, PixelInput)
     assert isinstance(validation, PixelInput)
     assert (training.bfloat16, validation.bfloat16) == (True, False)
@@ -224,8 +224,8 @@ def test_parts_are_read_where_they_are_wanted_and_there(
     looks = Preprocessing(resize=36, crop=32)
     extract(dataset, network, looks, tmp_path / "f", parts=there)
     config = TrainingConfig(model=ModelConfig(pooling="parts" if wanted else "average"))
-    material = from_features(config, tmp_path / "f", weights, (dataset, dataset))
-    assert material.config.model.pooling == ("parts" if wanted and there else "average")
-    (images, _) = material.inputs
+    inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
+    assert inputs.config.model.pooling == ("parts" if wanted and there else "average")
+    (images, _) = inputs.images
     assert isinstance(images, FeatureInput)
     assert images.features.shape == ((1, PARTS, 1280) if wanted and there else (1, 1280))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -20,13 +20,12 @@ from models.checkpoints.checkpoint import PRETRAINED, load
 from models.datasets import load as load_dataset
 from models.datasets import save
 from models.encoders.backbone import Backbone, BackboneError, build_backbone
+from models.encoders.mixed_precision import multiplies_bfloat16
 from models.files import alone_in
-from models.images import pixel_store
-from models.images.pixel_store import PixelCache
-from models.training import distillation
-from models.training.distillation import DistillationConfig
+from models.training.distillation import Distillation, DistillationConfig
 from models.training.state import read_notes
 from service.cli.model.distill import distill as commands
+from service.pipelines.distillation import DistillationPlan
 from tests.service.cli.shell import Outcome, hasse
 from tests.service.cli.test_interruption import ctrl_c_at
 from tests.tiny import tiny_checkpoint
@@ -97,95 +96,77 @@ def test_what_a_student_learned_makes_features_and_a_model(home: Path, tmp_path:
     assert (tmp_path / "taught" / "student.safetensors").is_file()
 
 
-@dataclass
-class Asked:
-    """What a distillation was asked for, instead of one."""
+def plan(
+    home: Path, dataset: Path | None = None, **options: Any
+) -> tuple[DistillationPlan, Callable[..., Distillation]]:
+    """Return a plan to learn from the pictures, and what prepares it."""
+    named: dict[str, Any] = {
+        "split": "",
+        "teacher": "mobilenet_v2",
+        "weights": home / "teacher.safetensors",
+    }
+    config = options.pop("config", DistillationConfig("mobilenet_v2", 48, 64, batch_size=8))
+    made = DistillationPlan.of(config, dataset or home / "data", **(named | options))
 
-    config: DistillationConfig
-    pixels: NDArray[np.uint8]
-    teacher: Backbone
-    more: dict[str, Any]
+    @contextmanager
+    def bars(label: str) -> Iterator[Callable[[int, int], None]]:
+        yield lambda done, total: None
 
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
-    """Return what distillations are asked for from now on, none of which is done."""
-    every: list[Asked] = []
-
-    def distil(
-        config: DistillationConfig,
-        pixels: NDArray[np.uint8],
-        teacher: Backbone,
-        out: Path,
-        **more: Any,
-    ) -> Path:
-        every.append(Asked(config, np.array(pixels), teacher, more))
-        return out / "student.safetensors"
-
-    monkeypatch.setattr(distillation, "distil", distil)
-    return every
+    return made, partial(made.prepare, device="cpu", bars=bars, tell=lambda _: None)
 
 
-def test_a_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[Asked]
-) -> None:
-    monkeypatch.setattr(
-        "models.encoders.mixed_precision.multiplies_bfloat16", lambda device: device != "cpu"
-    )
-    whole = load_dataset(home / "data")
-    images = tuple(replace(one, split="train" if one.id <= 30 else "") for one in whole.images)
-    save(replace(whole, images=images), tmp_path / "data")
-    done = hasse(
-        *("distill", tmp_path / "data", "--teacher", "photographs", "--seed", 5, *TINY),
-        *("--student", "mnasnet0_5", "--learning-rate", 0.004, "--out", tmp_path / "student"),
-    )
+def test_distill_passes_its_options_on(home: Path, tmp_path: Path) -> None:
+    done = distill(home, tmp_path, "--seed", 5, "--learning-rate", 0.004)
     assert done.status == 0, done.err
-    (found,) = asked
-    assert found.config == DistillationConfig(
-        student="mnasnet0_5",
+    assert "--resize 48 --crop 48 --framing whole --out" in done.err
+    config = DistillationConfig(
+        student="mobilenet_v2",
         side=48,
         teacher_side=64,
         epochs=1,
         batch_size=8,
         learning_rate=0.004,
-        bfloat16=False,
+        bfloat16=multiplies_bfloat16("cpu"),
         seed=5,
     )
-    for image, squeezed in zip(images[:30], found.pixels, strict=True):
+    notes = read_notes(tmp_path)
+    assert notes is not None
+    assert notes["config"] == asdict(config)
+
+
+def test_a_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
+    home: Path, tmp_path: Path
+) -> None:
+    whole = load_dataset(home / "data")
+    images = tuple(replace(one, split="train" if one.id <= 30 else "") for one in whole.images)
+    save(replace(whole, images=images), tmp_path / "data")
+    config = DistillationConfig("mnasnet0_5", 48, 64, batch_size=8)
+    chosen = {"split": "train", "teacher": "photographs", "weights": None, "config": config}
+    made, prepare = plan(home, tmp_path / "data", **chosen)
+    run = prepare(tmp_path / "student")
+    for image, squeezed in zip(images[:30], run.pixels, strict=True):
         seen = Image.open(image.path).resize((64, 64), Image.Resampling.BILINEAR)
         np.testing.assert_array_equal(squeezed, seen)
-    assert found.more["images"] == images[:30]
+    assert made.collection.images == images[:30]
     teacher = load(PRETRAINED / "photographs", to_learn=True).model.images
-    assert found.teacher.fingerprint() == teacher.backbone.fingerprint()
-    assert torch.equal(found.more["projection"], teacher.projection.weight)
-    assert (found.more["start"], found.more["device"]) == (None, "cpu")
-    assert "--resize 48 --crop 48 --framing whole --out" in done.err
+    assert made.teacher.fingerprint() == teacher.backbone.fingerprint()
+    assert made.projection is not None
+    assert torch.equal(made.projection, teacher.projection.weight)
+    assert made.start is None
 
 
-def test_a_student_learns_in_bfloat16_where_the_device_multiplies_in_it(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[Asked]
-) -> None:
-    monkeypatch.setattr(
-        "models.encoders.mixed_precision.multiplies_bfloat16", lambda device: device == "cpu"
-    )
-    assert distill(home, tmp_path).status == 0
-    assert asked[0].config.bfloat16
-
-
-def test_a_student_begins_with_the_network_of_a_checkpoint(
-    home: Path, tmp_path: Path, asked: list[Asked]
-) -> None:
+def test_a_student_begins_with_the_network_of_a_checkpoint(home: Path) -> None:
     begun = load(PRETRAINED / "photographs", to_learn=True).model.images.backbone
-    start = ("--student", begun.name, "--start", "photographs")
-    assert distill(home, tmp_path, *start).status == 0
+    config = DistillationConfig(begun.name, 48, 64, batch_size=8)
+    made, _ = plan(home, start=Path("photographs"), config=config)
     given = build_backbone("mobilenet_v2", home / "teacher.safetensors")
-    (found,) = asked
-    assert found.teacher.fingerprint() == given.fingerprint()
-    assert found.teacher.grid
-    assert found.more["projection"] is None
+    assert made.teacher.fingerprint() == given.fingerprint()
+    assert made.teacher.grid
+    assert made.projection is None
     wanted = begun.network.state_dict()
-    assert found.more["start"].keys() == wanted.keys()
-    assert all(found.more["start"][key].equal(value) for key, value in wanted.items())
+    assert made.start is not None
+    assert made.start.keys() == wanted.keys()
+    assert all(made.start[key].equal(value) for key, value in wanted.items())
 
 
 @pytest.mark.parametrize("side", [48, 64])
@@ -239,27 +220,18 @@ def test_distill_shows_how_far_and_how_well_a_student_learns(
     assert f"explains {passed['held_out']:.1%} of what the teacher sees in pictures" in outcome.err
 
 
-def test_pictures_are_read_by_as_many_threads_as_asked_and_a_damaged_one_is_named(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[Asked]
-) -> None:
+def test_a_damaged_picture_is_named_and_left_out(home: Path, tmp_path: Path) -> None:
     whole = load_dataset(home / "data")
     gone = replace(whole.images[3], path=tmp_path / "gone.png")
     images = (*whole.images[:3], gone, *whole.images[4:])
     save(replace(whole, images=images), tmp_path / "data")
-    threads: list[int | None] = []
-    original = pixel_store.cache_pixels
-
-    def cache_pixels(*given: Any, workers: int | None, **more: Any) -> PixelCache:
-        threads.append(workers)
-        return original(*given, workers=workers, **more)
-
-    monkeypatch.setattr(pixel_store, "cache_pixels", cache_pixels)
     teacher = ("--weights", home / "teacher.safetensors", "--split", "", *TINY)
     done = hasse("distill", tmp_path / "data", *teacher, "--workers", 3, "--out", tmp_path / "s")
     assert done.status == 0
-    assert threads == [3]
     assert f"image {gone.id} ({gone.file_name}): file not found: skipped" in done.err
-    assert len(asked[0].pixels) == COUNT - 1
+    notes = read_notes(tmp_path / "s")
+    assert notes is not None
+    assert notes["pictures"][0] == COUNT - 1
 
 
 def test_a_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_path: Path) -> None:
