@@ -103,6 +103,7 @@ def test_the_next_sum_is_told_where_just_as_many_rows_as_wanted_are_far_below_it
 SETS = {"x86_64": ["+ssse3,+avx,+avx2", "+ssse3", ""], "aarch64": ["+neon", ""]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", SETS.get(platform.machine(), [""]))
 def test_every_instruction_set_finds_the_same_rows(features: str) -> None:
     code = """

@@ -12,6 +12,7 @@ READ: Signature = {"columns": "*fp16", "queries": "*fp32", "excluded": "*i1", "o
 COUNTS: Signature = dict.fromkeys(("row_count", "row_stride", "query_stride", "dimension"), "i32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", Form)
 def test_the_kernels_compile_for_a_gpu(form: Form) -> None:
     fixed: Signature = {"form": int(form), "masked": True, "tile_rows": TILE, "step": STEP}

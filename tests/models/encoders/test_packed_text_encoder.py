@@ -153,6 +153,7 @@ def test_weights_are_those_of_the_moment() -> None:
 SETS = {"x86_64": ["+avx2,+fma,+f16c", ""]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", SETS.get(platform.machine(), [""]))
 def test_other_processors_compute_the_same_bits(features: str) -> None:
     code = """

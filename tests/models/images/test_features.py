@@ -399,6 +399,7 @@ print(kills)
 """
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_instant_loses_nothing_that_was_finished(tmp_path: Path) -> None:
     save(pictures(tmp_path / "p", 60), tmp_path)
     done = subprocess.run(

@@ -131,6 +131,7 @@ def test_the_cube_never_exists_forward_or_backward() -> None:
 SETS = {"x86_64": ["+avx2,+fma", ""]}  # the last one is what every processor can do
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", SETS.get(platform.machine(), [""]))
 def test_other_processors_compute_the_same_bits(features: str) -> None:
     code = """

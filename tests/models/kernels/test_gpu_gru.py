@@ -91,6 +91,7 @@ def test_only_learning_rounds_factors(
     assert set(seen) == {"high", "highest"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("product", ["*fp32", "*bf16"])
 def test_the_kernels_compile_for_a_gpu(product: str) -> None:
     floats = "*fp32"

@@ -61,6 +61,7 @@ def test_what_is_not_a_number_stays_so() -> None:
     assert FusedViolation.apply(x, y).isnan().all(1).tolist() == [False, True, False]
 
 
+@pytest.mark.slow
 def test_the_kernels_compile_for_a_gpu() -> None:
     points: Signature = {"x": "*fp32", "y": "*fp32", "out": "*fp32"}
     sizes = dict.fromkeys(("rows", "columns", "share"), "i32")

@@ -204,6 +204,7 @@ def test_a_student_can_be_another_network_than_its_teacher(
     assert build_backbone("regnet_y_400mf", path).feature_dimension == 440
 
 
+@pytest.mark.slow
 def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last_grid(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -221,6 +222,7 @@ def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last
     assert build_backbone("swin_t", path).feature_dimension == 768
 
 
+@pytest.mark.slow
 def test_a_student_learns_and_its_weights_are_a_torchvision_network(
     teacher: Backbone, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def test_parts_are_equally_long_and_their_order_is_kept(count: int, size: int) -
     assert size == 1 or len(parts[0]) > 1
 
 
+@pytest.mark.slow
 def test_two_processes_learn_what_one_learns(trained: Path, tmp_path: Path) -> None:
     run(tmp_path)
     one, two = (load_file(folder / WEIGHTS) for folder in (tmp_path, trained / "whole"))
@@ -40,12 +41,14 @@ def test_two_processes_learn_what_one_learns(trained: Path, tmp_path: Path) -> N
         np.testing.assert_allclose(one[name], two[name], rtol=0, atol=2e-4, err_msg=name)
 
 
+@pytest.mark.slow
 def test_all_processes_stop_when_one_is_told_to_and_go_on_to_the_same_weights(
     trained: Path,
 ) -> None:
     assert weights(trained / "stopped") == weights(trained / "whole")
 
 
+@pytest.mark.slow
 def test_a_network_learns_in_two_processes(trained: Path) -> None:
     notes = read_notes(trained / "pixels")
     assert notes is not None

@@ -604,6 +604,7 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
         assert "in which image 1 is not their-0/" in refused.error
 
 
+@pytest.mark.slow
 def test_two_processes_train_one_model_and_only_the_first_speaks(
     home: Path, tmp_path: Path
 ) -> None:

@@ -190,6 +190,7 @@ def test_metrics_of_any_worker_cover_all(service: Service) -> None:
     assert service.metric("process_resident_memory_bytes") > 1.5 * max(own)
 
 
+@pytest.mark.slow
 def test_killed_worker_is_replaced_while_the_others_answer(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
     asked = 'hasse_requests_total{route="/version",status="200"}'
@@ -221,6 +222,7 @@ def test_killed_worker_is_replaced_while_the_others_answer(tmp_path: Path) -> No
     assert all(str(index) in line for line in not_begun)
 
 
+@pytest.mark.slow
 def test_sigterm_answers_everything_in_flight_and_ends_all_workers(tmp_path: Path) -> None:
     with serving(make_collection(tmp_path), tmp_path / "log") as service:
         workers = service.workers
@@ -237,6 +239,7 @@ def test_sigterm_answers_everything_in_flight_and_ends_all_workers(tmp_path: Pat
     assert "Traceback" not in events
 
 
+@pytest.mark.slow
 def test_workers_stop_when_their_parent_is_killed(tmp_path: Path) -> None:
     with serving(make_collection(tmp_path), tmp_path / "log") as service:
         workers = service.workers

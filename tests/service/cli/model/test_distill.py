@@ -61,6 +61,7 @@ def distill(home: Path, out: Path, *more: object) -> Outcome:
     )
 
 
+@pytest.mark.slow
 def test_what_a_student_learned_makes_features_and_a_model(home: Path, tmp_path: Path) -> None:
     outcome = distill(home, tmp_path / "student")
     assert outcome.status == 0, outcome.err
