@@ -27,7 +27,7 @@ STAYS = 0.7
 REWORDED = 8  # captions that say what a word means of a picture; more say the same again
 
 
-def exchanged(
+def substitute(
     score: Score, like: Tensor, plus: Tensor, minus: Tensor, stays: float = STAYS
 ) -> Tensor:
     """Return `like` with `plus` in the place of `minus`: (N,), (P, N), (M, N) -> (N,).
@@ -41,7 +41,7 @@ def exchanged(
         return normalize(like + plus.sum(0) - minus.sum(0), dim=0)
     if score == "order-reversed":
         top = max(float(points.max()) for points in (like, plus, minus) if len(points))
-        return top - exchanged("order", top - like, top - plus, top - minus, stays)
+        return top - substitute("order", top - like, top - plus, top - minus, stays)
     rest = stays * (like - minus.amax(0)).clamp(min=0) if len(minus) else like
     return join(rest, plus.amax(0))
 

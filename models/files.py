@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, in folders that one process at a time writes."""
+"""Files written whole or not at all, and folders that one process at a time writes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from torch import Tensor
 from models.errors import HasseError
 
 
-class FolderTakenError(HasseError):
-    """A folder that another process is writing to; the message says what to do."""
+class FolderLockedError(HasseError):
+    """A folder that another process is writing to."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
@@ -26,13 +26,13 @@ class FolderTakenError(HasseError):
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Keep other processes that ask for it out of a folder, which is made if it is not there.
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder, made if it is missing, against others that call this.
 
-    The kernel lets go of it when the process ends, however it ends.
+    The kernel releases the lock when the process ends, however it ends.
 
     Raises:
-        FolderTakenError: another process is in it.
+        FolderLockedError: another process holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
@@ -40,25 +40,25 @@ def alone_in(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FolderTakenError(folder) from None
+            raise FolderLockedError(folder) from None
         yield
     finally:
         os.close(descriptor)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file in one step that survives a crash; a reader never meets half of it."""
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file in one step that survives a crash: readers see all of it or none."""
     partial = path.with_name(f"{path.name}.partial")
     partial.write_bytes(content)
-    put_in_place(partial, path)
+    publish_file(partial, path)
 
 
 def write_weights(
     path: Path, weights: Mapping[str, Tensor], notes: Mapping[str, str] | None = None
 ) -> None:
-    """Write tensors, which may be on any device, as one safetensors file, as `write_whole` does.
+    """Write tensors on any device to one safetensors file, as `write_atomically` does.
 
-    `notes` are kept in its header.
+    `notes` are stored in its header.
 
     Raises:
         OSError: it cannot be written; nothing is left of it.
@@ -68,17 +68,17 @@ def write_weights(
     try:
         save_file(tensors, partial, dict(notes) if notes else None)
     except SafetensorError as error:
-        partial.unlink(missing_ok=True)  # a disk that is full has no room for a part
+        partial.unlink(missing_ok=True)  # a full disk has no room for half a file
         if number := re.search(r"\(os error (\d+)\)", str(error)):
             code = int(number[1])
             raise OSError(code, os.strerror(code), str(path)) from error
         raise
-    partial.chmod(0o644)  # safetensors makes it its owner's alone; a container reads it as another
-    put_in_place(partial, path)
+    partial.chmod(0o644)  # safetensors lets only the owner read; a container runs as another user
+    publish_file(partial, path)
 
 
-def put_in_place(partial: Path, path: Path) -> None:
-    """Give a finished file its name: its data reaches the disk before the name does."""
+def publish_file(partial: Path, path: Path) -> None:
+    """Rename a finished file to its name; its data reaches the disk before the name does."""
     with partial.open("rb") as file:
         os.fsync(file.fileno())
     partial.replace(path)

@@ -14,17 +14,17 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.encoders.hubness import Crowd, Kind
-from models.encoders.image_encoder import ImageEncoder, Pooling
+from models.encoders.hubness import HubnessCorrection, Kind
+from models.encoders.image_encoder import ImageEncoder, ImagePooling
 from models.encoders.text_encoder import (
     MOST_COORDINATES,
     WIDEST,
     CaptionEncoder,
-    Members,
-    Reading,
+    CaptionPooling,
+    Ensemble,
     padded,
 )
-from models.encoders.text_inference import Reader
+from models.encoders.text_inference import TextInference
 from models.images.preprocessing import Preprocessing
 from models.score import SCORES, Score
 from models.vocabulary import Vocabulary
@@ -39,63 +39,67 @@ class ModelConfig:
     Attributes:
         score: how an image is compared with a caption; see `models.score`.
         backbone: the name of a torchvision classification network.
-        pooling: of the backbone's last grid: "average" its features, as torchvision's networks
-            are trained; "join" the points of its cells, which lets small things count, where the
-            network learns too; or add the join and the mean of the points of the whole and of
-            nine "parts" of it, which features of a frozen network may have.
+        image_pooling: of the backbone's last grid. "average" its features, as torchvision's
+            networks are trained. "max" takes the largest of the cells' points in each coordinate,
+            which lets small things count where the network learns too. "regions" adds the largest
+            and the mean of the points of the whole and of nine regions of it, which features of a
+            frozen network may have.
         dimension: N, the dimension of a point; also the width of the GRU.
         word_dimension: the dimension of a word vector.
-        reading: of a caption's states, "last" is the paper's; "join" keeps the largest of all.
-        max_words: words of a caption beyond this many are not read.
+        caption_pooling: of a caption's states: "last" is the paper's; "max" keeps the largest of
+            all in each coordinate.
+        max_words: words of a caption beyond this many are ignored.
         word_range: word vectors start uniform between minus and plus this. The paper's 0.1 makes
             all words nearly alike at first: fine where a caption's words point to its image
             together, slow where a single one (a colour) has to.
         length: of a caption's point: "unit", as an image's, or "learned", between 0 and 1, so that
             captions can follow from captions; see `CaptionEncoder`.
-        members: models that learn side by side, each with N / members coordinates, in which its
-            points have one length. Of all coordinates together the violation (or the cosine) is
-            the mean of theirs: an ensemble that is stored and searched as one.
-        directions: in which captions are read: "forward" by all members, or "both": every second
-            member reads from the last word to the first, so that members err in different ways.
-        crowd: images, and captions, of the training that even out the lengths of points; see
-            `models.encoders.hubness`. 0: none, and points have the length that `length` says.
+        ensemble: models that learn side by side, each with N / ensemble coordinates, in which its
+            points have one length. The violation (or the cosine) over all coordinates is the mean
+            of theirs, so they are stored and searched as one.
+        directions: in which captions are read: "forward" by all members of the ensemble, or
+            "both": every second one reads backwards, so that they err in different ways.
+        hubness: images, and captions, of the training that points are compared with to correct
+            hubness; see `models.encoders.hubness`. 0: no correction.
     """
 
     score: Score = "order"
     backbone: str = "vgg19"
-    pooling: Pooling = "average"
+    image_pooling: ImagePooling = "average"
     dimension: int = 1024
     word_dimension: int = 300
     max_words: int = 100
     word_range: float = 0.1
-    reading: Reading = "last"
+    caption_pooling: CaptionPooling = "last"
     length: Literal["unit", "learned"] = "unit"
-    members: int = 1
+    ensemble: int = 1
     directions: Literal["forward", "both"] = "forward"
-    crowd: int = 0
+    hubness: int = 0
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise ValueError(f"score is one of {', '.join(SCORES)}, not '{self.score}'")
-        if self.pooling not in get_args(Pooling):
-            raise ValueError(f"pooling is average, join or parts, not '{self.pooling}'")
-        if self.reading not in get_args(Reading):
-            raise ValueError(f"reading is last or join, not '{self.reading}'")
+        if self.image_pooling not in get_args(ImagePooling):
+            raise ValueError(
+                f"image_pooling is average, max or regions, not '{self.image_pooling}'"
+            )
+        if self.caption_pooling not in get_args(CaptionPooling):
+            raise ValueError(f"caption_pooling is last or max, not '{self.caption_pooling}'")
         if self.length not in {"unit", "learned"}:
             raise ValueError(f"length is unit or learned, not '{self.length}'")
         if self.length == "learned" and self.score != "order":
             raise ValueError("length is learned for the score order only")
-        if self.crowd < 0:
-            raise ValueError("crowd is at least 0")
-        if self.crowd and self.length != "unit":
-            raise ValueError("a crowd evens out points of unit length: leave length at unit")
-        if min(self.dimension, self.word_dimension, self.max_words, self.members) < 1:
-            raise ValueError("dimension, word_dimension, max_words and members are at least 1")
+        if self.hubness < 0:
+            raise ValueError("hubness is at least 0")
+        if self.hubness and self.length != "unit":
+            raise ValueError("hubness correction needs points of unit length: leave length at unit")
+        if min(self.dimension, self.word_dimension, self.max_words, self.ensemble) < 1:
+            raise ValueError("dimension, word_dimension, max_words and ensemble are at least 1")
         if max(self.dimension, self.word_dimension) > MOST_COORDINATES:
             raise ValueError(f"dimension and word_dimension are at most {MOST_COORDINATES:,}")
-        if self.dimension % self.members:
+        if self.dimension % self.ensemble:
             raise ValueError(
-                f"{self.members} members cannot share {self.dimension} coordinates equally"
+                f"an ensemble of {self.ensemble} cannot share {self.dimension} coordinates equally"
             )
         if self.directions not in {"forward", "both"}:
             raise ValueError(f"directions is forward or both, not '{self.directions}'")
@@ -106,10 +110,9 @@ class ModelConfig:
 class OrderEmbedding(nn.Module):
     """Both encoders of a model, its words and how it looks at pictures.
 
-    Points have unit length, but for those of captions whose length is learned, which are shorter,
-    and where a crowd evens them out, once nothing is learned any more.
-    For the order scores their coordinates are non-negative (the absolute value is taken); cosine
-    needs the signs and keeps them.
+    Points have unit length. Captions whose length is learned are shorter, and in evaluation mode
+    hubness correction changes lengths. For the order scores coordinates are non-negative (the
+    absolute value is taken); cosine needs the signs and keeps them.
 
     Attributes:
         images: missing where the model was made without.
@@ -135,42 +138,46 @@ class OrderEmbedding(nn.Module):
             CaptionEncoder(
                 len(vocabulary),
                 config.word_dimension,
-                config.dimension // config.members,
+                config.dimension // config.ensemble,
                 config.word_range,
-                reading=config.reading,
+                pooling=config.caption_pooling,
                 signed=signed,
                 length=config.length,
                 backwards=config.directions == "both" and member % 2 == 1,
             )
-            for member in range(config.members)
+            for member in range(config.ensemble)
         ]
-        self.captions: CaptionEncoder | Members = (
-            Members(encoders) if config.members > 1 else encoders[0]
+        self.captions: CaptionEncoder | Ensemble = (
+            Ensemble(encoders) if config.ensemble > 1 else encoders[0]
         )
         if with_pictures:
-            # Of torchvision, which takes longer to import than all that captions need.
+            # torchvision takes longer to import than all that captions need.
             from models.encoders.backbone import build_backbone
 
             self.images = ImageEncoder(
                 build_backbone(config.backbone),
                 config.dimension,
-                pooling=config.pooling,
+                pooling=config.image_pooling,
                 signed=signed,
             )
-        self.crowd = Crowd(config.crowd, config.dimension, config.score) if config.crowd else None
-        self._reader: Reader | None = None
+        self.hubness = (
+            HubnessCorrection(config.hubness, config.dimension, config.score)
+            if config.hubness
+            else None
+        )
+        self._text_inference: TextInference | None = None
 
     def for_inference(self) -> None:
-        """Prepare to encode, and for no more: weights and device may not change any longer."""
+        """Prepare to encode only: weights and device may not change any longer."""
         if hasattr(self, "images"):
             self.images.backbone = self.images.backbone.for_inference()
-        self._reader = Reader(self.captions)
-        if self.crowd is not None:
-            self.crowd.for_inference()
+        self._text_inference = TextInference(self.captions)
+        if self.hubness is not None:
+            self.hubness.for_inference()
 
-    def multiply_in(self, product: torch.dtype) -> None:
+    def set_matmul_dtype(self, dtype: torch.dtype) -> None:
         """Choose the type in which the GRU and the projection of images multiply matrices."""
-        self.captions.product = self.images.product = product
+        self.captions.matmul_dtype = self.images.matmul_dtype = dtype
 
     @property
     def device(self) -> torch.device:
@@ -179,21 +186,21 @@ class OrderEmbedding(nn.Module):
 
     def to_points(self, encoded: Tensor) -> Tensor:
         """Put raw encodings into the embedding space: (..., N) -> (..., N), unit length."""
-        parts = encoded.reshape(*encoded.shape[:-1], self.config.members, -1)
-        unit = normalize(parts, dim=-1).flatten(-2) / math.sqrt(self.config.members)
+        shares = encoded.reshape(*encoded.shape[:-1], self.config.ensemble, -1)
+        unit = normalize(shares, dim=-1).flatten(-2) / math.sqrt(self.config.ensemble)
         return unit if self.config.score == "cosine" else unit.abs()
 
-    def parts(self, points: Tensor) -> tuple[Tensor, ...]:
-        """Take points (..., N) apart into those of each member: (..., N / members)."""
-        return (points * math.sqrt(self.config.members)).chunk(self.config.members, -1)
+    def split_ensemble(self, points: Tensor) -> tuple[Tensor, ...]:
+        """Split points (..., N) into those of each member of the ensemble: (..., N / ensemble)."""
+        return (points * math.sqrt(self.config.ensemble)).chunk(self.config.ensemble, -1)
 
     def heaviest_first(self, points: Points) -> Tensor:
-        """Return the order of coordinates (N,), for `renumber`, in which `points` (B, N) fall.
+        """Return the order (N,) of coordinates by falling mean square over `points` (B, N).
 
-        In the mean of their squares, each member's among themselves.
+        It is for `renumber`: each member of the ensemble keeps its coordinates.
         """
         mean = torch.from_numpy(np.square(points).mean(0))
-        weights = mean.reshape(self.config.members, -1)
+        weights = mean.reshape(self.config.ensemble, -1)
         order = torch.argsort(weights, dim=1, descending=True, stable=True)
         first = torch.arange(0, points.shape[1], weights.shape[1])[:, None]
         return (order + first).flatten()
@@ -201,13 +208,12 @@ class OrderEmbedding(nn.Module):
     def renumber(self, order: Tensor) -> None:
         """Give the coordinates of all points a new order (N,), in place: i becomes order[i].
 
-        Nothing that the model says of a caption and an image depends on it, but for rounding.
-        Coordinates stay with their member.
+        No violation depends on it, except by rounding. Members of an ensemble keep theirs.
         """
         self.images.renumber(order.to(self.device))
         self.captions.renumber(order.to(self.device))
-        if self.crowd is not None:
-            self.crowd.renumber(order.to(self.device))
+        if self.hubness is not None:
+            self.hubness.renumber(order.to(self.device))
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Number the words of captions: -> (B, T) padded, (B,) lengths with the end mark."""
@@ -218,29 +224,31 @@ class OrderEmbedding(nn.Module):
 
     def caption_points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Encode numbered captions: (B, T), (B,) -> (B, N)."""
-        return self._evened(self.captions.points(tokens.to(self.device), lengths), "caption")
+        return self._corrected(self.captions.points(tokens.to(self.device), lengths), "caption")
 
     def pixel_points(self, pixels: Tensor) -> Tensor:
         """Encode preprocessed pictures: (B, crops, 3, H, W) -> (B, N)."""
-        return self._evened(self.to_points(self.images(pixels)), "image")
+        return self._corrected(self.to_points(self.images(pixels)), "image")
 
     def feature_points(self, features: Tensor) -> Tensor:
-        """Encode backbone features: (B, F), or (B, cells, F) of cells or parts, -> (B, N)."""
-        return self._evened(self.to_points(self.images.project(features)), "image")
+        """Encode backbone features: (B, F), or (B, cells, F) of cells or regions, -> (B, N)."""
+        return self._corrected(self.to_points(self.images.project(features)), "image")
 
-    def _evened(self, points: Tensor, kind: Kind) -> Tensor:
-        return points if self.crowd is None or self.training else self.crowd.even(points, kind)
+    def _corrected(self, points: Tensor, kind: Kind) -> Tensor:
+        return (
+            points if self.hubness is None or self.training else self.hubness.correct(points, kind)
+        )
 
     def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
-        """Return the points of captions, in their order: (B, N) float32; see `Reader`."""
-        reader = self._reader or Reader(self.captions)
-        points = reader.points(self._numbered(texts), batch_size)
-        if self.crowd is None:
+        """Return the points of captions, in their order: (B, N) float32; see `TextInference`."""
+        inference = self._text_inference or TextInference(self.captions)
+        points = inference.points(self._numbered(texts), batch_size)
+        if self.hubness is None:
             return points
         with torch.inference_mode():
             unit = torch.from_numpy(points).to(self.device)
-            evened: Points = self._evened(unit, "caption").cpu().numpy()
-        return evened
+            corrected: Points = self._corrected(unit, "caption").cpu().numpy()
+        return corrected
 
     @torch.inference_mode()
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
@@ -254,7 +262,7 @@ class OrderEmbedding(nn.Module):
 
     @torch.inference_mode()
     def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
-        """Return the points of cached features: (B, F), or (B, PARTS, F), -> (B, N) float32."""
+        """Return the points of cached features: (B, F), or (B, REGIONS, F), -> (B, N) float32."""
         points = np.empty((len(features), self.config.dimension), dtype=np.float32)
         for start in range(0, len(features), batch_size):
             block = np.asarray(features[start : start + batch_size], dtype=np.float32)

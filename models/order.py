@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Elements of the B x C x N cube that exist at one time where a gap does not live in a register:
-# 2^18 of four bytes are 1 MB, which stay in the cache of one core.
+# Elements of the B x C x N cube that exist at one time where no kernel can be used: 2^18 of four
+# bytes are 1 MB, which stay in the cache of one core.
 BLOCK_ELEMENTS = 1 << 18
 
 
@@ -37,7 +37,7 @@ def violation(x: Tensor, y: Tensor) -> Tensor:
 def precedes(x: Tensor, y: Tensor, tolerance: float = 0.0) -> Tensor:
     """Tell whether x is at least as specific as y: (..., N), (..., N) -> (...) of bool.
 
-    `tolerance` is the largest shortfall in one coordinate that is overlooked.
+    `tolerance` is the largest shortfall in one coordinate that is ignored.
     """
     return (x >= y - tolerance).all(-1)
 
@@ -55,36 +55,36 @@ def meet(x: Tensor, y: Tensor) -> Tensor:
 def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
     """Return the matrix of E(x[b], y[c]): (B, N), (C, N) -> (B, C), differentiable in both.
 
-    The B x C x N cube of differences never exists, forward or backward. On a GPU, and on a CPU in
-    float32, a gap lives in a register; else in blocks of `BLOCK_ELEMENTS`, as also where numba is
-    missing (a machine that only learns needs none). Accumulates in the dtype of the inputs;
-    raises ValueError on unequal dimensions.
+    The B x C x N cube of differences never exists, forward or backward: kernels of
+    `models.kernels` keep a gap in a register on a GPU, and on a CPU in float32. Otherwise, and
+    where numba is missing, blocks of `BLOCK_ELEMENTS` are computed. Sums have the type of the
+    points; raises ValueError on unequal dimensions.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(
             f"expected two matrices of points of one dimension, got {tuple(x.shape)} "
             f"and {tuple(y.shape)}"
         )
+    result: Tensor
     if x.is_cuda:
-        from models.kernels.gpu_violations import (
-            FusedViolation,  # of Triton, which a CPU alone may lack
-        )
+        from models.kernels.gpu_violations import GpuViolation  # Triton may be missing on a CPU
 
         with torch.cuda.device(x.device):
-            fused: Tensor = FusedViolation.apply(x, y)
-        return fused
-    tiles = x.device.type == "cpu" and x.dtype == y.dtype == torch.float32
-    result: Tensor = (_tiled() if tiles else _BlockedViolation).apply(x, y)
+            result = GpuViolation.apply(x, y)
+    elif x.device.type == "cpu" and x.dtype == y.dtype == torch.float32:
+        result = _cpu_violation().apply(x, y)
+    else:
+        result = _BlockedViolation.apply(x, y)
     return result
 
 
 @cache
-def _tiled() -> type[torch.autograd.Function]:
+def _cpu_violation() -> type[torch.autograd.Function]:
     try:
-        from models.kernels.cpu_violations import TiledViolation
-    except ModuleNotFoundError:
+        from models.kernels.cpu_violations import CpuViolation
+    except ModuleNotFoundError:  # numba, which a machine that only learns on a GPU may lack
         return _BlockedViolation
-    return TiledViolation
+    return CpuViolation
 
 
 class _BlockedViolation(torch.autograd.Function):
@@ -113,8 +113,8 @@ class _BlockedViolation(torch.autograd.Function):
 def _gaps(x: Tensor, y: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
     """Yield max(0, y[c] - x[b]) block by block: rows of x, of y, and (b, c, N).
 
-    All blocks are written to the same memory: asking for it anew would cost more than the
-    arithmetic. What is yielded may be changed.
+    All blocks are written to the same memory: new memory would cost more than the arithmetic. The
+    caller may change it.
     """
     count, dimension = max(1, y.shape[0]), max(1, x.shape[1])
     across = min(count, max(1, BLOCK_ELEMENTS // dimension))

@@ -33,7 +33,7 @@ import torch
 from models.checkpoints import checkpoint
 from models.datasets import load as load_dataset
 from models.datasets.scenes import SceneTable, Statement
-from models.encoders.text_encoder import Reading
+from models.encoders.text_encoder import CaptionPooling
 from models.evaluation.ranking import average_precisions
 from models.evaluation.threshold import Threshold
 from models.score import penalties_between
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="a checkpoint that learned from captions")
     parser.add_argument("--dimension", type=int, default=1024)
     parser.add_argument("--word-range", type=float, default=1.0)
-    parser.add_argument("--reading", choices=get_args(Reading), default="last")
+    parser.add_argument("--pooling", choices=get_args(CaptionPooling), default="last")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print JSON instead")
@@ -78,7 +78,7 @@ def main() -> None:
             SentenceConfig(
                 dimension=options.dimension,
                 word_range=options.word_range,
-                reading=options.reading,
+                pooling=options.pooling,
             ),
             epochs=options.epochs,
             seed=options.seed,

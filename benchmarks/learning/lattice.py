@@ -41,7 +41,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from benchmarks.learning.words import half_width
-from models.analogy import STAYS, exchanged, is_bare, reworded
+from models.analogy import STAYS, is_bare, reworded, substitute
 from models.checkpoints.checkpoint import Checkpoint, load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
@@ -227,7 +227,7 @@ def exchanged_in_captions(bench: Bench, asked: Sequence[Exchange]) -> dict[str, 
     ]
     return {
         f"models.analogy, {stays:g} stays{f' {OURS}' if stays == STAYS else ''}": torch.stack(
-            [exchanged("order", like, plus, minus, stays) for like, plus, minus in terms]
+            [substitute("order", like, plus, minus, stays) for like, plus, minus in terms]
         )
         for stays in (0.5, STAYS, 0.9)
     }
@@ -236,13 +236,13 @@ def exchanged_in_captions(bench: Bench, asked: Sequence[Exchange]) -> dict[str, 
 Compose = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def _exchanged(like: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
+def _substituted(like: Tensor, plus: Tensor, minus: Tensor) -> Tensor:
     rows = zip(like, plus, minus, strict=True)
-    return torch.stack([exchanged("order", x, p[None], m[None]) for x, p, m in rows])
+    return torch.stack([substitute("order", x, p[None], m[None]) for x, p, m in rows])
 
 
 WAYS: dict[str, Compose] = {
-    "words alone left as they are": _exchanged,
+    "words alone left as they are": _substituted,
     "like + plus - minus, clipped": lambda x, p, m: (x + p - m).clamp(min=0),
     "the sum, unit length": lambda x, p, m: normalize((x + p - m).clamp(min=0), dim=1),
     "like + 2 clipped (plus - minus)": lambda x, p, m: x + 2 * (p - m).clamp(min=0),

@@ -68,41 +68,43 @@ FALLING: dict[str, Any] = {
 }
 # Captions that are read in one direction, and with points of one length.
 FORWARD: dict[str, Any] = {"directions": "forward"}
-ALIKE: dict[str, Any] = {**FORWARD, "crowd": 0}
+ALIKE: dict[str, Any] = {**FORWARD, "hubness": 0}
 RECIPES: Mapping[str, Recipe] = {
     "order": Recipe("the paper's", "order", {}),
     "falling": Recipe(
         "+ batches of 512, and a rate that falls from 4e-3 to zero over 60 epochs", "order", FALLING
     ),
-    "views": Recipe("+ features of random cuts", "order", FALLING | {"views": True}),
-    "join": Recipe(
+    "views": Recipe("+ features of random crops", "order", FALLING | {"views": True}),
+    "max": Recipe(
         "+ the join of all states of a caption, 5 % of words unknown",
         "order",
-        FALLING | {"views": True, "reading": "join", "unknown_rate": 0.05},
+        FALLING | {"views": True, "caption_pooling": "max", "unknown_rate": 0.05},
     ),
     "contrastive": Recipe(
         "+ the contrastive loss, from 8e-3 over 32 epochs, decaying weights, 15 % of words unknown",
         "hasse",
-        ALIKE | {"members": 1, "pooling": "average", "sharpness": 30.0},
+        ALIKE | {"ensemble": 1, "image_pooling": "average", "inverse_temperature": 30.0},
     ),
-    "members": Recipe(
-        "+ two members that share the coordinates",
+    "ensemble": Recipe(
+        "+ an ensemble of two that share the coordinates",
         "hasse",
-        ALIKE | {"pooling": "average", "sharpness": 30.0},
+        ALIKE | {"image_pooling": "average", "inverse_temperature": 30.0},
     ),
-    "parts": Recipe("+ features of parts of the pictures", "hasse", ALIKE | {"sharpness": 30.0}),
+    "regions": Recipe(
+        "+ features of regions of the pictures", "hasse", ALIKE | {"inverse_temperature": 30.0}
+    ),
     "sharper": Recipe("+ a sharper loss, of 45 instead of 30", "hasse", ALIKE),
     "sharper-cosine": Recipe(
-        "the same with the score cosine, and the sharpness that is best for it, 14",
+        "the same with the score cosine, and the inverse temperature that is best for it, 14",
         "hasse",
-        ALIKE | {"score": "cosine", "sharpness": 14.0},
+        ALIKE | {"score": "cosine", "inverse_temperature": 14.0},
     ),
     "evened": Recipe("+ lengths that even out hubs", "hasse", FORWARD),
-    "hasse": Recipe("+ one of the two members reads backwards: preset `hasse`", "hasse", {}),
+    "hasse": Recipe("+ one of the two reads backwards: preset `hasse`", "hasse", {}),
     "hasse-cosine": Recipe(
-        "`hasse` with the score cosine, and a sharpness of 14",
+        "`hasse` with the score cosine, and an inverse temperature of 14",
         "hasse",
-        {"score": "cosine", "sharpness": 14.0},
+        {"score": "cosine", "inverse_temperature": 14.0},
     ),
     "cosine": Recipe("the paper's, with the score cosine", "cosine", {}),
 }
@@ -117,18 +119,22 @@ TRIED: Mapping[str, Recipe] = {
     ),
     "hardest-alone": Recipe("that hinge from the start", "hasse", ALIKE | {"loss": "hardest"}),
     "last": Recipe(
-        "the last state of a caption, not the join", "hasse", ALIKE | {"reading": "last"}
+        "the last state of a caption, not the largest of all",
+        "hasse",
+        ALIKE | {"caption_pooling": "last"},
     ),
     "learned": Recipe("captions of learned lengths", "hasse", ALIKE | {"length": "learned"}),
     "wider": Recipe("2,048 coordinates", "hasse", ALIKE | {"dimension": 2048}),
-    "four": Recipe("four members, not two", "hasse", ALIKE | {"members": 4}),
+    "four": Recipe("an ensemble of four, not two", "hasse", ALIKE | {"ensemble": 4}),
     "wider-four": Recipe(
-        "four members of 512 coordinates each", "hasse", ALIKE | {"members": 4, "dimension": 2048}
+        "an ensemble of four of 512 coordinates each",
+        "hasse",
+        ALIKE | {"ensemble": 4, "dimension": 2048},
     ),
     "small": Recipe(
         "batches of 128, from 2e-3", "hasse", ALIKE | {"batch_size": 128, "learning_rate": 2e-3}
     ),
-    "no-views": Recipe("no features of random cuts", "hasse", ALIKE | {"views": False}),
+    "no-views": Recipe("no features of random crops", "hasse", ALIKE | {"views": False}),
     "known": Recipe("no words unknown", "hasse", ALIKE | {"unknown_rate": 0.0}),
     "no-decay": Recipe("weights that do not decay", "hasse", ALIKE | {"weight_decay": 0.0}),
     "two-captions": Recipe(

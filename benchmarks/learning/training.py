@@ -43,7 +43,7 @@ from torch.nn.functional import normalize
 from benchmarks.search.device import wait
 from models.datasets import Caption, Dataset, Image
 from models.encoders.gru import GRU
-from models.encoders.mixed_precision import multiplies_bfloat16
+from models.encoders.mixed_precision import supports_bfloat16
 from models.encoders.text_encoder import CaptionEncoder, padded
 from models.evaluation.retrieval import Evaluation
 from models.model import OrderEmbedding
@@ -328,7 +328,7 @@ def main() -> None:
     material = make(EPOCH)
     found: dict[str, Steps] = {}
     every: list[Precision] = ["float32"]
-    if multiplies_bfloat16(device):
+    if supports_bfloat16(device):
         every.append("bfloat16")
     for _ in range(options.rounds):
         for precision in every:

@@ -123,8 +123,8 @@ def _points(
     model, images = checkpoint.model, dataset.images[:most]
     captions = model.encode_captions([caption.text for caption in dataset.captions][:most])
     if store is not None:
-        parts = model.config.pooling == "parts"
-        features = store.select([image.id for image in images], parts=parts)
+        regions = model.config.image_pooling == "regions"
+        features = store.select([image.id for image in images], regions=regions)
         return model.encode_features(features), captions
     points = [
         model.encode_images([open_picture(image.path) for image in images[at : at + _DECODED]])

@@ -9,7 +9,7 @@
     SHA256SUMS          the checksums of all
 
 The fingerprint of a checkpoint covers the first three: two folders with one fingerprint encode
-alike, so an index remembers it and refuses any other model.
+alike, so an index stores it and refuses any other model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from models.checkpoints.model_folder import (
     read_sums,
     weights,
 )
-from models.checkpoints.weight_quantization import StoredDtype, to_stored
+from models.checkpoints.weight_quantization import WeightDtype, quantize
 from models.datasets import Dataset
 from models.evaluation.calibration import Calibrations
 from models.images.preprocessing import Preprocessing
@@ -40,8 +40,14 @@ from models.model import ModelConfig, OrderEmbedding
 from models.vocabulary import Vocabulary
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
-KIND = ModelKind(UNNAMED, "hasse train", 1, (VOCABULARY, CALIBRATION, METRICS))
-_OF_PICTURES = "images."  # what weights of the encoder of pictures are called
+KIND = ModelKind(UNNAMED, "hasse train", 2, (VOCABULARY, CALIBRATION, METRICS))
+_IMAGE_ENCODER = "images."  # prefix of its tensors
+# Names in the model, and in model.safetensors where they differ.
+_FILE_NAMES = (
+    ("hubness.inverse_temperature", "crowd.sharpness"),
+    ("hubness.", "crowd."),
+    ("length_head.", "extent."),
+)
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 
@@ -98,7 +104,7 @@ def remembered(name: str, fingerprint: str, folder: str) -> Path:
     return Path(folder)
 
 
-def chosen(named: Path | None, dataset: Dataset) -> Path:
+def find_or_default(named: Path | None, dataset: Dataset) -> Path:
     """Return what `find` does, or, without a name, the built-in checkpoint that suits the pictures.
 
     It is `scenes` for drawn scenes, whose meaning is known, and `photographs` for all others.
@@ -115,7 +121,7 @@ def save(
     name: str,
     metrics: Mapping[str, Any],
     calibration: Calibrations | None = None,
-    dtype: StoredDtype = "float32",
+    dtype: WeightDtype = "float32",
 ) -> None:
     """Write a checkpoint, each file whole or not at all.
 
@@ -134,7 +140,8 @@ def save(
         CALIBRATION: json.dumps(calibration.to_json()).encode(),
         METRICS: json.dumps(metrics, indent=2).encode(),
     }
-    KIND.save(folder, config, to_stored(model.state_dict(), dtype), others)
+    tensors = {_in_file(key): value for key, value in model.state_dict().items()}
+    KIND.save(folder, config, quantize(tensors, dtype), others)
 
 
 def load(
@@ -146,15 +153,15 @@ def load(
 ) -> Checkpoint:
     """Read a checkpoint, ready to encode (evaluation mode).
 
-    It is made so by `OrderEmbedding.for_inference`, unless the weights are `to_learn` on from, be
-    saved again or teach. To encode captions alone, what looks at pictures can be left out: that is
-    most of what there is to load.
+    `OrderEmbedding.for_inference` prepares it, unless it is `to_learn` further, be saved again or
+    teach. To encode captions alone, leave the image encoder out: it is most of what there is to
+    load.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
             training wrote the model anew meanwhile.
     """
-    with KIND.opened(folder) as (config, sums):
+    with KIND.open(folder) as (config, sums):
         model = OrderEmbedding(
             ModelConfig(**config["model"]),
             Vocabulary.load(folder / VOCABULARY),
@@ -167,11 +174,12 @@ def load(
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
         with weights(folder) as found:
+            wanted = {_in_file(key): key for key in model.state_dict()}
             model.load_state_dict(
                 {
-                    key: value
+                    wanted.get(key, key): value
                     for key, value in found.items()
-                    if with_pictures or not key.startswith(_OF_PICTURES)
+                    if with_pictures or not key.startswith(_IMAGE_ENCODER)
                 }
             )
     model = model.to(device).eval()
@@ -180,8 +188,15 @@ def load(
     return Checkpoint(model, name, _fingerprint(sums), calibration, metrics, folder)
 
 
+def _in_file(key: str) -> str:
+    """Return the name that a tensor of the model has in model.safetensors."""
+    for name, in_file in _FILE_NAMES:
+        key = key.replace(name, in_file)
+    return key
+
+
 def _fingerprint(sums: Mapping[str, str]) -> str:
-    """Return the SHA-256, in hexadecimal, over those of the files that decide how it encodes."""
+    """Return the SHA-256, in hexadecimal, over those of the files that encoding depends on."""
     digest = hashlib.sha256()
     for name in (WEIGHTS, CONFIG, VOCABULARY):
         digest.update(bytes.fromhex(sums[name]))

@@ -1,8 +1,8 @@
-"""The folder of a trained model, of any kind: how it is read, and what is said of a wrong one.
+"""The folder of a trained model of any kind, written and read whole.
 
 config.json says what kind of model it is, model.safetensors holds its weights, and each kind has
 files of its own beside them. SHA256SUMS has the checksums of all, as `sha256sum --check` reads
-them: files are written one by one, and some of an earlier epoch's would go unseen. None of the
+them: files are written one by one, and a mixture of two epochs has to be noticed. None of the
 files can run code.
 """
 
@@ -20,9 +20,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.checkpoints.weight_quantization import from_stored
+from models.checkpoints.weight_quantization import dequantize
 from models.errors import HasseError
-from models.files import alone_in, write_weights, write_whole
+from models.files import lock_folder, write_atomically, write_weights
 
 WEIGHTS, CONFIG, SUMS = "model.safetensors", "config.json", "SHA256SUMS"
 UNNAMED = "retrieval"  # the kind of a model whose config.json names none
@@ -32,8 +32,8 @@ class CheckpointError(HasseError):
     """A checkpoint that cannot be used; the message says why and what to do."""
 
 
-class Opened(NamedTuple):
-    """What config.json of a folder says, and the checksums of its files, by their names."""
+class ModelFiles(NamedTuple):
+    """The content of config.json, and the checksums of all files by name."""
 
     config: dict[str, Any]
     sums: dict[str, str]
@@ -64,31 +64,31 @@ class ModelKind:
     ) -> None:
         """Write a model, each file whole or not at all.
 
-        What needs most room is first, and last config.json: before a first one there is no model.
+        The largest file is first and config.json last: without it a folder holds no model.
         """
         folder.mkdir(parents=True, exist_ok=True)
         described = json.dumps(config, indent=2).encode()
         write_weights(folder / WEIGHTS, tensors)
         for name, content in others.items():
-            write_whole(folder / name, content)
+            write_atomically(folder / name, content)
         sums = {WEIGHTS: _sum_of(folder / WEIGHTS)}
         for name, content in (*others.items(), (CONFIG, described)):
             sums[name] = hashlib.sha256(content).hexdigest()
         lines = (f"{found}  {name}\n" for name, found in sums.items())
-        write_whole(folder / SUMS, "".join(lines).encode())
-        write_whole(folder / CONFIG, described)
+        write_atomically(folder / SUMS, "".join(lines).encode())
+        write_atomically(folder / CONFIG, described)
 
     @contextmanager
-    def opened(self, folder: Path) -> Iterator[Opened]:
-        """Read a model, whose files are compared with their checksums once that is done.
+    def open(self, folder: Path) -> Iterator[ModelFiles]:
+        """Read a model, and compare its files with their checksums afterwards.
 
-        A file is replaced by another, and never by one that was there before. So files that have
-        in the end the checksums that were read first had them all the time.
+        A file is never replaced by an earlier version of itself. So files that match the checksums
+        that were read first matched them all the time.
 
         Raises:
             CheckpointError: a file is missing or not what was written, and named; or the model is
-                of another kind or format; or a ValueError, KeyError, TypeError or AttributeError
-                says that what is read makes no sense.
+                of another kind or format; or the caller's block raised a ValueError, KeyError,
+                TypeError or AttributeError, since what it read makes no sense.
         """
         self._require(folder, CONFIG)
         sums = read_sums(folder)
@@ -103,7 +103,7 @@ class ModelKind:
             self._require(folder, name)
         failed = None
         try:
-            yield Opened(config, sums)
+            yield ModelFiles(config, sums)
         except CheckpointError as error:
             failed = error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -119,17 +119,17 @@ class ModelKind:
             raise failed
 
     def is_torn(self, folder: Path) -> bool:
-        """Tell whether a folder holds a model of which some files were not written together."""
+        """Tell whether a folder holds a model whose files were not written together."""
         is_there = (folder / CONFIG).is_file()
         return is_there and self._torn(folder, read_sums(folder) or {}) is not None
 
     def _torn(self, folder: Path, sums: Mapping[str, str]) -> Path | None:
-        """Return the first file that has not the checksum of its name, if there is one."""
+        """Return the first file whose checksum is not that of SHA256SUMS, if there is one."""
         files = (folder / name for name in (CONFIG, *self.others, WEIGHTS))
         return next((path for path in files if not _is_whole(path, sums)), None)
 
     def _config(self, folder: Path) -> dict[str, Any]:
-        """Read what config.json of a folder says, if it is of this kind and format."""
+        """Read config.json of a folder, if it is of this kind and format."""
         try:
             config: dict[str, Any] = json.loads((folder / CONFIG).read_bytes())
             kind, version = config.get("kind", UNNAMED), config["format"]
@@ -157,13 +157,13 @@ class ModelKind:
 
 @contextmanager
 def new_model(folder: Path) -> Iterator[None]:
-    """Keep other processes out of the folder that a new model goes to, as `alone_in` does.
+    """Lock the folder of a new model, as `lock_folder` does.
 
     Raises:
         CheckpointError: it holds a model, which would be lost.
-        FolderTakenError: another process is in it.
+        FolderLockedError: another process holds it.
     """
-    with alone_in(folder):
+    with lock_folder(folder):
         require_no_model(folder)
         yield
 
@@ -205,16 +205,16 @@ def _unreadable(folder: Path, names: Iterable[str], error: Exception) -> Checkpo
 
 @contextmanager
 def weights(folder: Path) -> Iterator[dict[str, Tensor]]:
-    """Yield the weights of a folder, as float32, to make a model of.
+    """Yield the weights of a folder as float32, for a model to load.
 
     Raises:
-        CheckpointError: they are damaged or not finite; or a RuntimeError, ValueError or KeyError
-            says that they are of another model.
+        CheckpointError: they are damaged or not finite; or the caller's block raised a
+            RuntimeError, ValueError or KeyError, since they belong to another model.
     """
     path = folder / WEIGHTS
     try:
-        found = from_stored(load_file(path))
-        # What is not a number is no worse than anything, and would be measured as perfect.
+        found = dequantize(load_file(path))
+        # A violation of NaN compares as no worse than any, and would be measured as perfect.
         spoiled = next((key for key, value in found.items() if not value.isfinite().all()), None)
         if spoiled is not None:
             raise CheckpointError(

@@ -16,14 +16,14 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-StoredDtype: TypeAlias = Literal["float32", "float16", "int8"]
+WeightDtype: TypeAlias = Literal["float32", "float16", "int8"]
 
 SCALE = ".scale"
 _TOP = 127
 _LEAST = 2.0**-24  # what float16 can still tell from zero
 
 
-def to_stored(weights: Mapping[str, Tensor], dtype: StoredDtype) -> dict[str, Tensor]:
+def quantize(weights: Mapping[str, Tensor], dtype: WeightDtype) -> dict[str, Tensor]:
     """Return weights as they are stored in a type."""
     stored: dict[str, Tensor] = {}
     for key, value in weights.items():
@@ -36,7 +36,7 @@ def to_stored(weights: Mapping[str, Tensor], dtype: StoredDtype) -> dict[str, Te
     return stored
 
 
-def from_stored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def dequantize(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return stored weights as float32.
 
     Raises:

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.fx.experimental.optimization import fuse
 
 from models.errors import HasseError
-from models.files import put_in_place
+from models.files import publish_file
 
 # The attribute that holds the classifier, in all of torchvision's families.
 _HEADS = ("fc", "classifier", "head", "heads")
@@ -315,7 +315,7 @@ def download_weights(name: str, progress: Callable[[int, int], None] | None = No
                     f"what came from {url} is not what it should be (SHA-256 {digest[:8]}, "
                     f"not {expected}): try again, or name a file with --weights"
                 )
-            put_in_place(partial, path)
+            publish_file(partial, path)
         finally:
             partial.unlink(missing_ok=True)
     except (OSError, http.client.HTTPException) as error:

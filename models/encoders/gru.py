@@ -13,7 +13,7 @@ written out: the recurrent weights get theirs from one matrix product over all s
 one per step, which is where autograd's way spends a third of its time. The products may run in
 bfloat16 (with float32 sums), which doubles to quadruples their speed where the processor has it;
 the state itself stays float32. On a GPU the steps are those of `models.kernels.gpu_gru`, and
-captions that are read on a CPU to be searched or measured take those of `models.kernels.cpu_gru`.
+captions that are encoded on a CPU for search take those of `models.kernels.cpu_gru`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from models.encoders.mixed_precision import Product
+from models.encoders.mixed_precision import LowPrecisionMatmul
 
 _through_sigmoid: Any = torch.ops.aten.sigmoid_backward
 _through_tanh: Any = torch.ops.aten.tanh_backward
@@ -49,47 +49,47 @@ class GRU(nn.Module):
         self.recurrent_bias = nn.Parameter(torch.zeros(3 * states))
 
     def forward(
-        self, vectors: Tensor, lengths: Tensor, product: torch.dtype = torch.float32
+        self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype = torch.float32
     ) -> Tensor:
         """Return each sequence's state after its last vector.
 
         Args:
             vectors: (B, T, inputs); those past a sequence's length are not read.
             lengths: (B,) int64, from 1 to T, on the CPU; those of vectors on a GPU may be there.
-            product: the type in which matrices are multiplied.
+            matmul_dtype: the type in which matrices are multiplied.
 
         Returns:
             (B, states)
         """
         if vectors.is_cuda:
-            return self._read_fused(vectors, lengths, product)[0][-1]
-        states, order, alive = self._read(vectors, lengths, product)
+            return self._states_on_gpu(vectors, lengths, matmul_dtype)[0][-1]
+        states, order, alive = self._states_on_cpu(vectors, lengths, matmul_dtype)
         starts = torch.tensor([0, *alive]).cumsum(0)
         rows = starts[lengths[order] - 1] + torch.arange(len(lengths))
         return states[rows][torch.argsort(order)]
 
-    def join(
+    def max_pool(
         self,
         vectors: Tensor,
         lengths: Tensor,
-        product: torch.dtype = torch.float32,
+        matmul_dtype: torch.dtype = torch.float32,
         *,
         signed: bool = False,
     ) -> Tensor:
-        """Return the join of each sequence's states: in each coordinate the largest.
+        """Return the largest of each sequence's states in each coordinate.
 
-        Of their absolute values, unless `signed`. Other arguments as of `forward`.
+        Absolute values are taken first, unless `signed`. Other arguments as of `forward`.
 
         Returns:
             (B, states)
         """
         if vectors.is_cuda:
-            kept, read = self._read_fused(vectors, lengths, product)
+            kept, read = self._states_on_gpu(vectors, lengths, matmul_dtype)
             seen = kept if signed else kept.abs()  # (T, B, states)
             return seen.masked_fill(~read[..., None], -torch.inf).amax(0)
-        states, order, alive = self._read(vectors, lengths, product)
-        joined: Tensor = _Join.apply(states, alive, signed)
-        return joined[torch.argsort(order)]
+        states, order, alive = self._states_on_cpu(vectors, lengths, matmul_dtype)
+        pooled: Tensor = _MaxPool.apply(states, alive, signed)
+        return pooled[torch.argsort(order)]
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
@@ -100,31 +100,31 @@ class GRU(nn.Module):
             weight.copy_(weight[gates])
         self.recurrent_weight.copy_(self.recurrent_weight[gates][:, order])
 
-    def _read_fused(
-        self, vectors: Tensor, lengths: Tensor, product: torch.dtype
+    def _states_on_gpu(
+        self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Return all states, (T, B, states), and (T, B): which are not past the end."""
         # Of Triton, which machines without a GPU may lack.
-        from models.kernels.gpu_gru import FusedGRU, tensor_cores
+        from models.kernels.gpu_gru import GpuGRU, tensor_cores
 
         # Only learning may round: a service reads captions in threads, and the setting is theirs.
         rounded = tensor_cores() if torch.is_grad_enabled() else nullcontext()
         steps = torch.arange(vectors.shape[1], device=vectors.device)[:, None]
         alive = steps < lengths.to(vectors.device)
         with torch.cuda.device(vectors.device), rounded:
-            states: Tensor = FusedGRU.apply(
+            states: Tensor = GpuGRU.apply(
                 vectors.transpose(0, 1),
                 self.input_weight,
                 self.recurrent_weight,
                 self.input_bias,
                 self.recurrent_bias,
                 alive,
-                product,
+                matmul_dtype,
             )
         return states, alive
 
-    def _read(
-        self, vectors: Tensor, lengths: Tensor, product: torch.dtype
+    def _states_on_cpu(
+        self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype
     ) -> tuple[Tensor, Tensor, list[int]]:
         """Return all states in order of time without gaps, the longest sequences first.
 
@@ -141,11 +141,11 @@ class GRU(nn.Module):
         size = self.recurrent_weight.shape[1]
         outer = self.input_bias + pad(self.recurrent_bias[: 2 * size], (0, size))
         states: Tensor = _Recurrence.apply(
-            Product.apply(words, self.input_weight, product) + outer,
+            LowPrecisionMatmul.apply(words, self.input_weight, matmul_dtype) + outer,
             self.recurrent_weight,
             self.recurrent_bias[2 * size :],
             alive,
-            product,
+            matmul_dtype,
         )
         return states, order, alive
 
@@ -160,13 +160,13 @@ class _Recurrence(torch.autograd.Function):
         weight: Tensor,  # (3 N, N)
         bias: Tensor,  # (N,), cn
         alive: list[int],  # how many sequences have a t-th word; never grows
-        product: torch.dtype,
+        matmul_dtype: torch.dtype,
     ) -> Tensor:
         states = weight.shape[1]
         state = gates.new_zeros(alive[0], states)
-        weight_low = weight.to(product)
-        previous = gates.new_empty(len(gates), states, dtype=product)
-        opened = gates.new_empty(len(gates), 2 * states)  # r and z
+        weight_low = weight.to(matmul_dtype)
+        previous = gates.new_empty(len(gates), states, dtype=matmul_dtype)
+        opened_gates = gates.new_empty(len(gates), 2 * states)  # r and z
         # n, Un h + cn, h'
         new, inner, out = (gates.new_empty(len(gates), states) for _ in range(3))
         start = 0
@@ -177,19 +177,19 @@ class _Recurrence(torch.autograd.Function):
             (said, said_n), (heard, heard_n) = (
                 torch.split(part, [2 * states, states], 1) for part in (gates[step], recurrent)
             )
-            torch.sigmoid(said + heard, out=opened[step])
-            r, z = opened[step].chunk(2, 1)
+            torch.sigmoid(said + heard, out=opened_gates[step])
+            r, z = opened_gates[step].chunk(2, 1)
             torch.add(heard_n, bias, out=inner[step])
             torch.tanh(torch.addcmul(said_n, r, inner[step]), out=new[step])
             state = torch.lerp(new[step], state[:count], z, out=out[step])
             start += count
-        ctx.save_for_backward(previous, opened, new, inner, weight_low)
+        ctx.save_for_backward(previous, opened_gates, new, inner, weight_low)
         ctx.alive = alive
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        previous, opened, new, inner, weight = ctx.saved_tensors
+        previous, opened_gates, new, inner, weight = ctx.saved_tensors
         (grad_out,) = grads
         states = weight.shape[1]
         grad_state = grad_out.new_zeros(ctx.alive[0], states)
@@ -199,7 +199,7 @@ class _Recurrence(torch.autograd.Function):
         start = len(previous)
         for count in reversed(ctx.alive):
             step = slice(start - count, start)
-            n, (r, z) = new[step], opened[step].chunk(2, 1)
+            n, (r, z) = new[step], opened_gates[step].chunk(2, 1)
             up = grad_state[:count].add_(grad_out[step])
             grad_r, grad_z, grad_n = grad_gates[step].chunk(3, 1)
             _through_tanh(torch.addcmul(up, up, z, value=-1), n, grad_input=grad_n)
@@ -217,7 +217,7 @@ class _Recurrence(torch.autograd.Function):
         return grad_gates, grad_weight, grad_bias, None, None
 
 
-class _Join(torch.autograd.Function):
+class _MaxPool(torch.autograd.Function):
     """The largest of each sequence's states, (B, N); the first of these has the gradient."""
 
     @staticmethod

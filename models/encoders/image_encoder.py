@@ -8,25 +8,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.encoders.mixed_precision import Product
-from models.encoders.regions import parts_of
+from models.encoders.mixed_precision import LowPrecisionMatmul
+from models.encoders.regions import pool_regions
 
 if TYPE_CHECKING:
     from models.encoders.backbone import Backbone
 
-Pooling = Literal["average", "join", "parts"]
+ImagePooling = Literal["average", "max", "regions"]
 
 
 class ImageEncoder(nn.Module):
     """Map pixels or precomputed features to the embedding space.
 
     The network is frozen when training reads cached features, and learns with the rest when it
-    reads pixels; either way it is part of the model, so that a checkpoint can encode a picture.
+    reads pixels. Either way it is part of the model, so that a checkpoint can encode a picture.
 
     Attributes:
-        pooling: what becomes of the network's last grid; see `ModelConfig`.
+        pooling: how the network's last grid becomes one point; see `ModelConfig.image_pooling`.
         signed: whether points keep their signs.
-        product: the type in which the projection multiplies matrices; bfloat16 trains faster.
+        matmul_dtype: the type in which the projection multiplies matrices; bfloat16 trains faster.
     """
 
     def __init__(
@@ -34,10 +34,10 @@ class ImageEncoder(nn.Module):
         backbone: Backbone,
         dimension: int,
         *,
-        pooling: Pooling = "average",
+        pooling: ImagePooling = "average",
         signed: bool = False,
     ) -> None:
-        """Take a network, to be left without its average where `pooling` is another.
+        """Take a network; its own average is removed unless `pooling` is "average".
 
         Raises:
             BackboneError: it does not end in the average of a grid.
@@ -46,7 +46,7 @@ class ImageEncoder(nn.Module):
         self.backbone = backbone if pooling == "average" else backbone.keep_grid()
         self.pooling = pooling
         self.signed = signed
-        self.product = torch.float32
+        self.matmul_dtype = torch.float32
         self.projection = nn.Linear(backbone.feature_dimension, dimension)
         # The reference's initialisation for a linear map (Glorot, uniform).
         nn.init.xavier_uniform_(self.projection.weight)
@@ -55,23 +55,21 @@ class ImageEncoder(nn.Module):
     def project(self, features: Tensor) -> Tensor:
         """Map features, scaled to unit length, to the embedding space.
 
-        (B, F) -> (B, N). Of cells or parts, (B, cells, F), every one is mapped, and the picture is
-        their join: what holds of a part holds of the whole, wherever and however small. To that of
-        parts, which are few and large, their mean is added, so that all of them learn.
+        (B, F) -> (B, N). Cells or regions, (B, cells, F), are mapped one by one and pooled by the
+        largest of each coordinate: what holds of a region holds of the whole, however small it is.
+        For regions, which are few and large, the mean is added, so that all of them learn.
         """
-        projected = self._projected(normalize(features, dim=-1))
+        unit = normalize(features, dim=-1)
+        if self.matmul_dtype == torch.float32:
+            projected: Tensor = self.projection(unit)
+        else:
+            projected = LowPrecisionMatmul.apply(unit, self.projection.weight, self.matmul_dtype)
+            projected = projected + self.projection.bias
         if self.pooling == "average":
             return projected
         points = projected if self.signed else projected.abs()
-        join = points.amax(1)
-        return join if self.pooling == "join" else join + points.mean(1)
-
-    def _projected(self, unit: Tensor) -> Tensor:
-        if self.product == torch.float32:
-            exact: Tensor = self.projection(unit)
-            return exact
-        rounded: Tensor = Product.apply(unit, self.projection.weight, self.product)
-        return rounded + self.projection.bias
+        largest = points.amax(1)
+        return largest if self.pooling == "max" else largest + points.mean(1)
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
@@ -82,11 +80,11 @@ class ImageEncoder(nn.Module):
     def features(self, pixels: Tensor) -> Tensor:
         """Return the backbone's features of all crops: (B, crops, 3, H, W) -> (B, F), averaged.
 
-        Of cells or parts, those of all crops side by side: (B, crops * cells, F).
+        Those of cells or regions lie side by side: (B, crops * cells, F).
         """
         seen = self.backbone(pixels.flatten(0, 1))
-        if self.pooling == "parts":
-            seen = parts_of(seen)
+        if self.pooling == "regions":
+            seen = pool_regions(seen)
         crops: Tensor = seen.unflatten(0, pixels.shape[:2])
         return crops.mean(1) if self.pooling == "average" else crops.flatten(1, 2)
 

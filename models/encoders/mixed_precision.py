@@ -1,4 +1,4 @@
-"""Matrix products in a type of their own, while all else stays in float32."""
+"""Matrix products in bfloat16, while all else stays in float32."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 
-def multiplies_bfloat16(device: str | torch.device) -> bool:
-    """Tell whether a device has products in bfloat16, which are faster there than in float32.
+def supports_bfloat16(device: str | torch.device) -> bool:
+    """Tell whether a device multiplies matrices faster in bfloat16 than in float32.
 
-    Processors with AMX or AVX-512 BF16 have them, Arm's with BF16, and NVIDIA's cards since
-    Ampere. Elsewhere they are emulated: on a Zen 3 they take 4 to 75 times as long.
+    Processors with AMX or AVX-512 BF16, Arm's with BF16, and NVIDIA's cards since Ampere do.
+    Elsewhere it is emulated: on a Zen 3 it takes 4 to 75 times as long.
     """
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
@@ -23,15 +23,15 @@ def multiplies_bfloat16(device: str | torch.device) -> bool:
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
-class Product(torch.autograd.Function):
-    """x W^T, with all three products of forward and backward in one type.
+class LowPrecisionMatmul(torch.autograd.Function):
+    """x W^T, with all three products of forward and backward in `dtype`.
 
     (B, ..., K) and (M, K) -> (B, ..., M), in the type of x.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, product: torch.dtype) -> Tensor:
-        x_low, weight_low = x.to(product), weight.to(product)
+    def forward(ctx: Any, x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        x_low, weight_low = x.to(dtype), weight.to(dtype)
         ctx.save_for_backward(x_low, weight_low)
         return (x_low @ weight_low.T).to(x.dtype)
 

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from models.encoders.gru import GRU
 from models.vocabulary import PADDING
 
-Reading = Literal["last", "join"]
+CaptionPooling = Literal["last", "max"]
 Length = Literal["unit", "learned", "free"]
 WIDEST = 1000  # a word_range beyond which nothing is learned
 MOST_COORDINATES = 65_536  # of a point or a word: the GRU has three times their square of weights
@@ -26,25 +26,25 @@ def padded(captions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return pad_sequence(list(captions), batch_first=True, padding_value=PADDING), lengths
 
 
-def turned(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """Put the last word first and the first last, before the end mark: (B, T), (B,) -> (B, T)."""
+def reverse_words(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """Reverse each caption's words; the end mark stays last: (B, T), (B,) -> (B, T)."""
     each = torch.arange(tokens.shape[1], device=tokens.device)
     last = lengths.to(tokens.device)[:, None] - 2
     return tokens.gather(1, torch.where(each <= last, last - each, each))
 
 
 class CaptionEncoder(nn.Module):
-    """Read a caption word by word and keep the last state, or the join of all.
+    """Read a caption word by word and pool the states of the GRU.
 
     Attributes:
-        reading: "last", the paper's, or "join": the largest of all states in each coordinate, so
-            that what a word says is not forgotten in the words after it.
+        pooling: "last" state, as in the paper, or "max": the largest of all states in each
+            coordinate, so that no word is forgotten in the words after it.
         signed: whether points keep their signs.
-        length: of a point: "unit"; "learned", between 0 and 1; or "free", as the states are. Of two
-            points of one length neither is above the other, so captions follow from captions only
-            where the general are shorter.
-        backwards: whether words are read from the last to the first; the end mark is last even so.
-        product: the type in which the GRU multiplies matrices; bfloat16 trains faster.
+        length: of a point: "unit"; "learned", between 0 and 1; or "free", as the states are. Two
+            points of one length never precede each other, so captions follow from captions only
+            where the general ones are shorter.
+        backwards: whether words are read from the last to the first.
+        matmul_dtype: the type in which the GRU multiplies matrices; bfloat16 trains faster.
     """
 
     def __init__(
@@ -54,30 +54,30 @@ class CaptionEncoder(nn.Module):
         dimension: int,
         word_range: float = 0.1,
         *,
-        reading: Reading = "last",
+        pooling: CaptionPooling = "last",
         signed: bool = False,
         length: Length = "unit",
         backwards: bool = False,
     ) -> None:
         super().__init__()
-        self.reading = reading
+        self.pooling = pooling
         self.signed = signed
         self.length = length
         self.backwards = backwards
         self.embedding = nn.Embedding(words, word_dimension, padding_idx=PADDING)
         self.gru = GRU(word_dimension, dimension)
-        self.product = torch.float32
+        self.matmul_dtype = torch.float32
         nn.init.uniform_(self.embedding.weight, -word_range, word_range)
         with torch.no_grad():
             self.embedding.weight[PADDING].zero_()
-        self.extent = nn.Linear(dimension, 1) if length == "learned" else None
-        if self.extent is not None:
-            nn.init.zeros_(self.extent.weight)
-            nn.init.zeros_(self.extent.bias)
+        self.length_head = nn.Linear(dimension, 1) if length == "learned" else None
+        if self.length_head is not None:
+            nn.init.zeros_(self.length_head.weight)
+            nn.init.zeros_(self.length_head.bias)
 
     @property
     def encoders(self) -> tuple[CaptionEncoder, ...]:
-        """The encoders that each give a part of the coordinates, as of `Members`: this one."""
+        """The members of the ensemble, as `Ensemble` has them: this one alone."""
         return (self,)
 
     def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
@@ -88,32 +88,32 @@ class CaptionEncoder(nn.Module):
         if self.length == "free":
             return encoded
         unit = normalize(encoded, dim=-1)
-        return unit if self.extent is None else unit * self.extent(encoded).sigmoid()
+        return unit if self.length_head is None else unit * self.length_head(encoded).sigmoid()
 
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
         """Give the coordinates a new order, in place: i becomes what order[i] was."""
         self.gru.renumber(order)
-        if self.extent is not None:
-            self.extent.weight.copy_(self.extent.weight[:, order])
+        if self.length_head is not None:
+            self.length_head.weight.copy_(self.length_head.weight[:, order])
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Encode padded captions: (B, T) int64 and (B,) int64 as of `GRU` -> (B, N).
 
         `lengths` counts the end mark, so every caption has at least one token.
         """
-        vectors = self.embedding(turned(tokens, lengths) if self.backwards else tokens)
-        if self.reading == "last":
-            last: Tensor = self.gru(vectors, lengths, self.product)
+        vectors = self.embedding(reverse_words(tokens, lengths) if self.backwards else tokens)
+        if self.pooling == "last":
+            last: Tensor = self.gru(vectors, lengths, self.matmul_dtype)
             return last
-        return self.gru.join(vectors, lengths, self.product, signed=self.signed)
+        return self.gru.max_pool(vectors, lengths, self.matmul_dtype, signed=self.signed)
 
 
-class Members(nn.Module):
-    """Encoders that each give a part of the coordinates; see `ModelConfig.members`.
+class Ensemble(nn.Module):
+    """Encoders that each give a share of the coordinates; see `ModelConfig.ensemble`.
 
     Attributes:
-        encoders: one for each part, in the order of the coordinates.
+        encoders: the members, in the order of the coordinates.
     """
 
     def __init__(self, encoders: Sequence[CaptionEncoder]) -> None:
@@ -123,25 +123,25 @@ class Members(nn.Module):
             self.add_module(str(at), encoder)
 
     @property
-    def product(self) -> torch.dtype:
+    def matmul_dtype(self) -> torch.dtype:
         """The type in which the GRUs multiply matrices."""
-        return self.encoders[0].product
+        return self.encoders[0].matmul_dtype
 
-    @product.setter
-    def product(self, product: torch.dtype) -> None:
+    @matmul_dtype.setter
+    def matmul_dtype(self, dtype: torch.dtype) -> None:
         for encoder in self.encoders:
-            encoder.product = product
+            encoder.matmul_dtype = dtype
 
     def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return the points of padded captions, as `CaptionEncoder.points`: (B, T), (B,), (B, N).
 
-        Each part is as long as the others, and the whole as a part alone would be.
+        Each member's share is as long as the others, and the whole as one member alone.
         """
-        parts = [encoder.points(tokens, lengths) for encoder in self.encoders]
-        return torch.cat(parts, -1) / math.sqrt(len(parts))
+        shares = [encoder.points(tokens, lengths) for encoder in self.encoders]
+        return torch.cat(shares, -1) / math.sqrt(len(shares))
 
     def renumber(self, order: Tensor) -> None:
         """Give the coordinates a new order, in place, each member's among themselves."""
-        parts = order.reshape(len(self.encoders), -1)
-        for at, (encoder, part) in enumerate(zip(self.encoders, parts, strict=True)):
-            encoder.renumber(part - at * len(part))
+        shares = order.reshape(len(self.encoders), -1)
+        for at, (encoder, share) in enumerate(zip(self.encoders, shares, strict=True)):
+            encoder.renumber(share - at * len(share))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.datasets import Dataset
-from models.evaluation.ground_truth import Truth, known_truth
+from models.evaluation.ground_truth import GroundTruth, known_ground_truth
 from models.model import Points
 from models.score import Score, penalties_between
 
@@ -119,21 +119,21 @@ def calibrations(dataset: Dataset, images: Points, captions: Points, score: Scor
         captions: (C, N), in the order of `dataset.captions`.
         score: how the model compares them.
     """
-    truth = known_truth(dataset)
+    truth = known_ground_truth(dataset)
     return Calibrations(
         calibrate(_image_pairs(truth, images, captions, score)),
         calibrate(_caption_pairs(truth, captions, score)),
     )
 
 
-def _image_pairs(truth: Truth, images: Points, captions: Points, score: Score) -> Pairs:
+def _image_pairs(truth: GroundTruth, images: Points, captions: Points, score: Score) -> Pairs:
     all_captions = np.arange(len(captions))
     for start in range(0, len(images), BLOCK_ROWS):
         rows = np.arange(start, min(start + BLOCK_ROWS, len(images)))
         yield penalties_between(score, images[rows], captions), truth.holds(rows, all_captions)
 
 
-def _caption_pairs(truth: Truth, captions: Points, score: Score) -> Pairs:
+def _caption_pairs(truth: GroundTruth, captions: Points, score: Score) -> Pairs:
     """Pair captions, evenly taken from all of them, with each other and not with themselves.
 
     There are no pairs where it is not known which caption follows from which.

@@ -18,7 +18,7 @@ from models.datasets.scenes import Scene, SceneTable, Statement
 Rows = NDArray[np.int64]
 
 
-class Truth(Protocol):
+class GroundTruth(Protocol):
     """Tells truths of a dataset, whose images and captions are numbered in their order."""
 
     def holds(self, images: Rows, captions: Rows) -> NDArray[np.bool_]:
@@ -100,7 +100,7 @@ class Meanings:
         return np.unpackbits(bits, count=self._scenes).astype(np.bool_)
 
 
-def known_truth(dataset: Dataset) -> Truth:
+def known_ground_truth(dataset: Dataset) -> GroundTruth:
     """Return what is known of a dataset: by meaning where all of it has one, else by words."""
     return Meanings(dataset) if has_meanings(dataset) else SameWords(dataset)
 

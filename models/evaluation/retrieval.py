@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.datasets import Dataset
-from models.evaluation.ground_truth import has_meanings, known_truth, own_captions
+from models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
 from models.evaluation.ranking import Ranking, RankingMetrics, average_precisions, best_ranks
 from models.model import Points
 from models.score import Score, penalties_between
@@ -29,13 +29,13 @@ class Evaluation:
     Attributes:
         caption_retrieval: an image asks for its captions.
         image_retrieval: a caption asks for its image.
-        truth: what counts as true: "annotation" (the image's own captions) or "meaning" (all
+        ground_truth: what counts as true: "annotation" (the image's own captions) or "meaning" (all
             that holds, known for scenes).
     """
 
     images: int
     captions: int
-    truth: str
+    ground_truth: str
     caption_retrieval: RankingMetrics
     image_retrieval: RankingMetrics
 
@@ -57,7 +57,7 @@ class Evaluation:
         return cls(
             sum(block.images for block in blocks),
             sum(block.captions for block in blocks),
-            blocks[0].truth,
+            blocks[0].ground_truth,
             RankingMetrics.mean_of([block.caption_retrieval for block in blocks]),
             RankingMetrics.mean_of([block.image_retrieval for block in blocks]),
         )
@@ -69,7 +69,7 @@ class Retrieval:
 
     images: int
     captions: int
-    truth: str
+    ground_truth: str
     caption_retrieval: Ranking
     image_retrieval: Ranking
 
@@ -79,7 +79,7 @@ class Retrieval:
         return Evaluation(
             self.images,
             self.captions,
-            self.truth,
+            self.ground_truth,
             self.caption_retrieval.metrics,
             self.image_retrieval.metrics,
         )
@@ -110,7 +110,7 @@ def retrieve(dataset: Dataset, images: Points, captions: Points, score: Score) -
     def own(image_rows: Rows, caption_rows: Rows) -> NDArray[np.bool_]:
         return np.equal.outer(image_rows, owners[caption_rows])
 
-    true: Truths = known_truth(dataset).holds if meaning else own
+    true: Truths = known_ground_truth(dataset).holds if meaning else own
     asking = np.unique(owners)
     all_images, all_captions = np.arange(len(images)), np.arange(len(captions))
 
@@ -126,7 +126,7 @@ def retrieve(dataset: Dataset, images: Points, captions: Points, score: Score) -
     return Retrieval(
         images=len(images),
         captions=len(captions),
-        truth="meaning" if meaning else "annotation",
+        ground_truth="meaning" if meaning else "annotation",
         caption_retrieval=_rank(
             asking,
             asking,

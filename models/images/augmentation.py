@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from torchvision.ops import roi_align
 
-from models.images.preprocessing import random_cut, standardised
+from models.images.preprocessing import normalise_pixels, random_crop
 
 
 @dataclass(frozen=True, slots=True)
-class CutsConfig:
+class AugmentationConfig:
     """How pictures are varied.
 
     Attributes:
@@ -34,13 +34,15 @@ class CutsConfig:
     mixed: float = 0.5
 
 
-def varied(pixels: Tensor, config: CutsConfig, side: int, draw: np.random.Generator) -> Tensor:
-    """Return a random cut of each picture: (B, S, S, 3) uint8 -> (B, 3, side, side) standardised.
+def augment(
+    pixels: Tensor, config: AugmentationConfig, side: int, draw: np.random.Generator
+) -> Tensor:
+    """Return a random cut of each picture: (B, S, S, 3) uint8 -> (B, 3, side, side), normalised.
 
     Half of them are mirrored.
     """
     high, wide = pixels.shape[1:3]
-    cuts = [random_cut(draw, config.smallest, config.longest) for _ in range(len(pixels))]
+    cuts = [random_crop(draw, config.smallest, config.longest) for _ in range(len(pixels))]
     boxes = pixels.new_tensor(
         [
             (at, cut.left * wide, cut.top * high, cut.right * wide, cut.bottom * high)
@@ -49,7 +51,7 @@ def varied(pixels: Tensor, config: CutsConfig, side: int, draw: np.random.Genera
         dtype=torch.float32,
     )
     mirrored = pixels.new_tensor([cut.mirrored for cut in cuts], dtype=torch.bool)
-    whole = standardised(pixels).contiguous()
+    whole = normalise_pixels(pixels).contiguous()
     found: Tensor = roi_align(whole, boxes, side, aligned=True)
     found = torch.where(mirrored[:, None, None, None], found.flip(3), found)
     return _mixed(_coloured(found, config.colour, draw), config.mixed, draw)

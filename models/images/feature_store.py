@@ -3,7 +3,7 @@
 A folder of four files:
 
     features.f16     rows of float16, one after the other: F of the picture, F of each view; with
-                     parts, PARTS times F of each
+                     regions, REGIONS times F of each
     images.i64       for each row the image's id and a hash of its file name
     stamps.i64       for each row `picture_stamp` of its picture; 0, or no such row: not known
     manifest.json    how many rows there are, and what made them
@@ -30,13 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.datasets import Image
-from models.encoders.regions import PARTS
+from models.encoders.regions import REGIONS
 from models.errors import HasseError
-from models.files import alone_in, write_whole
+from models.files import lock_folder, write_atomically
 from models.images.preprocessing import Preprocessing
 
 MANIFEST, FEATURES, IMAGES, STAMPS = "manifest.json", "features.f16", "images.i64", "stamps.i64"
-FORMAT = 1
+FORMAT = 2
 
 
 class FeaturesError(HasseError):
@@ -53,7 +53,7 @@ class Maker:
         dimension: F.
         preprocessing: how pictures are read.
         views: random cuts of each picture that have features of their own.
-        parts: whether nine parts of the picture, and of each view, have them too.
+        regions: whether nine regions of the picture, and of each view, have them too.
     """
 
     backbone: str
@@ -61,12 +61,12 @@ class Maker:
     dimension: int
     preprocessing: Preprocessing
     views: int = 0
-    parts: bool = False
+    regions: bool = False
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Of one picture's features: (1 + views, F), or (1 + views, PARTS, F)."""
-        return (1 + self.views, *([PARTS] if self.parts else []), self.dimension)
+        """Of one picture's features: (1 + views, F), or (1 + views, REGIONS, F)."""
+        return (1 + self.views, *([REGIONS] if self.regions else []), self.dimension)
 
     @property
     def row_bytes(self) -> int:
@@ -94,20 +94,20 @@ class FeatureStore:
     rows: NDArray[np.float16]
     skipped: Mapping[int, str]
 
-    def views(self, *, parts: bool = False) -> NDArray[np.float16]:
-        """Return the features of pictures and views: (n, 1 + views, F), or (.., PARTS, F) of parts.
+    def views(self, *, regions: bool = False) -> NDArray[np.float16]:
+        """Return the features of pictures and views: (n, 1 + views, F), or (.., REGIONS, F).
 
         Raises:
-            FeaturesError: there are none of parts.
+            FeaturesError: there are none of regions.
         """
-        if parts and not self.maker.parts:
+        if regions and not self.maker.regions:
             raise FeaturesError(
                 f"the features in {self.folder} are of whole pictures, and this model looks at "
-                f"parts of them too: make features with 'hasse features --parts', or leave "
+                f"regions of them too: make features with 'hasse features --regions', or leave "
                 f"--features out"
             )
-        # The whole comes before its parts.
-        return self.rows[:, :, 0] if self.maker.parts and not parts else self.rows
+        # The whole comes before its regions.
+        return self.rows[:, :, 0] if self.maker.regions and not regions else self.rows
 
     @property
     def weights(self) -> str:
@@ -173,17 +173,17 @@ class FeatureStore:
                 )
 
     def select(
-        self, image_ids: Sequence[int] | NDArray[np.int64], *, parts: bool = False
+        self, image_ids: Sequence[int] | NDArray[np.int64], *, regions: bool = False
     ) -> NDArray[np.float32]:
         """Return the features of images, in the order asked for, as float32.
 
-        (B,) ids -> (B, F), or (B, PARTS, F) of parts.
+        (B,) ids -> (B, F), or (B, REGIONS, F) of regions.
 
         Raises:
             FeaturesError: an image has none, or such as are not numbers; it is named. Or there
-                are none of parts.
+                are none of regions.
         """
-        features = self.views(parts=parts)[:, 0]
+        features = self.views(regions=regions)[:, 0]
         wanted = np.asarray(image_ids, dtype=np.int64)
         found = np.searchsorted(self.image_ids, wanted, side="right", sorter=self._by_id)
         rows = self._by_id[found - 1]
@@ -269,7 +269,7 @@ class Appender:
                 _append(self.folder / IMAGES, rows * 16, np.array(images, dtype="<i8"))
                 _append(self.folder / STAMPS, rows * 8, np.array(stamps, dtype="<i8"))
             document = {"format": FORMAT, **asdict(manifest)}
-            write_whole(self.folder / MANIFEST, json.dumps(document, indent=1).encode())
+            write_atomically(self.folder / MANIFEST, json.dumps(document, indent=1).encode())
         except OSError as error:
             raise FeaturesError(
                 f"features cannot be written to {self.folder} ({error.strerror}): make room or "
@@ -285,9 +285,9 @@ def appending(folder: Path, maker: Maker) -> Iterator[Appender]:
 
     Raises:
         FeaturesError: what is there was made otherwise.
-        FolderTakenError: another process is at it.
+        FolderLockedError: another process is at it.
     """
-    with alone_in(folder):
+    with lock_folder(folder):
         manifest = _read_manifest(folder)
         if manifest is None:
             manifest = _Manifest(maker, 0, {})
@@ -307,7 +307,7 @@ def _require_same(found: Maker, wanted: Maker, folder: Path) -> None:
         "its weights (fingerprint)": (found.weights[:12], wanted.weights[:12]),
         "the preprocessing": (found.preprocessing, wanted.preprocessing),
         "the number of views": (found.views, wanted.views),
-        "whether parts have features (--parts)": (found.parts, wanted.parts),
+        "whether regions have features (--regions)": (found.regions, wanted.regions),
     }
     for what, (there, here) in differing.items():
         if there != here:

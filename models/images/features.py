@@ -18,7 +18,7 @@ from torch import Tensor
 
 from models.datasets import Dataset, Image
 from models.encoders.backbone import Backbone
-from models.encoders.regions import parts_of
+from models.encoders.regions import pool_regions
 from models.images.feature_store import Appender, FeaturesError, FeatureStore, Maker, appending
 from models.images.prefetch import Decoded, decoded
 from models.images.preprocessing import PictureError, Preprocessing, picture_stamp
@@ -43,7 +43,7 @@ def extract(
     *,
     device: str | torch.device = "cpu",
     views: int = 0,
-    parts: bool = False,
+    regions: bool = False,
     batch_size: int = 32,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -59,17 +59,17 @@ def extract(
     until then, and where that fails, their old features stay.
 
     `views` random cuts of each picture get features of their own, for training to vary what it
-    reads; with `parts`, nine parts of each picture (of one crop) and view do too. `batch_size` is
-    how many crops the network takes at a time, `workers` how many threads decode (by default one
-    a core); `skipped` is told one line of each image left out, `changed` one line of all that are
-    read again, and one of those of which it is not known.
+    reads; with `regions`, nine regions of each picture (of one crop) and view do too. `batch_size`
+    is how many crops the network takes at a time, `workers` how many threads decode (by default
+    one a core); `skipped` is told one line of each image left out, `changed` one line of all that
+    are read again, and one of those of which it is not known.
 
     Raises:
         FeaturesError: what is in `folder` was made with another network, preprocessing or
             dataset; features are not finite; nothing could be read; the disk or the device's
             memory is full.
-        FolderTakenError: another process writes to the folder.
-        BackboneError: the network takes no pictures of this size, or has no parts.
+        FolderLockedError: another process writes to the folder.
+        BackboneError: the network takes no pictures of this size, or has no regions.
         ExtractionStopped: `stop`, asked after each batch, said so.
     """
     maker = Maker(
@@ -78,9 +78,9 @@ def extract(
         backbone.feature_dimension,
         preprocessing,
         views,
-        parts,
+        regions,
     )
-    seeing = copy.deepcopy(backbone).keep_grid() if parts else backbone
+    seeing = copy.deepcopy(backbone).keep_grid() if regions else backbone
     network = seeing.for_inference().to(device)
     network.require_side(preprocessing.crop)
     pictures_per_batch = max(1, batch_size // (preprocessing.crops + views))
@@ -180,13 +180,13 @@ def _seen(
 ) -> NDArray[np.float32]:
     """Run the network, over a bounded number at a time: B x (C, 3, H, W) -> (B, C, F).
 
-    Where it keeps its grid, -> (B, C, PARTS, F).
+    Where it keeps its grid, -> (B, C, REGIONS, F).
     """
     crops = torch.cat(pixels)  # (B * C, 3, H, W)
 
     def look(some: Tensor) -> Tensor:
         seen: Tensor = network(some.to(device))
-        return (parts_of(seen) if network.grid else seen).float().cpu()
+        return (pool_regions(seen) if network.grid else seen).float().cpu()
 
     try:
         rows = torch.cat([look(some) for some in torch.split(crops, batch_size)])

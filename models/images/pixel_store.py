@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 
 from models.datasets import Dataset, DatasetError, Image
-from models.files import put_in_place, write_whole
+from models.files import publish_file, write_atomically
 from models.images.preprocessing import PictureError, Preprocessing, open_picture, picture_stamp
 
 PIXELS, MANIFEST, UNFINISHED = "pixels.u8", "pixels.json", "pixels.partial.json"
@@ -144,7 +144,7 @@ def _decode(
             file.flush()
             os.fsync(file.fileno())
             state = {**asdict(wanted), "done": done, "image_ids": ids}
-            write_whole(folder / UNFINISHED, json.dumps(state).encode())
+            write_atomically(folder / UNFINISHED, json.dumps(state).encode())
             if progress is not None:
                 progress(done, len(dataset))
     if not ids:
@@ -153,8 +153,8 @@ def _decode(
             f"check the paths in its dataset.json, or import it again"
         )
     (folder / MANIFEST).unlink(missing_ok=True)  # of other pictures, whose place these take
-    put_in_place(partial, folder / PIXELS)
-    write_whole(folder / MANIFEST, json.dumps({**asdict(wanted), "image_ids": ids}).encode())
+    publish_file(partial, folder / PIXELS)
+    write_atomically(folder / MANIFEST, json.dumps({**asdict(wanted), "image_ids": ids}).encode())
     (folder / UNFINISHED).unlink()
 
 

@@ -141,7 +141,7 @@ def open_picture(
             del picture  # a WebP's reader holds its pixels three times
             return _to_rgb(upright)
     except _READ_ERRORS as error:
-        require_of_picture(error)
+        raise_system_error(error)
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise PictureError("damaged", f"damaged or cut short ({detail})") from error
 
@@ -164,11 +164,11 @@ def picture_size(source: Path | bytes, max_pixels: int = MAX_PIXELS) -> tuple[in
             sideways = is_read and _orientation(picture) >= 5
             return (height, width) if sideways else (width, height)
     except _READ_ERRORS as error:
-        require_of_picture(error)
+        raise_system_error(error)
         raise PictureError("damaged", f"damaged or cut short ({error})") from error
 
 
-def require_of_picture(error: Exception) -> None:
+def raise_system_error(error: Exception) -> None:
     """Raise again what went wrong as a picture was read, if it says nothing of the picture."""
     if isinstance(error, OSError) and error.errno in _NOT_OF_THE_PICTURE:
         raise error
@@ -396,7 +396,9 @@ class Preprocessing:
 
     def vary(self, picture: Image.Image, draw: np.random.Generator) -> Tensor:
         """Return a random cut of an RGB picture, normalised: -> (3, crop, crop) float32."""
-        pixels = cut_out(picture, random_cut(draw, smallest=0.4, longest=math.exp(0.25)), self.crop)
+        pixels = resized_crop(
+            picture, random_crop(draw, smallest=0.4, longest=math.exp(0.25)), self.crop
+        )
         return torch.from_numpy(self._normalise(pixels.transpose(2, 0, 1)[None])[0])
 
     def _normalise(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -419,7 +421,7 @@ class Cut:
     mirrored: bool
 
 
-def random_cut(draw: np.random.Generator, smallest: float, longest: float) -> Cut:
+def random_crop(draw: np.random.Generator, smallest: float, longest: float) -> Cut:
     """Draw a cut of at least `smallest` of the area that lies anywhere, mirrored half the time.
 
     Its sides have a ratio between 1 / `longest` and `longest` times the picture's. One that would
@@ -433,7 +435,7 @@ def random_cut(draw: np.random.Generator, smallest: float, longest: float) -> Cu
     return Cut(left, top, left + width, top + height, bool(mirror < 0.5))
 
 
-def cut_out(picture: Image.Image, cut: Cut, side: int) -> NDArray[np.uint8]:
+def resized_crop(picture: Image.Image, cut: Cut, side: int) -> NDArray[np.uint8]:
     """Scale a cut of a picture to a square: -> (side, side, 3)."""
     across, down = picture.size
     # Clipped, since sums of floats may leave the picture by a hair.
@@ -447,7 +449,7 @@ def cut_out(picture: Image.Image, cut: Cut, side: int) -> NDArray[np.uint8]:
     return square[:, ::-1] if cut.mirrored else square
 
 
-def standardised(
+def normalise_pixels(
     pixels: Tensor,
     mean: tuple[float, float, float] = IMAGENET_MEAN,
     std: tuple[float, float, float] = IMAGENET_STD,

@@ -23,7 +23,7 @@ class _Captured(NamedTuple):
     result: Tensor
 
 
-class Graphed:
+class CudaGraphStep:
     """Call a step with inputs from the CPU, in a graph from the second time of a shape on.
 
     The first step of a shape is an ordinary one: it compiles kernels, chooses algorithms and

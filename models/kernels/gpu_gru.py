@@ -35,11 +35,11 @@ def tensor_cores() -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-class FusedGRU(torch.autograd.Function):
+class GpuGRU(torch.autograd.Function):
     """The states after every word: (T, B, K) words, the weights of `GRU` -> (T, B, N).
 
-    `alive` (T, B) of bool tells which captions have a t-th word; `product` is the type in which
-    matrices are multiplied. States are float32.
+    `alive` (T, B) of bool tells which captions have a t-th word; matrices are multiplied in
+    `dtype`. States are float32.
     """
 
     @staticmethod
@@ -51,17 +51,17 @@ class FusedGRU(torch.autograd.Function):
         input_bias: Tensor,
         recurrent_bias: Tensor,
         alive: Tensor,
-        product: torch.dtype,
+        dtype: torch.dtype,
     ) -> Tensor:
         steps, batch, _ = words.shape
         size = recurrent_weight.shape[1]
-        words = words.to(product).contiguous()
-        input_weight, recurrent_weight = input_weight.to(product), recurrent_weight.to(product)
+        words = words.to(dtype).contiguous()
+        input_weight, recurrent_weight = input_weight.to(dtype), recurrent_weight.to(dtype)
         gates = words @ input_weight.T  # (T, B, 3 N)
         states = torch.empty(steps + 1, batch, size, device=words.device)
         states[0] = 0
         # As the next product reads them.
-        low = states if product == torch.float32 else torch.empty_like(states, dtype=product)
+        low = states if dtype == torch.float32 else torch.empty_like(states, dtype=dtype)
         low[0] = 0
         kept = torch.empty(steps, batch, 4, size, device=words.device)  # r, z, n and Un h + cn
         recurrent = torch.empty_like(gates[0])

@@ -25,7 +25,7 @@ PROGRAMS = 512  # that share out the coordinates of few points, to keep a GPU bu
 ROWS, WIDTH = 8, 128  # points and coordinates of a gradient that one program sums up
 
 
-class FusedViolation(torch.autograd.Function):
+class GpuViolation(torch.autograd.Function):
     """The matrix of E(x[b], y[c]): (B, N), (C, N) -> (B, C), in the type of the points."""
 
     @staticmethod

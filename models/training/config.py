@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from models.checkpoints.weight_quantization import StoredDtype
+from models.checkpoints.weight_quantization import WeightDtype
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
 from models.training.schedule import LARGEST, Schedule
@@ -28,13 +28,13 @@ class TrainingConfig:
         loss: "ranking", the paper's hinge; "hardest", that of the nearest false pair alone, with
             which little is learned from nothing; or "contrastive"; see `models.training.loss`.
         margin: of the ranking and the hardest loss.
-        sharpness: of the contrastive loss.
+        inverse_temperature: of the contrastive loss, in inverse units of the penalty.
         entailment: weight of the same loss of captions among themselves, premises in the place of
             images, where it is known which caption follows from which.
         clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
         patience: epochs without a better validation before stopping early.
         min_word_count: rarer words of the training captions are unknown.
-        views: read the features of random cuts too, where features have them.
+        views: read the features of random crops too, where features have them.
         unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
         precision: "bfloat16" multiplies the matrices of the GRU and of the projection of images
             in that type, and runs a backbone that learns in mixed precision; weights, states and
@@ -54,7 +54,7 @@ class TrainingConfig:
     weight_decay: float = 0.0
     loss: Literal["ranking", "hardest", "contrastive"] = "ranking"
     margin: float = 0.05
-    sharpness: float = 30.0
+    inverse_temperature: float = 30.0
     entailment: float = 0.0
     clip_norm: float = 2.0
     patience: int = 5
@@ -62,7 +62,7 @@ class TrainingConfig:
     views: bool = False
     unknown_rate: float = 0.0
     precision: Literal["float32", "bfloat16"] = "float32"
-    saved_dtype: StoredDtype = "float32"
+    saved_dtype: WeightDtype = "float32"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -73,10 +73,12 @@ class TrainingConfig:
                 "epochs, patience, captions_per_image and min_word_count are at least 1, "
                 "batch_size at least 2"
             )
-        above = (self.learning_rate, self.margin, self.sharpness, self.clip_norm)
+        above = (self.learning_rate, self.margin, self.inverse_temperature, self.clip_norm)
         most = f"and at most {LARGEST:g}"
         if not all(0 < each <= LARGEST for each in above):
-            raise ValueError(f"learning_rate, margin, sharpness and clip_norm are above 0 {most}")
+            raise ValueError(
+                f"learning_rate, margin, inverse_temperature and clip_norm are above 0 {most}"
+            )
         least = (self.entailment, self.weight_decay, self.warm_up)
         if not all(0 <= each <= LARGEST for each in least):
             raise ValueError(f"entailment, weight_decay and warm_up are at least 0 {most}")

@@ -1,11 +1,11 @@
 """Distillation: a small network, the student, learns to see what a larger one sees.
 
-Both look at the same random cuts of pictures, the student at fewer pixels. Through one linear map
-it predicts what the teacher saw in the whole cut and in each of its places; through a linear map
+Both look at the same random crops of pictures, the student at fewer pixels. Through one linear map
+it predicts what the teacher saw in the whole crop and in each of its places; through a linear map
 each, what the teacher's own layers held, from its finest grid to its coarsest. See Hinton et al.,
 "Distilling the knowledge in a neural network"; Romero et al., "FitNets: Hints for thin deep nets";
 and Beyer et al., "Knowledge distillation: A good teacher is patient and consistent", the source of
-the shared cuts, the mixed pictures and the many epochs.
+the shared crops, the mixed pictures and the many epochs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
-from models.checkpoints.weight_quantization import from_stored, to_stored
+from models.checkpoints.weight_quantization import dequantize, quantize
 from models.datasets import Image
 from models.encoders.backbone import Backbone, build_backbone
 from models.files import write_weights
-from models.images.augmentation import CutsConfig, varied
-from models.images.preprocessing import MAX_SIDE, standardised
+from models.images.augmentation import AugmentationConfig, augment
+from models.images.preprocessing import MAX_SIDE, normalise_pixels
 from models.training.run import Progress, ResumableRun, Stop, TrainingError
 from models.training.schedule import LARGEST, learning_rate, seed_layers
 from models.training.student import Student, Teacher, fingerprint
@@ -52,9 +52,9 @@ class DistillationConfig:
         student: torchvision's name of a network that ends in the average of a grid.
         side: pixels of the square that it looks at.
         teacher_side: likewise the teacher's.
-        cuts: how pictures are varied.
-        epochs: passes over the pictures, each of which shows one cut of every picture.
-        batch_size: cuts in a step.
+        augmentation: how pictures are varied.
+        epochs: passes over the pictures, each of which shows one crop of every picture.
+        batch_size: crops in a step.
         learning_rate: AdamW's, at its highest; it falls to zero along a cosine.
         warm_up: steps over which it rises from zero.
         weight_decay: decoupled, on matrices.
@@ -69,7 +69,7 @@ class DistillationConfig:
     student: str = "mnasnet1_0"
     side: int = 128
     teacher_side: int = 224
-    cuts: CutsConfig = field(default_factory=CutsConfig)
+    augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     epochs: int = 60
     batch_size: int = 128
     learning_rate: float = 2e-3
@@ -143,7 +143,7 @@ def _fastest_convolutions(device: str) -> AbstractContextManager[object]:
 class Distillation(ResumableRun[Rows, float]):
     """The training of a student.
 
-    A loss is the share of the variance of what the teacher sees in cuts that the student does not
+    A loss is the share of the variance of what the teacher sees in crops that the student does not
     explain. What is measured is the share that it explains of whole pictures that it never learns
     from.
     """
@@ -193,7 +193,7 @@ class Distillation(ResumableRun[Rows, float]):
         )
         student.to(device).to(memory_format=torch.channels_last)
         # It begins with what all pictures have in common, and learns what tells them apart.
-        first = standardised(self.chosen(self.taught[: config.batch_size]))
+        first = normalise_pixels(self.chosen(self.taught[: config.batch_size]))
         seen, _ = self.teacher.look(_smaller(first, self.teacher.side))
         student.head.bias.data.copy_(seen.mean((0, 2, 3)))  # type: ignore[union-attr]
         matrices = [weight for weight in student.parameters() if weight.ndim > 1]
@@ -226,7 +226,7 @@ class Distillation(ResumableRun[Rows, float]):
             self.run(report, stop)
         state = {key: value.cpu() for key, value in self.model.layers.state_dict().items()}
         path = self.folder / STUDENT
-        write_weights(path, from_stored(to_stored(state, "int8")))
+        write_weights(path, dequantize(quantize(state, "int8")))
         return path
 
     def batches(self, epoch: int, first: int) -> Iterator[Rows]:
@@ -238,7 +238,7 @@ class Distillation(ResumableRun[Rows, float]):
             yield order[step * size : (step + 1) * size]
 
     def step(self, epoch: int, step: int, batch: Rows) -> Tensor:
-        """Learn from a batch; return the share of whole cuts' variance that is unexplained."""
+        """Learn from a batch; return the share of whole crops' variance that is unexplained."""
         loss, unexplained = self.losses(epoch, step, batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -247,7 +247,7 @@ class Distillation(ResumableRun[Rows, float]):
         return unexplained.detach()
 
     def losses(self, epoch: int, step: int, batch: Rows) -> tuple[Tensor, Tensor]:
-        """Return what a step minimises, and its part that is of whole cuts."""
+        """Return what a step minimises, and its part that is of whole crops."""
         config = self.config
         draw = np.random.default_rng([config.seed, epoch, step])
         seed_layers(config.seed, epoch, step)
@@ -259,7 +259,7 @@ class Distillation(ResumableRun[Rows, float]):
                 self.epochs * self.steps,
                 config.warm_up,
             )
-        pixels = varied(self.chosen(batch), config.cuts, self.teacher.side, draw)
+        pixels = augment(self.chosen(batch), config.augmentation, self.teacher.side, draw)
         wanted, held = self.teacher.look(pixels)
         with self._mixed_precision():
             found, hints = self.model(_smaller(pixels, config.side))
@@ -301,10 +301,10 @@ class Distillation(ResumableRun[Rows, float]):
         return torch.cat([seen.mean((2, 3)) for seen, _ in looked])
 
     def _whole(self) -> Iterator[Tensor]:
-        """Yield the held-out pictures, standardised, a batch at a time."""
+        """Yield the held-out pictures, normalise_pixels, a batch at a time."""
         for start in range(0, len(self.held_out), self.config.batch_size):
             chosen = self.held_out[start : start + self.config.batch_size]
-            yield standardised(self.chosen(chosen))
+            yield normalise_pixels(self.chosen(chosen))
 
     def chosen(self, rows: Rows) -> Tensor:
         """Return some pictures, on the device: (B,) -> (B, S, S, 3)."""

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, distributed
 
-from models.files import FolderTakenError, alone_in
+from models.files import FolderLockedError, lock_folder
 
 LONGEST_WAIT = timedelta(hours=6)  # while the first process reads pictures or validates
 
@@ -100,22 +100,22 @@ class World:
             distributed.barrier()
 
     @contextmanager
-    def alone_in(self, folder: Path) -> Iterator[None]:
+    def lock_folder(self, folder: Path) -> Iterator[None]:
         """Keep all others out of a folder, as `models.files` does: the first process, for all.
 
         Raises:
-            FolderTakenError: others are in it; every process says so.
+            FolderLockedError: others are in it; every process says so.
         """
         folder.mkdir(parents=True, exist_ok=True)  # in each, which all fail alike if they must
         with ExitStack() as held:
             taken = False
             if self.leads:
                 try:
-                    held.enter_context(alone_in(folder))
-                except FolderTakenError:
+                    held.enter_context(lock_folder(folder))
+                except FolderLockedError:
                     taken = True
             if self.any(taken):
-                raise FolderTakenError(folder)
+                raise FolderLockedError(folder)
             yield
 
     @contextmanager

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from models.datasets import Dataset, DatasetError
 from models.images.pixel_store import PixelCache
-from models.images.preprocessing import standardised
+from models.images.preprocessing import normalise_pixels
 from models.model import OrderEmbedding, Points
 
 Rows = NDArray[np.int64]
@@ -46,8 +46,8 @@ class FeatureInput:
     """Features of a frozen backbone.
 
     Attributes:
-        features: (n, F) of any float type, or (n, PARTS, F).
-        views: (n, 1 + views, ..), of the picture and of random cuts of it; training takes any.
+        features: (n, F) of any float type, or (n, REGIONS, F).
+        views: (n, 1 + views, ..), of the picture and of random crops of it; training takes any.
     """
 
     image_ids: NDArray[np.int64]
@@ -104,7 +104,7 @@ class PixelInput:
     def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
         """Normalise and encode pictures."""
         looks = self.cache.preprocessing
-        pixels = standardised(batch, looks.mean, looks.std)
+        pixels = normalise_pixels(batch, looks.mean, looks.std)
         with torch.autocast(model.device.type, torch.bfloat16, enabled=self.bfloat16):
             features = model.images.features(pixels[:, None])
         return model.feature_points(features.float())

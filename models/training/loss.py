@@ -48,21 +48,25 @@ def hardest_loss(penalty: Tensor, owners: Tensor, true: Tensor, margin: float) -
     return _both_ways(partial(_hinge_to_nearest, margin=margin), penalty, owners, true)
 
 
-def contrastive_loss(penalty: Tensor, owners: Tensor, true: Tensor, sharpness: float) -> Tensor:
+def contrastive_loss(
+    penalty: Tensor, owners: Tensor, true: Tensor, inverse_temperature: float
+) -> Tensor:
     """Sum the cross-entropy of picking each true pair among the false ones beside it.
 
-    Pairs are picked with probability proportional to exp(-sharpness * penalty), which is InfoNCE
-    (van den Oord et al., 2018) over violations instead of cosines. Where the hinge asks all
-    false pairs for the same margin, this asks most of the nearest.
+    Pairs are picked with probability proportional to exp(-inverse_temperature * penalty): InfoNCE
+    (van den Oord et al., 2018) over violations instead of cosines. Where the hinge asks all false
+    pairs for the same margin, this asks most of the nearest.
 
     Args:
         penalty, owners, true: as of `ranking_loss`.
-        sharpness: the inverse temperature, in inverse units of the penalty.
+        inverse_temperature: the inverse temperature, in inverse units of the penalty.
 
     Returns:
         A scalar, at least 0.
     """
-    return _both_ways(partial(_entropy_to_false, sharpness=sharpness), penalty, owners, true)
+    return _both_ways(
+        partial(_entropy_to_false, inverse_temperature=inverse_temperature), penalty, owners, true
+    )
 
 
 def _both_ways(
@@ -96,9 +100,9 @@ def _hinge_to_nearest(penalty: Tensor, true: Tensor, margin: float) -> Tensor:
     return ((margin + penalty - nearest).relu() * true).sum(1) / true.sum(1).clamp(min=1)
 
 
-def _entropy_to_false(penalty: Tensor, true: Tensor, sharpness: float) -> Tensor:
+def _entropy_to_false(penalty: Tensor, true: Tensor, inverse_temperature: float) -> Tensor:
     """Take log(1 + sum over false q of exp(s (p - q))), mean over true p: -> (rows,)."""
-    score = -sharpness * penalty
+    score = -inverse_temperature * penalty
     # The lowest finite number instead of -inf: a row without a false pair has a gradient, zero.
     false = score.masked_fill(true, torch.finfo(score.dtype).min).logsumexp(1, keepdim=True)
     return (softplus(false - score) * true).sum(1) / true.sum(1).clamp(min=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from models.encoders.mixed_precision import multiplies_bfloat16
+from models.encoders.mixed_precision import supports_bfloat16
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
 from models.training.config import TrainingConfig
@@ -25,7 +25,7 @@ class Preset:
 
     def on(self, device: str) -> Preset:
         """Return the preset for a device: one without products in bfloat16 does without."""
-        if multiplies_bfloat16(device):
+        if supports_bfloat16(device):
             return self
         return replace(self, config=replace(self.config, precision="float32"))
 
@@ -50,21 +50,24 @@ PRESETS: Mapping[str, Preset] = {
     "order": Preset(TrainingConfig()),
     "order-reversed": Preset(TrainingConfig(model=ModelConfig(score="order-reversed"))),
     "cosine": Preset(TrainingConfig(model=ModelConfig(score="cosine"), margin=0.2)),
-    # Better at the same network (README, "Training"): the join of all states of a caption instead
-    # of the last, a loss that asks most of the nearest in large batches, a rate that falls to
-    # zero, features of parts of a picture, and of random cuts to read in training, where there are
-    # some, two models that share the coordinates, of which one reads backwards, and lengths that
-    # even out hubs.
+    # Better with the same network (docs/training.md): max pooling of a caption's states, a
+    # contrastive loss in large batches, a rate that falls to zero, features of regions and random
+    # crops of a picture where there are some, an ensemble of two of which one reads backwards,
+    # and hubness correction.
     "hasse": Preset(
         TrainingConfig(
             model=ModelConfig(
-                pooling="parts", reading="join", members=2, directions="both", crowd=2000
+                image_pooling="regions",
+                caption_pooling="max",
+                ensemble=2,
+                directions="both",
+                hubness=2000,
             ),
             epochs=32,
             batch_size=512,
             learning_rate=8e-3,
             loss="contrastive",
-            sharpness=45.0,
+            inverse_temperature=45.0,
             schedule="cosine",
             warm_up=20,
             weight_decay=0.1,
@@ -76,19 +79,19 @@ PRESETS: Mapping[str, Preset] = {
         steps=8,
     ),
     # The built-in model: a small network learns from scratch, with the caption encoder. Small
-    # things decide what is true of a scene and of a caption, hence the join of their parts; images
+    # things decide what is true of a scene and of a caption, hence max pooling; images
     # are the costly part of a step, hence four captions to each. Which captions follow from which
     # is known, so they learn from each other too.
     "scenes": Preset(
         TrainingConfig(
             model=ModelConfig(
                 backbone="regnet_x_400mf",
-                pooling="join",
+                image_pooling="max",
                 dimension=512,
                 word_dimension=128,
                 max_words=64,
                 word_range=1.0,
-                reading="join",
+                caption_pooling="max",
                 length="learned",
             ),
             preprocessing=Preprocessing(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.kernels.cuda_graph import WORDS_MULTIPLE, Graphed
+from models.kernels.cuda_graph import WORDS_MULTIPLE, CudaGraphStep
 from models.model import OrderEmbedding
 from models.score import penalties
 from models.training.config import TrainingConfig
@@ -28,7 +28,7 @@ class TrainingStep:
     ) -> None:
         """Take a model where the world has it; all weights learn that require a gradient."""
         self._config, self._model, self._images, self._world = config, model, images, world
-        self._product = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+        self._matmul_dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         self._weights = [w for w in model.parameters() if w.requires_grad]
         self.on_gpu = torch.device(world.device).type == "cuda"
         # On a GPU nothing of a step may wait for the processor, nor be a number that it knows.
@@ -40,17 +40,17 @@ class TrainingStep:
             fused=True,
             capturable=self.on_gpu,
         )
-        self._graphed = (
-            Graphed(self._learn, world.device)
+        self._cuda_graph = (
+            CudaGraphStep(self._learn, world.device)
             if self.on_gpu and world.size == 1 and not images.learns_backbone
             else None
         )
-        self.words_multiple = 1 if self._graphed is None else WORDS_MULTIPLE
+        self.words_multiple = 1 if self._cuda_graph is None else WORDS_MULTIPLE
 
     def begin(self) -> None:
         """Put the model into the mode and the precision that it learns in."""
         self._model.train()
-        self._model.multiply_in(self._product)
+        self._model.set_matmul_dtype(self._matmul_dtype)
 
     def __call__(self, inputs: tuple[Tensor, ...], rate: float) -> Tensor:
         """Take a step and return the loss before it, (), which a GPU may still be at work on.
@@ -64,8 +64,8 @@ class TrainingStep:
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = rate
-        if self._graphed is not None:
-            return self._graphed(*inputs)
+        if self._cuda_graph is not None:
+            return self._cuda_graph(*inputs)
         return self._learn(*(v.to(self._world.device, non_blocking=True) for v in inputs))
 
     def _learn(
@@ -110,13 +110,13 @@ class TrainingStep:
         torch._foreach_mul_(gradients, shares.unbind())
 
     def _loss(self, images: Tensor, captions: Tensor, owners: Tensor, true: Tensor) -> Tensor:
-        """Add up what the members lose, each of which learns to be right alone."""
+        """Sum the losses of the ensemble's members; each learns by itself."""
         config, total = self._config, images.new_zeros(())
-        parts = zip(self._model.parts(images), self._model.parts(captions), strict=True)
-        for image_points, caption_points in parts:
+        split = self._model.split_ensemble
+        for image_points, caption_points in zip(split(images), split(captions), strict=True):
             penalty = penalties(config.model.score, image_points, caption_points)
             if config.loss == "contrastive":
-                total = total + contrastive_loss(penalty, owners, true, config.sharpness)
+                total = total + contrastive_loss(penalty, owners, true, config.inverse_temperature)
             elif config.loss == "hardest":
                 total = total + hardest_loss(penalty, owners, true, config.margin)
             else:

@@ -134,9 +134,9 @@ class Teacher:
 
     @torch.inference_mode()
     def look(self, pixels: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return what it sees in cuts, and what it held: (B, 3, T, T) -> (B, N, H, W), grids.
+        """Return what it sees in crops, and what it held: (B, 3, T, T) -> (B, N, H, W), grids.
 
-        What it sees is divided by the length of its features' average, over the whole cut.
+        What it sees is divided by the length of its features' average, over the whole crop.
         """
         grids = list(self.layers(_laid_out(pixels.to(self.type))).values())
         last = grids[-1].float()

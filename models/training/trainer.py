@@ -18,12 +18,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from models.checkpoints import checkpoint
-from models.checkpoints.weight_quantization import from_stored, to_stored
+from models.checkpoints.weight_quantization import dequantize, quantize
 from models.datasets import Dataset, DatasetError
 from models.encoders.backbone import fingerprint_of
-from models.encoders.hubness import Crowd
+from models.encoders.hubness import HubnessCorrection
 from models.evaluation.calibration import calibrations
-from models.evaluation.ground_truth import known_truth
+from models.evaluation.ground_truth import known_ground_truth
 from models.evaluation.retrieval import Evaluation, evaluate
 from models.model import OrderEmbedding
 from models.training.batches import Batch, Batches, Rows
@@ -37,8 +37,8 @@ from models.training.step import TrainingStep
 from models.vocabulary import PADDING, Vocabulary
 
 # Fewer points tell little of what is near to everything; as many more tell how near is usual.
-LEAST_CROWD = 500
-_CROWD = 2**32  # no epoch: what the crowd is drawn from
+LEAST_REFERENCES = 500
+_REFERENCES = 2**32  # no epoch: the seed of the reference points' draw
 _NO_NUMBER = "look for features that are not numbers, or lower --learning-rate"
 
 Data = tuple[Dataset, ImageInput]
@@ -85,7 +85,7 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         backbone_weights: dict[str, Tensor] | None = None,
         start: checkpoint.Checkpoint | None = None,
         world: World = ALONE,
-        least_crowd: int = LEAST_CROWD,
+        least_references: int = LEAST_REFERENCES,
     ) -> None:
         """Prepare a training, or to go on with the one in `folder`.
 
@@ -98,7 +98,7 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
             backbone_weights: where the backbone starts, or stays when it does not learn.
             start: where all weights that learn start, instead: a model of the same shape and words.
             world: a device, or one of several processes that each make this training.
-            least_crowd: with fewer training images than twice this there is no crowd.
+            least_references: without twice as many training images there is no hubness correction.
 
         Raises:
             TrainingError: `start` is of another shape or has other words.
@@ -109,10 +109,15 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         held_out = available(*validation)
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
-        self.config, self.name, self.world, self.least_crowd = config, name, world, least_crowd
+        self.config, self.name, self.world, self.least_references = (
+            config,
+            name,
+            world,
+            least_references,
+        )
         self.dataset, self.images, self.held_out = dataset, images, (held_out, validation[1])
         self.rows = rows_of(dataset, images)
-        self.truth = known_truth(dataset)
+        self.ground_truth = known_ground_truth(dataset)
         texts = [caption.text for caption in dataset.captions]
         vocabulary = _vocabulary(dataset.name, texts, config.min_word_count)
         self.plan = Batches(
@@ -125,7 +130,7 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         )
         torch.manual_seed(config.seed)
         model = _initial(
-            _with_crowd_of(config, len(dataset), least_crowd),
+            _with_hubness_of(config, len(dataset), least_references),
             vocabulary,
             backbone_weights,
             start,
@@ -190,15 +195,15 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         bits: Any = draw.bit_generator
         draw = np.random.Generator(bits.jumped(self.world.rank))
         images = self.images.read(self.rows[rows[image_part]], draw)
-        known = [owners, self.truth.holds(rows, captions)]
+        known = [owners, self.ground_truth.holds(rows, captions)]
         if self.config.entailment > 0:
-            entailed = self.truth.entails(captions, captions)
+            entailed = self.ground_truth.entails(captions, captions)
             known += [] if entailed is None else [entailed]
         told = (torch.from_numpy(array) for array in known)
         return images, tokens[caption_part], lengths[caption_part], *told
 
     def step(self, epoch: int, step: int, batch: Batch) -> Tensor:
-        """Take a step; return its loss, the mean over captions and members."""
+        """Take a step; return its loss, the mean over captions and members of the ensemble."""
         rate = learning_rate(
             self.config.learning_rate,
             self.config.schedule,
@@ -209,17 +214,17 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         if self.images.learns_backbone:
             seed_layers(self.config.seed, epoch, step, self.world.rank)
         loss = self.training_step(batch.inputs, rate)
-        return loss / (batch.captions * self.config.model.members)
+        return loss / (batch.captions * self.config.model.ensemble)
 
     def measure(self, loss: float) -> Evaluation:
         """Validate the model as it would be saved."""
         # A copy with the weights that its checkpoint will give back. Features of a frozen network
         # are those of its weights before they were rounded.
         model, (dataset, images) = copy.deepcopy(self.model).eval(), self.held_out
-        model.multiply_in(torch.float32)
+        model.set_matmul_dtype(torch.float32)
         self._round(model)
-        if model.crowd is not None:
-            self._gather(model, model.crowd)
+        if model.hubness is not None:
+            self._fit_hubness(model, model.hubness)
             self._round(model)  # what was rounded once stays as it is
         points = dataset_points(model, dataset, images)
         epoch = self.notes["epoch"] + 1
@@ -265,21 +270,25 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
 
     def _round(self, model: OrderEmbedding) -> None:
         """Give a model the weights that come back when its own are stored."""
-        stored = to_stored(model.state_dict(), self.config.saved_dtype)
-        model.load_state_dict(from_stored(stored))
+        stored = quantize(model.state_dict(), self.config.saved_dtype)
+        model.load_state_dict(dequantize(stored))
 
-    def _gather(self, model: OrderEmbedding, crowd: Crowd) -> None:
-        """Let a model's crowd be training images, each with a caption of its own."""
-        draw = np.random.default_rng([self.config.seed, _CROWD])
-        rows = draw.permutation(len(self.dataset))[: len(crowd.images) + self.least_crowd]
+    def _fit_hubness(self, model: OrderEmbedding, hubness: HubnessCorrection) -> None:
+        """Fit a model's hubness correction to training images, each with one of its captions."""
+        draw = np.random.default_rng([self.config.seed, _REFERENCES])
+        rows = draw.permutation(len(self.dataset))[: len(hubness.images) + self.least_references]
         chosen = [self.dataset.images[row] for row in rows]
         each = tuple(
             replace(image, captions=(image.captions[draw.integers(len(image.captions))],))
             for image in chosen
         )
-        crowd.sharpness.zero_()  # of a former one; the points are to be of unit length
+        hubness.inverse_temperature.zero_()  # no correction: the points below are of unit length
         images, captions = dataset_points(model, replace(self.dataset, images=each), self.images)
-        crowd.gather(torch.from_numpy(images), torch.from_numpy(captions), self.config.sharpness)
+        hubness.fit(
+            torch.from_numpy(images),
+            torch.from_numpy(captions),
+            self.config.inverse_temperature,
+        )
 
 
 def _vocabulary(dataset: str, texts: list[str], least: int) -> Vocabulary:
@@ -295,11 +304,11 @@ def _vocabulary(dataset: str, texts: list[str], least: int) -> Vocabulary:
         ) from None
 
 
-def _with_crowd_of(config: TrainingConfig, images: int, least: int) -> TrainingConfig:
-    """Return the configuration with no larger crowd than so many images give."""
-    crowd = min(config.model.crowd, images - least)
-    crowd = crowd if crowd >= least else 0
-    return replace(config, model=replace(config.model, crowd=crowd))
+def _with_hubness_of(config: TrainingConfig, images: int, least: int) -> TrainingConfig:
+    """Return the configuration with no more reference points than so many images give."""
+    hubness = min(config.model.hubness, images - least)
+    hubness = hubness if hubness >= least else 0
+    return replace(config, model=replace(config.model, hubness=hubness))
 
 
 def _initial(
@@ -338,7 +347,7 @@ def _fingerprint(*datasets: Dataset) -> str:
 
 def quality(measured: Evaluation) -> float:
     """Choose what a better epoch is: where all truth is known, all of it is to be retrieved."""
-    if measured.truth == "meaning":
+    if measured.ground_truth == "meaning":
         return (
             measured.image_retrieval.mean_average_precision
             + measured.caption_retrieval.mean_average_precision

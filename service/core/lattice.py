@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from index.search.joint_search import JointAnswer
-from models.analogy import exchanged, is_bare, reworded
+from models.analogy import is_bare, reworded, substitute
 from models.evaluation.calibration import Calibration
 from models.model import Points
 from models.score import penalties_between
@@ -106,7 +106,7 @@ async def like(
         (begun,) = await _points(engine, [start], stages)
         put, taken = await _in_captions(engine, start, begun, plus, minus, stages)
         terms = await _points(engine, [*put, *taken], stages)
-        point = _exchanged(engine, begun, terms[: len(put)], terms[len(put) :])
+        point = _substituted(engine, begun, terms[: len(put)], terms[len(put) :])
         # One more than is wanted, because one may be left out.
         found = await engine.search("image", point, whole, stages, spare=1)
     hits = [hit for hit in found.image_hits() if hit["image_id"] != start]
@@ -265,9 +265,9 @@ def _said(parts: Sequence[Part], captions: Mapping[str, Iterable[str]]) -> list[
     return found
 
 
-def _exchanged(engine: Engine, like: Point, plus: Points, minus: Points) -> Point:
+def _substituted(engine: Engine, like: Point, plus: Points, minus: Points) -> Point:
     start, put, taken = (torch.from_numpy(points) for points in (like, plus, minus))
-    point: Point = exchanged(engine.score, start, put, taken).numpy()
+    point: Point = substitute(engine.score, start, put, taken).numpy()
     return point
 
 

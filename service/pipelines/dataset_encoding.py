@@ -120,20 +120,20 @@ class ImageSource:
                 if image.id not in known:
                     self.skipped(f"image {image.id} ({image.file_name}): no features: skipped")
             if good:
-                parts = model.config.pooling == "parts"
-                features = store.select([image.id for image in good], parts=parts)
+                regions = model.config.image_pooling == "regions"
+                features = store.select([image.id for image in good], regions=regions)
                 yield good, model.encode_features(features)
 
 
 def require_features_of(model: OrderEmbedding, store: FeatureStore, folder: Path) -> None:
-    """Refuse features of another network or preparation, or without parts (FeaturesError)."""
+    """Refuse features of another network or preparation, or without regions (FeaturesError)."""
     backbone = model.images.backbone
     if store.maker.weights != backbone.fingerprint() or store.preprocessing != model.preprocessing:
         raise FeaturesError(
             f"the features in {folder} were not made with the network of this model "
             f"({backbone.name}): run 'hasse features' with it, or leave --features out"
         )
-    store.views(parts=model.config.pooling == "parts")
+    store.views(regions=model.config.image_pooling == "regions")
 
 
 @dataclass(frozen=True, slots=True)

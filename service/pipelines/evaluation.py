@@ -86,7 +86,7 @@ class EvaluationRequest:
         """
         whole, limit = load(self.dataset).split(self.split), self.captions_per_image
         collection = whole if limit is None else whole.first_captions(limit)
-        first = checkpoint.load(checkpoint.chosen(self.model, collection), device)
+        first = checkpoint.load(checkpoint.find_or_default(self.model, collection), device)
         # Found before the first is measured, which may take hours.
         second = None
         if self.against is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.errors import HasseError
-from models.evaluation.ground_truth import known_truth
+from models.evaluation.ground_truth import known_ground_truth
 from models.evaluation.retrieval import BLOCK_ENTRIES
 from models.score import penalties_between
 
@@ -118,7 +118,7 @@ def _spread(measured: Measured) -> tuple[Floats, NDArray[np.int64], NDArray[np.i
     take = max(1, min(len(encoded.images), BLOCK_ENTRIES // len(encoded.captions)))
     rows = np.unique(np.linspace(0, len(encoded.images) - 1, take).astype(np.int64))
     found = penalties_between(measured.score, encoded.images[rows], encoded.captions)
-    holds = known_truth(encoded.dataset).holds(rows, np.arange(len(encoded.captions)))
+    holds = known_ground_truth(encoded.dataset).holds(rows, np.arange(len(encoded.captions)))
     edges = np.linspace(0, max(float(found.max()), 1e-6), BINS + 1)
     true, false = (np.histogram(found[pairs], edges)[0] for pairs in (holds, ~holds))
     return edges, true, false

@@ -19,7 +19,7 @@ from index.store import Index
 from index.types import CaptionRow, Ids, ImageRow, ModelIdentity
 from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Caption, Dataset, DatasetError, Image
-from models.images.preprocessing import require_of_picture
+from models.images.preprocessing import raise_system_error
 from models.model import Points
 from service.pipelines.dataset_encoding import ImageSource
 
@@ -191,7 +191,7 @@ def sha256(image: Image, source: ImageSource) -> str:
     try:
         return durable.sha256(image.path)
     except OSError as error:  # it was removed since
-        require_of_picture(error)
+        raise_system_error(error)
         return ""
 
 

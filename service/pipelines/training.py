@@ -18,8 +18,8 @@ from models.checkpoints import checkpoint
 from models.checkpoints.model_folder import require_no_model
 from models.datasets import Dataset, DatasetError, load
 from models.encoders.backbone import build_backbone
-from models.encoders.image_encoder import Pooling
-from models.files import write_whole
+from models.encoders.image_encoder import ImagePooling
+from models.files import write_atomically
 from models.images.features import FeaturesError, FeatureStore
 from models.images.pixel_store import cache_pixels
 from models.images.preprocessing import Preprocessing
@@ -84,9 +84,9 @@ class TrainingPlan:
         preset = PRESETS[request.preset or ("hasse" if request.features else "scenes")].on(device)
         choices = dict(request.choices)
         # A preset's pooling suits its own network or features; not every other network has it.
-        other = "backbone" in choices or preset.config.model.pooling == "parts"
+        other = "backbone" in choices or preset.config.model.image_pooling == "regions"
         if other and not request.features:
-            choices.setdefault("pooling", "average")
+            choices.setdefault("image_pooling", "average")
         start = None
         if request.start is not None:
             start = checkpoint.load(checkpoint.find(request.start), to_learn=True)
@@ -239,7 +239,7 @@ def _simple_fields(owner: type[Any]) -> dict[str, Any]:
 
 def note_weights(folder: Path, weights: Path) -> None:
     """Remember beside features which file the network's weights came from."""
-    write_whole(folder / WEIGHTS_NOTE, str(weights.resolve()).encode())
+    write_atomically(folder / WEIGHTS_NOTE, str(weights.resolve()).encode())
 
 
 def from_features(
@@ -274,11 +274,11 @@ def from_features(
                 f"the features in {folder} were made with {weights}, which is not there any more: "
                 f"name that file with --weights, since the checkpoint holds what is in it"
             )
-    parts = config.model.pooling == "parts" and store.maker.parts
-    pooling: Pooling = "parts" if parts else "average"
+    regions = config.model.image_pooling == "regions" and store.maker.regions
+    pooling: ImagePooling = "regions" if regions else "average"
     config = replace(
         config,
-        model=replace(config.model, backbone=store.maker.backbone, pooling=pooling),
+        model=replace(config.model, backbone=store.maker.backbone, image_pooling=pooling),
         preprocessing=store.preprocessing,
     )
     backbone = build_backbone(store.maker.backbone, weights)
@@ -289,7 +289,7 @@ def from_features(
             f"the features in {folder} were made with {made}: name them with --weights, since the "
             f"checkpoint holds them, to encode new pictures with"
         )
-    views = store.views(parts=parts)
+    views = store.views(regions=regions)
     rows = FeatureInput(store.image_ids, views[:, 0], views if config.views else None)
     return TrainingInputs(config, (rows, rows), dict(backbone.state_dict()))
 
@@ -318,7 +318,7 @@ def learning_backbone(config: TrainingConfig, weights: Path | None) -> dict[str,
             one is pooled, or it takes no pictures of this size.
     """
     network = build_backbone(config.model.backbone, weights)
-    if config.model.pooling != "average":
+    if config.model.image_pooling != "average":
         network.keep_grid()
     network.require_side(config.preprocessing.crop)
     return None if weights is None else dict(network.state_dict())

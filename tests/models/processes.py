@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from models.files import FolderTakenError, alone_in
+from models.files import FolderLockedError, lock_folder
 from models.training.distributed import world
 from models.training.run import TrainingError, TrainingStopped
 from models.training.state import FILE_NAME
@@ -60,14 +60,14 @@ def main(folder: Path) -> None:
             else:
                 assert (folder / "pictures" / "pixels").is_dir(), "the first has read them"
                 learned = pixels(dataset, folder / "again")
-        with processes.alone_in(folder / "held"):
+        with processes.lock_folder(folder / "held"):
             processes.wait()
-            with contextlib.suppress(FolderTakenError), alone_in(folder / "held"):
+            with contextlib.suppress(FolderLockedError), lock_folder(folder / "held"):
                 raise AssertionError("another one is in it too")
             processes.wait()  # until both have tried
-        with alone_in(folder / "others") if processes.leads else contextlib.nullcontext():
+        with lock_folder(folder / "others") if processes.leads else contextlib.nullcontext():
             processes.wait()
-            with contextlib.suppress(FolderTakenError), processes.alone_in(folder / "others"):
+            with contextlib.suppress(FolderLockedError), processes.lock_folder(folder / "others"):
                 raise AssertionError("another one is in it")
 
         config = replace(CONFIG, epochs=2)

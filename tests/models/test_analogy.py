@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
-from models.analogy import REWORDED, exchanged, is_bare, reworded
+from models.analogy import REWORDED, is_bare, reworded, substitute
 from models.order import join, precedes
 from models.score import SCORES, Score
 
@@ -19,7 +19,7 @@ def points(seed: int, count: int) -> torch.Tensor:
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 3))
 def test_what_is_put_in_is_all_there(seed: int, count: int) -> None:
     like, plus, minus = points(seed, 1)[0], points(seed + 1, count), points(seed + 2, 2)
-    composed = exchanged("order", like, plus, minus)
+    composed = substitute("order", like, plus, minus)
     assert precedes(composed, plus).all()
     assert (composed >= 0).all()
 
@@ -27,13 +27,13 @@ def test_what_is_put_in_is_all_there(seed: int, count: int) -> None:
 @given(seed=st.integers(0, 10_000))
 def test_with_nothing_taken_out_it_is_the_join(seed: int) -> None:
     like, plus = points(seed, 1)[0], points(seed + 1, 1)
-    assert torch.equal(exchanged("order", like, plus, plus[:0]), join(like, plus[0]))
+    assert torch.equal(substitute("order", like, plus, plus[:0]), join(like, plus[0]))
 
 
 @given(seed=st.integers(0, 10_000))
 def test_what_only_minus_has_goes_down_to_what_plus_has(seed: int) -> None:
     like, plus, minus = points(seed, 3)
-    composed = exchanged("order", like, plus[None], minus[None])
+    composed = substitute("order", like, plus[None], minus[None])
     gone = minus >= like
     assert torch.equal(composed[gone], plus[gone])
     assert precedes(join(like, plus), composed)
@@ -41,7 +41,7 @@ def test_what_only_minus_has_goes_down_to_what_plus_has(seed: int) -> None:
 
 def test_the_reversed_order_mirrors_it() -> None:
     like, plus, minus = points(0, 1)[0], points(1, 2), points(2, 2)
-    composed = exchanged("order-reversed", like, plus, minus)
+    composed = substitute("order-reversed", like, plus, minus)
     assert (composed <= plus + 1e-6).all()
     assert (composed >= 0).all()
 
@@ -49,17 +49,17 @@ def test_the_reversed_order_mirrors_it() -> None:
 def test_the_join_of_what_goes_is_taken_off_and_of_the_rest_a_share_stays() -> None:
     like, plus = torch.tensor([0.9, 0.6, 0.5, 0.2]), torch.tensor([[0.1, 0.3, 0.0, 0.1]])
     minus = torch.tensor([[0.4, 0.2, 0.0, 0.1], [0.5, 0.1, 0.0, 0.6]])
-    found = exchanged("order", like, plus, minus, stays=0.5)
+    found = substitute("order", like, plus, minus, stays=0.5)
     torch.testing.assert_close(found, torch.tensor([0.2, 0.3, 0.25, 0.1]))
     for put, taken in ((plus, minus + 0.2), (plus + 0.2, minus)):  # 0 is in one of them alone
-        composed = exchanged("order-reversed", 1 - like, 1 - put, 1 - taken, stays=0.5)
-        torch.testing.assert_close(1 - composed, exchanged("order", like, put, taken, stays=0.5))
+        composed = substitute("order-reversed", 1 - like, 1 - put, 1 - taken, stays=0.5)
+        torch.testing.assert_close(1 - composed, substitute("order", like, put, taken, stays=0.5))
 
 
 @pytest.mark.parametrize("score", SCORES)
 def test_a_thing_exchanged_for_itself_changes_nothing(score: Score) -> None:
     like = points(3, 1)[0]
-    composed = exchanged(score, like, like[None], like[None])
+    composed = substitute(score, like, like[None], like[None])
     assert torch.allclose(composed, like, atol=1e-6)
 
 
@@ -88,5 +88,5 @@ def test_one_word_is_less_than_a_caption(text: str, bare: bool) -> None:
 
 def test_points_of_the_cosine_stay_of_unit_length() -> None:
     points = normalize(torch.randn(3, 8, generator=torch.Generator().manual_seed(0)), dim=1)
-    found = exchanged("cosine", points[0], points[1:2], points[2:])
+    found = substitute("cosine", points[0], points[1:2], points[2:])
     torch.testing.assert_close(found.norm(), torch.tensor(1.0))

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from models import files
-from models.files import FolderTakenError, alone_in, write_weights, write_whole
+from models.files import FolderLockedError, lock_folder, write_atomically, write_weights
 
 
 @contextmanager
@@ -37,11 +37,11 @@ def room_for(number: int) -> Iterator[None]:
     def put(partial: Path, path: Path) -> None:
         if next(names, None) is None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        put_in_place(partial, path)
+        publish_file(partial, path)
 
-    put_in_place = files.put_in_place
+    publish_file = files.publish_file
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "put_in_place", put)
+        patch.setattr(files, "publish_file", put)
         yield
 
 
@@ -77,7 +77,7 @@ def test_what_a_file_holds_reaches_the_disk_before_its_name_does(
         reached.append((is_folder, [path.name for path in tmp_path.iterdir()]))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    write_whole(tmp_path / "a", b"whole")
+    write_atomically(tmp_path / "a", b"whole")
     assert reached == [(False, ["a.partial"]), (True, ["a"])]
 
 
@@ -85,12 +85,12 @@ def test_a_folder_is_one_writers_until_it_ends_however_it_ends(tmp_path: Path) -
     folder = tmp_path / "new" / "folder"
 
     def interrupted() -> None:
-        with alone_in(folder), alone_in(tmp_path / "another"):
-            with pytest.raises(FolderTakenError, match="another process"), alone_in(folder):
+        with lock_folder(folder), lock_folder(tmp_path / "another"):
+            with pytest.raises(FolderLockedError, match="another process"), lock_folder(folder):
                 raise AssertionError("two are in it")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    with alone_in(folder):
+    with lock_folder(folder):
         assert list(folder.iterdir()) == [], "the lock leaves no file behind"

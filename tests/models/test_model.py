@@ -9,8 +9,14 @@ import torch
 from PIL import Image
 from torch.nn.functional import normalize
 
-from models.encoders.regions import parts_of
-from models.encoders.text_encoder import MOST_COORDINATES, WIDEST, CaptionEncoder, Members, Reading
+from models.encoders.regions import pool_regions
+from models.encoders.text_encoder import (
+    MOST_COORDINATES,
+    WIDEST,
+    CaptionEncoder,
+    CaptionPooling,
+    Ensemble,
+)
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig, OrderEmbedding
 from models.score import SCORES, Score, penalties
@@ -42,17 +48,17 @@ def test_a_batch_encodes_as_its_members_alone() -> None:
     np.testing.assert_allclose(model.encode_images(PICTURES, batch_size=2), alone, atol=1e-5)
 
 
-@pytest.mark.parametrize(("reading", "members"), [("last", 1), ("join", 1), ("last", 2)])
+@pytest.mark.parametrize(("pooling", "size"), [("last", 1), ("max", 1), ("last", 2)])
 def test_captions_and_features_are_multiplied_in_the_type_that_is_chosen(
-    reading: Reading, members: int
+    pooling: CaptionPooling, size: int
 ) -> None:
     torch.manual_seed(0)
     shape = ModelConfig(
         backbone="shufflenet_v2_x0_5",
         dimension=DIMENSION,
         word_dimension=8,
-        reading=reading,
-        members=members,
+        caption_pooling=pooling,
+        ensemble=size,
     )
     words = Vocabulary(["a", "red", "dog"])
     model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
@@ -61,15 +67,15 @@ def test_captions_and_features_are_multiplied_in_the_type_that_is_chosen(
     read = model.tokens(["a dog", "a red dog"])
 
     def points() -> tuple[torch.Tensor, ...]:
-        captions = model.parts(model.caption_points(*read))
+        captions = model.split_ensemble(model.caption_points(*read))
         return *captions, model.feature_points(features)
 
     exact = points()
-    model.multiply_in(torch.bfloat16)
+    model.set_matmul_dtype(torch.bfloat16)
     for rough, close in zip(points(), exact, strict=True):
         assert not rough.equal(close)
         torch.testing.assert_close(rough, close, atol=0.02, rtol=0)
-    model.multiply_in(torch.float32)
+    model.set_matmul_dtype(torch.float32)
     assert all(again.equal(first) for again, first in zip(points(), exact, strict=True))
 
 
@@ -90,19 +96,19 @@ def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
     ("wrong", "said"),
     [
         ({"score": "l2"}, "order, order-reversed, cosine"),
-        ({"pooling": "all"}, "pooling is average, join or parts, not 'all'"),
+        ({"image_pooling": "all"}, "image_pooling is average, max or regions, not 'all'"),
         ({"dimension": 0}, "are at least 1"),
         ({"word_dimension": 0}, "are at least 1"),
         ({"max_words": 0}, "are at least 1"),
-        ({"members": 0}, "are at least 1"),
+        ({"ensemble": 0}, "are at least 1"),
         ({"directions": "down"}, "directions is forward or both, not 'down'"),
-        ({"crowd": -1}, "crowd is at least 0"),
-        ({"crowd": 5, "length": "learned"}, "leave length at unit"),
+        ({"hubness": -1}, "hubness is at least 0"),
+        ({"hubness": 5, "length": "learned"}, "leave length at unit"),
         ({"dimension": MOST_COORDINATES + 1}, "at most 65,536"),
         ({"word_dimension": MOST_COORDINATES + 1}, "at most 65,536"),
         ({"word_range": 0.0}, "word_range is above 0"),
         ({"word_range": WIDEST + 1}, "word_range is above 0 and at most 1000"),
-        ({"dimension": 16, "members": 3}, "3 members cannot share 16 coordinates equally"),
+        ({"dimension": 16, "ensemble": 3}, "an ensemble of 3 cannot share 16 coordinates equally"),
     ],
 )
 def test_a_model_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
@@ -111,17 +117,17 @@ def test_a_model_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("members", "directions", "backwards"),
+    ("size", "directions", "backwards"),
     [(1, "both", [False]), (3, "both", [False, True, False]), (2, "forward", [False, False])],
 )
 def test_every_second_member_reads_backwards_where_that_is_asked_for(
-    members: int, directions: Literal["forward", "both"], backwards: list[bool]
+    size: int, directions: Literal["forward", "both"], backwards: list[bool]
 ) -> None:
     shape = ModelConfig(
         backbone="shufflenet_v2_x0_5",
         dimension=12,
         word_dimension=8,
-        members=members,
+        ensemble=size,
         directions=directions,
     )
     words = Vocabulary(["a", "red", "dog"])
@@ -137,7 +143,7 @@ def test_a_model_may_be_as_large_as_it_is_said() -> None:
 def test_a_picture_is_the_join_of_its_parts(score: Score) -> None:
     torch.manual_seed(0)
     config = ModelConfig(
-        score=score, backbone="resnet18", pooling="join", dimension=8, word_dimension=4
+        score=score, backbone="resnet18", image_pooling="max", dimension=8, word_dimension=4
     )
     model = OrderEmbedding(config, Vocabulary(["a"]), Preprocessing(36, 32, crops=10)).eval()
     pixels = torch.rand(3, 10, 3, 64, 64)
@@ -152,13 +158,13 @@ def test_a_picture_is_the_join_of_its_parts(score: Score) -> None:
 def test_a_picture_may_be_the_join_and_the_mean_of_the_whole_and_its_parts(score: Score) -> None:
     torch.manual_seed(0)
     config = ModelConfig(
-        score=score, backbone="resnet18", pooling="parts", dimension=8, word_dimension=4
+        score=score, backbone="resnet18", image_pooling="regions", dimension=8, word_dimension=4
     )
     model = OrderEmbedding(config, Vocabulary(["a"]), Preprocessing(96, 96)).eval()
     pixels = torch.rand(3, 1, 3, 96, 96)
     features = model.images.features(pixels)
-    torch.testing.assert_close(features, parts_of(model.images.backbone(pixels[:, 0])))
-    each = model.images.projection(normalize(features, dim=-1))  # (3, PARTS, 8)
+    torch.testing.assert_close(features, pool_regions(model.images.backbone(pixels[:, 0])))
+    each = model.images.projection(normalize(features, dim=-1))  # (3, REGIONS, 8)
     each = each if score == "cosine" else each.abs()
     torch.testing.assert_close(model.images(pixels), each.amax(1) + each.mean(1))
     assert (model.images(pixels) < 0).any().item() == (score == "cosine")
@@ -168,7 +174,7 @@ def test_a_picture_may_be_the_join_and_the_mean_of_the_whole_and_its_parts(score
 def test_a_caption_may_be_the_join_of_its_states(score: Score) -> None:
     torch.manual_seed(0)
     config = ModelConfig(
-        score=score, backbone="resnet18", reading="join", dimension=8, word_dimension=4
+        score=score, backbone="resnet18", caption_pooling="max", dimension=8, word_dimension=4
     )
     model = OrderEmbedding(config, Vocabulary(["a", "red", "dog"]), Preprocessing(36, 32)).eval()
     tokens, lengths = model.tokens(["a red dog", "dog"])
@@ -189,8 +195,8 @@ def test_a_learned_length_shortens_captions_and_not_images() -> None:
     )
     model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
     assert isinstance(model.captions, CaptionEncoder)
-    assert model.captions.extent is not None
-    torch.nn.init.normal_(model.captions.extent.weight)
+    assert model.captions.length_head is not None
+    torch.nn.init.normal_(model.captions.length_head.weight)
     captions = np.linalg.norm(model.encode_captions(["a dog", "a red dog", ""]), axis=1)
     assert (captions > 0).all()
     assert (captions < 1).all()
@@ -202,7 +208,7 @@ def test_a_learned_length_shortens_captions_and_not_images() -> None:
 def test_the_penalty_of_several_members_is_the_mean_of_theirs(score: Score) -> None:
     torch.manual_seed(0)
     shape = ModelConfig(
-        score=score, backbone="shufflenet_v2_x0_5", dimension=12, word_dimension=8, members=3
+        score=score, backbone="shufflenet_v2_x0_5", dimension=12, word_dimension=8, ensemble=3
     )
     words = Vocabulary(["a", "red", "dog"])
     model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
@@ -212,10 +218,10 @@ def test_the_penalty_of_several_members_is_the_mean_of_theirs(score: Score) -> N
     np.testing.assert_allclose(images.norm(dim=1), 1, rtol=1e-5)
     theirs = []
     for at, (image_part, caption_part) in enumerate(
-        zip(model.parts(images), model.parts(captions), strict=True)
+        zip(model.split_ensemble(images), model.split_ensemble(captions), strict=True)
     ):
         tokens, lengths = model.tokens(["a dog", "a red dog", ""])
-        assert isinstance(model.captions, Members)
+        assert isinstance(model.captions, Ensemble)
         torch.testing.assert_close(
             model.captions.encoders[at].points(tokens, lengths), caption_part
         )
@@ -224,10 +230,10 @@ def test_the_penalty_of_several_members_is_the_mean_of_theirs(score: Score) -> N
     torch.testing.assert_close(penalties(score, images, captions), torch.stack(theirs).mean(0))
 
 
-@pytest.mark.parametrize("members", [1, 4])
+@pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize(("score", "length"), [("order", "learned"), ("cosine", "unit")])
 def test_renumbered_coordinates_are_the_same_in_another_order(
-    score: Score, length: str, members: int
+    score: Score, length: str, size: int
 ) -> None:
     torch.manual_seed(0)
     shape = ModelConfig(
@@ -236,7 +242,7 @@ def test_renumbered_coordinates_are_the_same_in_another_order(
         dimension=DIMENSION,
         word_dimension=8,
         length=length,  # type: ignore[arg-type]
-        members=members,
+        ensemble=size,
     )
     words = Vocabulary(["a", "red", "dog"])
     model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
@@ -251,7 +257,7 @@ def test_renumbered_coordinates_are_the_same_in_another_order(
     np.testing.assert_allclose(model.encode_captions(texts), captions[:, order], atol=1e-6)
     np.testing.assert_allclose(model.encode_images(PICTURES), images[:, order], atol=1e-6)
     assert not np.allclose(model.encode_captions(texts), captions, atol=1e-3)
-    weights = np.square(captions[:, order]).mean(0).reshape(members, -1)
+    weights = np.square(captions[:, order]).mean(0).reshape(size, -1)
     assert (np.diff(weights, axis=1) <= 0).all()
 
 
@@ -270,6 +276,6 @@ def test_the_map_from_features_begins_as_that_of_the_reference() -> None:
     assert not projection.bias.any()
 
 
-def test_a_way_of_reading_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="last or join"):
-        ModelConfig(reading="first")  # type: ignore[arg-type]
+def test_model_config_refuses_an_unknown_caption_pooling() -> None:
+    with pytest.raises(ValueError, match="last or max"):
+        ModelConfig(caption_pooling="first")  # type: ignore[arg-type]

@@ -140,21 +140,20 @@ def test_the_cube_never_exists_forward_or_backward(monkeypatch: pytest.MonkeyPat
     assert 0 < largest <= y.numel(), "nothing is larger than the points themselves"
 
 
-def test_where_numba_is_missing_blocks_take_the_place_of_tiles(
+def test_pairwise_violation_without_numba_computes_blocks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x, y = torch.rand(5, 20), torch.rand(7, 20)
-    tiled = pairwise_violation(x, y)
-    order._tiled.cache_clear()
+    expected = pairwise_violation(x, y)
+    order._cpu_violation.cache_clear()
     monkeypatch.delitem(sys.modules, "models.kernels.cpu_violations")
-    for needed in ("models.kernels.llvm", "numba"):
-        monkeypatch.setitem(sys.modules, needed, None)
+    monkeypatch.setitem(sys.modules, "numba", None)
     try:
         blocked = pairwise_violation(x, y)
         assert "models.kernels.cpu_violations" not in sys.modules
     finally:
-        order._tiled.cache_clear()
-    torch.testing.assert_close(blocked, tiled)
+        order._cpu_violation.cache_clear()
+    torch.testing.assert_close(blocked, expected)
 
 
 @pytest.mark.parametrize(("x", "y"), [((2, 3), (2, 4)), ((3,), (2, 3)), ((2, 3), (1, 2, 3))])

@@ -19,7 +19,7 @@ from models.tasks.entailment.training import EntailmentTraining
 from models.vocabulary import Vocabulary
 
 VOCABULARY = "vocabulary.json"
-KIND = ModelKind("entailment", "hasse entailment train", 2, (VOCABULARY,))
+KIND = ModelKind("entailment", "hasse entailment train", 3, (VOCABULARY,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def load(folder: Path) -> EntailmentCheckpoint:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
             training wrote the model anew meanwhile.
     """
-    with KIND.opened(folder) as (config, _):
+    with KIND.open(folder) as (config, _):
         described = dict(config["training"])
         shape = SentenceConfig(**described["model"])
         training = EntailmentTraining(**described | {"model": shape})

@@ -15,11 +15,11 @@ from models.encoders.text_encoder import (
     MOST_COORDINATES,
     WIDEST,
     CaptionEncoder,
+    CaptionPooling,
     Length,
-    Reading,
     padded,
 )
-from models.encoders.text_inference import Reader
+from models.encoders.text_inference import TextInference
 from models.order import violation
 from models.tasks.entailment.pairs import Pair
 from models.vocabulary import Vocabulary
@@ -40,7 +40,7 @@ class SentenceConfig:
         word_dimension: the dimension of a word vector.
         word_range: word vectors start uniform between minus and plus this.
         max_words: words of a sentence beyond this many are not read.
-        reading: of a sentence's states, "last" is the paper's; "join" keeps the largest of all.
+        pooling: of a sentence's states, "last" is the paper's; "max" keeps the largest of all.
         length: of points of the order; the paper's have length "unit".
     """
 
@@ -49,7 +49,7 @@ class SentenceConfig:
     word_dimension: int = 300
     word_range: float = 0.1
     max_words: int = 100
-    reading: Reading = "last"
+    pooling: CaptionPooling = "last"
     length: Length = "free"
 
     def __post_init__(self) -> None:
@@ -62,8 +62,8 @@ class SentenceConfig:
             raise ValueError(f"dimension and word_dimension are at most {MOST_COORDINATES:,}")
         if not 0 < self.word_range <= WIDEST:
             raise ValueError(f"word_range is above 0 and at most {WIDEST}")
-        if self.reading not in get_args(Reading) or self.length not in get_args(Length):
-            raise ValueError("reading is last or join, length is unit, learned or free")
+        if self.pooling not in get_args(CaptionPooling) or self.length not in get_args(Length):
+            raise ValueError("pooling is last or max, length is unit, learned or free")
 
 
 class SentenceEmbedding(nn.Module):
@@ -79,7 +79,7 @@ class SentenceEmbedding(nn.Module):
             config.word_dimension,
             config.dimension,
             config.word_range,
-            reading=config.reading,
+            pooling=config.pooling,
             signed=signed,
             length="unit" if signed else config.length,
         )
@@ -108,7 +108,7 @@ class SentenceEmbedding(nn.Module):
             number.setdefault(pair.premise, len(number))
             number.setdefault(pair.hypothesis, len(number))
         numbered = [self.vocabulary.encode(text, self.config.max_words) for text in number]
-        points = torch.from_numpy(Reader(self.captions).points(numbered, batch_size))
+        points = torch.from_numpy(TextInference(self.captions).points(numbered, batch_size))
         out = np.empty(len(pairs), dtype=np.float32)
         for start in range(0, len(pairs), batch_size):
             block = pairs[start : start + batch_size]

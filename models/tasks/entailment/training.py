@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.checkpoints.checkpoint import Checkpoint
-from models.encoders.text_encoder import Members
+from models.encoders.text_encoder import Ensemble
 from models.evaluation.threshold import Threshold, best_threshold
 from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
 from models.tasks.entailment.pairs import Corpus, EntailmentError, labels
@@ -63,7 +63,7 @@ Save = Callable[[SentenceEmbedding, Threshold], None]
 def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> EntailmentTraining:
     """Give a training the shape of a retrieval model's caption encoder.
 
-    Of several members it is the first one's. A length that it has learned stays learned; a unit
+    Of an ensemble it is the first member's. A length that it has learned stays learned; a unit
     length is what the training says.
 
     Raises:
@@ -83,11 +83,11 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
     of = checkpoint.model.config
     shape = replace(
         config.model,
-        dimension=of.dimension // of.members,
+        dimension=of.dimension // of.ensemble,
         word_dimension=of.word_dimension,
         word_range=of.word_range,
         max_words=of.max_words,
-        reading=of.reading,
+        pooling=of.caption_pooling,
         length="learned" if of.length == "learned" else config.model.length,
     )
     return replace(config, model=shape)
@@ -120,7 +120,7 @@ def initial(
     vocabulary = Vocabulary([*learned, *(word for word in own.words if word not in known)])
     model = SentenceEmbedding(config.model, vocabulary)
     encoder = start.model.captions
-    first = encoder.encoders[0] if isinstance(encoder, Members) else encoder
+    first = encoder.encoders[0] if isinstance(encoder, Ensemble) else encoder
     weights = {key: value.clone() for key, value in first.state_dict().items()}
     table = weights["embedding.weight"]
     unknown = table[UNKNOWN].expand(len(vocabulary) - len(table), -1)

@@ -93,7 +93,7 @@ def load(folder: Path) -> HypernymCheckpoint:
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format; it is named.
     """
-    with KIND.opened(folder) as (config, _):
+    with KIND.open(folder) as (config, _):
         training = HypernymTraining(**config["training"])
         withheld = Withheld(**config["withheld"])
         threshold, metrics = float(config["threshold"]), dict(config["metrics"])

@@ -84,7 +84,7 @@ def build(
       hasse index build data/coco --model data/coco-model \\
           --features data/coco-features --out data/coco-index
     """
-    from models.checkpoints.checkpoint import chosen
+    from models.checkpoints.checkpoint import find_or_default
     from models.datasets import load
     from service.cli.collection.additions import built
     from service.pipelines.dataset_encoding import ImageSource
@@ -92,7 +92,7 @@ def build(
     collection = load(dataset)
     if split is not None:
         collection = collection.split(split)
-    checkpoint = load_checkpoint(chosen(model, collection), device)
+    checkpoint = load_checkpoint(find_or_default(model, collection), device)
     source = ImageSource(features, batch_size, workers, tell)
     with built(collection, checkpoint, out, source) as made:
         print_size(made.info(), out)
@@ -127,14 +127,14 @@ def add(
       hasse index add data/mine-index photo.jpg another.png
       hasse index add data/mine-index new-pictures/ --captions captions.csv
     """
-    from models.checkpoints.checkpoint import chosen
+    from models.checkpoints.checkpoint import find_or_default
     from service.cli.collection.additions import added_to, known_of, read_pictures
     from service.pipelines.dataset_encoding import ImageSource
 
     known = known_of(folder)
     datasets, problems = read_pictures(pictures, captions, known)
     checkpoint = load_checkpoint(
-        chosen(model or remembered_model(folder, known), datasets[0]), device
+        find_or_default(model or remembered_model(folder, known), datasets[0]), device
     )
     source = ImageSource(None, batch_size, workers, tell)
     added, present, generation = added_to(folder, datasets, checkpoint, source, known)
@@ -210,10 +210,10 @@ def remove(
     """Remove images and their captions from an index. The pictures themselves stay."""
     from index.store import Index
 
-    chosen = set(image_ids)  # one that is named twice is removed once
+    find_or_default = set(image_ids)  # one that is named twice is removed once
     with Index.open(folder) as opened:
-        generation = opened.remove(sorted(chosen))
-    typer.echo(f"{count(len(chosen), 'image')} removed; generation {generation}")
+        generation = opened.remove(sorted(find_or_default))
+    typer.echo(f"{count(len(find_or_default), 'image')} removed; generation {generation}")
 
 
 @index.add

@@ -47,9 +47,9 @@ Split = Annotated[
 Side = Annotated[int, typer.Option(min=32, help="Pixels along a side that the student sees.")]
 TeacherSide = Annotated[int, typer.Option(min=32, help="Likewise the teacher.")]
 Epochs = Annotated[
-    int, typer.Option(min=1, help="Passes over the pictures: of each, a new cut in every one.")
+    int, typer.Option(min=1, help="Passes over the pictures: of each, a new crop in every one.")
 ]
-Batch = Annotated[int, typer.Option(min=2, help="Cuts at a time.")]
+Batch = Annotated[int, typer.Option(min=2, help="Crops at a time.")]
 LearningRate = Annotated[float, typer.Option(help="AdamW's, at its highest.")]
 Seed = Annotated[int, typer.Option(help="Of all that is random.")]
 
@@ -74,7 +74,7 @@ def distill(
 ) -> None:
     """Train a small network to see what a larger one sees.
 
-    Both look at the same random cuts of the pictures, under other colours and laid over each
+    Both look at the same random crops of the pictures, under other colours and laid over each
     other; the student has to say what the teacher saw, and what its layers held. A checkpoint as
     the teacher leaves out what no caption speaks of. More epochs are better, for a long time. Stop
     it at any time and run the same command to go on. What comes out are weights for 'hasse
@@ -89,8 +89,8 @@ def distill(
       hasse distill data/coco --teacher resnet50 --weights resnet50.pth \\
           --out data/student
     """
-    from models.encoders.mixed_precision import multiplies_bfloat16
-    from models.files import alone_in
+    from models.encoders.mixed_precision import supports_bfloat16
+    from models.files import lock_folder
     from models.training.distillation import DistillationConfig
     from models.training.run import TrainingStopped
     from service.pipelines.distillation import DistillationPlan
@@ -105,14 +105,14 @@ def distill(
             epochs=epochs,
             batch_size=batch_size,
             learning_rate=learning_rate,
-            bfloat16=multiplies_bfloat16(place),
+            bfloat16=supports_bfloat16(place),
             seed=seed,
         )
     plan = DistillationPlan.of(
         config, dataset, split, teacher=teacher, weights=weights, start=start
     )
     kept = f"what is done is kept in {out}; {AGAIN}"
-    with resumable(lambda: kept), alone_in(out):
+    with resumable(lambda: kept), lock_folder(out):
         run = plan.prepare(out, place, progress, tell, workers)
         with progress("learning") as bar, stoppable(lambda: kept, TrainingStopped) as stop:
             path = run.train(training_report(bar, epochs, _described), stop)

@@ -67,8 +67,8 @@ LearningRate = Annotated[float, typer.Option(help="Adam's.")]
 Margin = Annotated[
     float, typer.Option(help="How far a pair that does not follow is kept from following.")
 ]
-Reading = Annotated[
-    Literal["last", "join"],
+Pooling = Annotated[
+    Literal["last", "max"],
     typer.Option(
         help="What is kept of a sentence: the last state, or the largest of all in each "
         "coordinate; with --start it is its own."
@@ -97,7 +97,7 @@ def train(
     batch_size: Batch = 128,
     learning_rate: LearningRate = 1e-3,
     margin: Margin = 1.0,
-    reading: Reading = "last",
+    pooling: Pooling = "last",
     length: Length = "free",
     seed: Seed = 0,
 ) -> None:
@@ -125,7 +125,7 @@ def train(
     _describe(pairs)
     with consistent_options():
         shape = SentenceConfig(
-            comparison, dimension, word_dimension, word_range, reading=reading, length=length
+            comparison, dimension, word_dimension, word_range, pooling=pooling, length=length
         )
         config = EntailmentTraining(shape, epochs, batch_size, learning_rate, margin, seed=seed)
     training = SavedTraining(config, pairs, out, start)

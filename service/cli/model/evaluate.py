@@ -176,7 +176,7 @@ def _show(result: Mapping[str, Any]) -> None:
     first = f" (first {most} of each, {result['captions_left_out']:,} left out)" if most else ""
     typer.echo(
         f"{count(result['images'], 'image')}, {count(result['captions'], 'caption')}{first}"
-        f"{folds}; true by {result['truth']}; 95 % intervals over images"
+        f"{folds}; true by {result['ground_truth']}; 95 % intervals over images"
         + ("" if other else f"; model {result['model']}")
     )
     tied = sum(result[key]["tied"] for key, _ in DIRECTIONS)

@@ -37,15 +37,15 @@ Views = Annotated[
     typer.Option(
         min=0,
         max=1000,
-        help="Random cuts of each picture whose features are kept too, for training to vary "
+        help="Random crops of each picture whose features are kept too, for training to vary "
         "what it reads. Each is as much work as a crop.",
     ),
 ]
-Parts = Annotated[
+Regions = Annotated[
     bool | None,
     typer.Option(
         show_default="where the network sees a grid, with one crop",
-        help="Whether to keep the features of nine parts of each picture, and of each view, "
+        help="Whether to keep the features of nine regions of each picture, and of each view, "
         "beside those of the whole: no more work, ten times the space. The preset hasse "
         "learns more from them.",
     ),
@@ -70,7 +70,7 @@ def features(
     download_weights: DownloadWeights = False,
     crops: Crops = "1",
     views: Views = 0,
-    parts: Parts = None,
+    regions: Regions = None,
     resize: Resize = 256,
     crop: Crop = 224,
     framing: Framing = "centre",
@@ -100,8 +100,8 @@ def features(
 
     place = pick_device(device)
     collection = load(dataset)
-    if parts and crops != "1":
-        raise CommandError("parts are of one crop: leave --parts or --crops out")
+    if regions and crops != "1":
+        raise CommandError("regions need one crop: leave --regions or --crops out")
     with consistent_options():
         looks = Preprocessing(resize=resize, crop=crop, crops=int(crops), framing=framing)
     file = _weights(backbone, weights, download=download_weights)
@@ -118,7 +118,7 @@ def features(
             looks,
             out,
             views=views,
-            parts=crops == "1" and network.has_grid() if parts is None else parts,
+            regions=crops == "1" and network.has_grid() if regions is None else regions,
             device=place,
             batch_size=batch_size,
             workers=workers,

@@ -177,7 +177,7 @@ def train(
         dataset, out, preset, choices, splits, features, weights, start, workers
     )
     plan = TrainingPlan.of(request, place)
-    with world(place) as processes, resumable(lambda: _kept(out)), processes.alone_in(out):
+    with world(place) as processes, resumable(lambda: _kept(out)), processes.lock_folder(out):
         silent, together = not processes.leads, processes.size > 1
         bars = partial(progress, silent=silent)
         training = plan.prepare(processes, bars, (lambda _: None) if silent else tell)

@@ -94,10 +94,10 @@ def test_what_was_tried_beside_is_compared_with_the_recipe_that_it_changes(
         "last-0",
     }
     changed = [
-        json.loads((out / name / "config.json").read_bytes())["model"]["reading"]
+        json.loads((out / name / "config.json").read_bytes())["model"]["caption_pooling"]
         for name in ("sharper-0", "last-0")
     ]
-    assert changed == ["join", "last"]
+    assert changed == ["max", "last"]
     metrics = json.loads((out / "hardest-0" / "metrics.json").read_bytes())
     assert metrics["training"]["loss"] == "hardest"
     assert metrics["start"] == load(out / "ranking-0").fingerprint

@@ -18,7 +18,7 @@ from torch import Tensor
 from models import files
 from models.checkpoints import checkpoint, model_folder
 from models.checkpoints.model_folder import CONFIG, SUMS, WEIGHTS, CheckpointError
-from models.checkpoints.weight_quantization import StoredDtype
+from models.checkpoints.weight_quantization import WeightDtype
 from models.datasets import Dataset
 from models.datasets import Image as Pictured
 from models.evaluation.calibration import Calibration, Calibrations
@@ -80,7 +80,7 @@ def test_a_damaged_calibration_is_named(tmp_path: Path, content: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "size", "off"), [("float16", 0.6, 2e-3), ("int8", 0.4, 5e-2)])
 def test_fewer_bits_make_the_file_smaller_and_keep_points_close(
-    dtype: StoredDtype, size: float, off: float, tmp_path: Path
+    dtype: WeightDtype, size: float, off: float, tmp_path: Path
 ) -> None:
     model = tiny_model()
     checkpoint.save(tmp_path / "whole", model, "tiny", {})
@@ -179,15 +179,15 @@ def test_a_model_whose_writing_was_cut_off_is_refused_until_it_is_written_again(
         if len(written) == survives:
             raise Killed
         written.append(path)
-        put_in_place(partial, path)
+        publish_file(partial, path)
 
-    put_in_place = files.put_in_place
+    publish_file = files.publish_file
     for survives in range(6):
         tiny_checkpoint(tmp_path)
         written.clear()
         calibration = Calibrations(image=Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4))
         with monkeypatch.context() as patch:
-            patch.setattr(files, "put_in_place", cut_off)
+            patch.setattr(files, "publish_file", cut_off)
             with pytest.raises(Killed):
                 checkpoint.save(tmp_path, tiny_model(seed=1), "next", {"epoch": 2}, calibration)
         if survives == 0:
@@ -313,8 +313,8 @@ def test_the_built_in_model_that_suits_is_found_and_any_by_name_or_folder(
     monkeypatch.chdir(tmp_path)
     plain = Dataset("plain", (Pictured(1, "a.jpg", tmp_path / "a.jpg"),))
     drawn = Dataset("drawn", (Pictured(1, "a.jpg", tmp_path / "a.jpg", meaning={"things": []}),))
-    assert checkpoint.chosen(None, plain) == tmp_path / "built-in" / "photographs"
-    assert checkpoint.chosen(None, drawn) == tmp_path / "built-in" / "scenes"
+    assert checkpoint.find_or_default(None, plain) == tmp_path / "built-in" / "photographs"
+    assert checkpoint.find_or_default(None, drawn) == tmp_path / "built-in" / "scenes"
     assert checkpoint.find(Path("scenes")) == tmp_path / "built-in" / "scenes"
     assert checkpoint.find(Path("data/scenes")) == Path("data/scenes")
     assert checkpoint.find(Path("nothing")) == Path("nothing")

@@ -7,15 +7,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.checkpoints.weight_quantization import SCALE, StoredDtype, from_stored, to_stored
+from models.checkpoints.weight_quantization import SCALE, WeightDtype, dequantize, quantize
 
-DTYPES: list[StoredDtype] = ["float32", "float16", "int8"]
+DTYPES: list[WeightDtype] = ["float32", "float16", "int8"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_vectors_and_counters_stay_as_they_are(dtype: StoredDtype) -> None:
+def test_vectors_and_counters_stay_as_they_are(dtype: WeightDtype) -> None:
     weights = {"bias": torch.randn(5), "batches": torch.tensor(7), "grid": torch.ones(2, 2).int()}
-    kept = from_stored(to_stored(weights, dtype))
+    kept = dequantize(quantize(weights, dtype))
     assert kept.keys() == weights.keys()
     for key, value in weights.items():
         torch.testing.assert_close(kept[key], value, rtol=0, atol=0)  # and of the same type
@@ -27,21 +27,21 @@ def test_bytes_are_off_by_half_a_scale_at_most_and_only_once(seed: int, spread: 
     matrix = torch.randn(6, 3, 2, 2, generator=draw) * spread
     matrix[0] = 0
     matrix[1] = 127.0  # a power of two exactly
-    stored = to_stored({"w": matrix}, "int8")
+    stored = quantize({"w": matrix}, "int8")
     assert stored["w"].dtype == torch.int8
     scale = stored["w" + SCALE].view(-1, 1, 1, 1)
     assert scale[1].item() == 1
-    kept = from_stored(stored)["w"]
+    kept = dequantize(stored)["w"]
     assert ((kept - matrix).abs() <= scale / 2).all()
     largest = matrix.abs().amax((1, 2, 3), keepdim=True)
     assert (scale <= torch.clamp(2 * largest / 127, min=2.0**-24)).all()
     for dtype in DTYPES:
-        again = from_stored(to_stored({"w": kept}, dtype))["w"]
+        again = dequantize(quantize({"w": kept}, dtype))["w"]
         torch.testing.assert_close(again, kept, rtol=0, atol=0)
 
 
 def test_a_weight_may_be_called_scale() -> None:
     weights = {"norm.scale": torch.randn(4), "map": torch.randn(2, 4)}
-    kept = from_stored(to_stored(weights, "int8"))
+    kept = dequantize(quantize(weights, "int8"))
     assert kept.keys() == weights.keys()
     assert torch.equal(kept["norm.scale"], weights["norm.scale"])

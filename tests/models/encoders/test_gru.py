@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from models.encoders.gru import GRU, _Join
+from models.encoders.gru import GRU, _MaxPool
 
 
 def reference(gru: GRU, vectors: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -44,11 +44,13 @@ def test_the_states_are_those_of_torch(ragged: tuple[GRU, Tensor, Tensor]) -> No
     torch.testing.assert_close(gru(vectors, lengths, torch.double), last)
     past = torch.arange(every.shape[1])[None] >= lengths[:, None]
     for signed, seen in ((False, every.abs()), (True, every)):
-        joined = seen.masked_fill(past[..., None], -torch.inf).amax(1)
-        torch.testing.assert_close(gru.join(vectors, lengths, torch.double, signed=signed), joined)
+        pooled = seen.masked_fill(past[..., None], -torch.inf).amax(1)
+        torch.testing.assert_close(
+            gru.max_pool(vectors, lengths, torch.double, signed=signed), pooled
+        )
 
 
-@pytest.mark.parametrize("read", [GRU.forward, GRU.join, partial(GRU.join, signed=True)])
+@pytest.mark.parametrize("read", [GRU.forward, GRU.max_pool, partial(GRU.max_pool, signed=True)])
 def test_the_gradient_is_the_derivative(
     ragged: tuple[GRU, Tensor, Tensor], read: Callable[..., Tensor]
 ) -> None:
@@ -62,7 +64,7 @@ def test_the_gradient_is_the_derivative(
 
 def test_of_states_that_tie_the_first_has_the_gradient() -> None:
     states = torch.tensor([[0.5], [-0.5], [0.2]], requires_grad=True)
-    (slope,) = torch.autograd.grad(_Join.apply(states, [1, 1, 1], False).sum(), states)
+    (slope,) = torch.autograd.grad(_MaxPool.apply(states, [1, 1, 1], False).sum(), states)
     assert slope.tolist() == [[1], [0], [0]]
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.encoders.mixed_precision import Product, multiplies_bfloat16
+from models.encoders.mixed_precision import LowPrecisionMatmul, supports_bfloat16
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (4, 3, 5)])
@@ -11,9 +11,9 @@ def test_the_gradient_is_the_derivative(shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     x = torch.randn(shape, dtype=torch.double, requires_grad=True)
     weight = torch.randn(6, 5, dtype=torch.double, requires_grad=True)
-    torch.testing.assert_close(Product.apply(x, weight, torch.double), x @ weight.T)
+    torch.testing.assert_close(LowPrecisionMatmul.apply(x, weight, torch.double), x @ weight.T)
     assert torch.autograd.gradcheck(
-        lambda x, weight: Product.apply(x, weight, torch.double), (x, weight)
+        lambda x, weight: LowPrecisionMatmul.apply(x, weight, torch.double), (x, weight)
     )
 
 
@@ -21,7 +21,7 @@ def test_all_products_are_of_the_type_and_what_comes_out_is_not() -> None:
     torch.manual_seed(0)
     x, weight = torch.randn(40, 50, requires_grad=True), torch.randn(60, 50, requires_grad=True)
     grad = torch.randn(40, 60)
-    out = Product.apply(x, weight, torch.bfloat16)
+    out = LowPrecisionMatmul.apply(x, weight, torch.bfloat16)
     of_x, of_weight = torch.autograd.grad(out, (x, weight), grad)
     exact = (x @ weight.T, grad @ weight, grad.T @ x)
     for found, expected in zip((out, of_x, of_weight), exact, strict=True):
@@ -32,7 +32,7 @@ def test_all_products_are_of_the_type_and_what_comes_out_is_not() -> None:
 
 def test_what_needs_no_gradient_gets_none() -> None:
     x, weight = torch.randn(4, 5), torch.randn(6, 5, requires_grad=True)
-    Product.apply(x, weight, torch.bfloat16).sum().backward()
+    LowPrecisionMatmul.apply(x, weight, torch.bfloat16).sum().backward()
     assert x.grad is None
     assert weight.grad is not None
 
@@ -53,7 +53,7 @@ def test_bfloat16_is_multiplied_by_some_processors(
     for name in vars(torch.cpu):
         if name.startswith("_is_"):
             monkeypatch.setattr(torch.cpu, name, lambda name=name: name in flags)
-    assert multiplies_bfloat16("cpu") == has
+    assert supports_bfloat16("cpu") == has
 
 
 @pytest.mark.parametrize("machine", ["aarch64", "arm64"])
@@ -66,7 +66,7 @@ def test_so_do_some_of_arms(
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: there)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
-    assert multiplies_bfloat16("cpu") == (there and has)
+    assert supports_bfloat16("cpu") == (there and has)
 
 
 @pytest.mark.parametrize(("capability", "has"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
@@ -75,4 +75,4 @@ def test_so_do_cards_since_ampere(
 ) -> None:
     of = {"cuda:1": capability}
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: of[str(device)])
-    assert multiplies_bfloat16("cuda:1") == has
+    assert supports_bfloat16("cuda:1") == has

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.encoders.regions import PARTS, parts_of
+from models.encoders.regions import REGIONS, pool_regions
 
 
 def test_the_whole_comes_first_and_then_nine_parts_that_overlap_by_a_cell() -> None:
     torch.manual_seed(0)
     grid = torch.rand(2, 7, 7, 5)
-    seen = parts_of(grid.flatten(1, 2))
-    assert seen.shape == (2, PARTS, 5)
+    seen = pool_regions(grid.flatten(1, 2))
+    assert seen.shape == (2, REGIONS, 5)
     torch.testing.assert_close(seen[:, 0], grid.mean((1, 2)))
     edges = [(0, 3), (2, 5), (4, 7)]
     boxes = [(top, left) for top in edges for left in edges]
@@ -24,6 +24,6 @@ def test_the_whole_comes_first_and_then_nine_parts_that_overlap_by_a_cell() -> N
 @pytest.mark.parametrize("side", [1, 2, 4, 8, 12])
 def test_every_cell_of_a_grid_of_any_size_is_in_some_part(side: int) -> None:
     cells = torch.eye(side * side)[None]  # each cell has a feature of its own
-    seen = parts_of(cells)[0]
-    torch.testing.assert_close(seen.sum(1), torch.ones(PARTS))
+    seen = pool_regions(cells)[0]
+    torch.testing.assert_close(seen.sum(1), torch.ones(REGIONS))
     assert (seen[1:].amax(0) > 0).all()

@@ -14,7 +14,7 @@ from models.datasets import Caption, Dataset, Image
 from models.datasets.scenes import Statement, compose, entails, sample_statements
 from models.evaluation import calibration
 from models.evaluation.calibration import BINS, Calibration, calibrate, calibrations
-from models.evaluation.ground_truth import Meanings, Rows, known_truth
+from models.evaluation.ground_truth import Meanings, Rows, known_ground_truth
 from models.score import SCORES, Score, penalties_between
 
 CERTAIN = Calibration((0.1, 0.3), (0.8, 0.2), 0.2, 100, 10)
@@ -132,7 +132,7 @@ def test_scenes_calibrate_images_and_captions_by_meaning_in_blocks_of_any_size(
     found = calibrations(dataset, points[:12], points, score)
     entailed = np.array([[entails(p, h) for h in statements] for p in statements])
     others = ~np.eye(len(statements), dtype=np.bool_)
-    held = known_truth(dataset).holds(np.arange(12), np.arange(len(statements)))
+    held = known_ground_truth(dataset).holds(np.arange(12), np.arange(len(statements)))
     for measured, expected, pairs in (
         (found.image, (penalties_between(score, points[:12], points), held), held.size),
         (

@@ -7,7 +7,7 @@ import numpy as np
 
 from models.datasets import Caption, Dataset, Image
 from models.datasets.scenes import Scene, Statement, entails, holds, scene_and_captions
-from models.evaluation.ground_truth import has_meanings, known_truth, own_captions
+from models.evaluation.ground_truth import has_meanings, known_ground_truth, own_captions
 
 
 def photographs(captions: list[list[str]]) -> Dataset:
@@ -32,7 +32,7 @@ def scenes(count: int) -> Dataset:
 
 
 def test_the_same_words_hold_wherever_they_were_written() -> None:
-    truth = known_truth(photographs([["a dog", "a red dog"], ["a cat"], ["a dog"]]))
+    truth = known_ground_truth(photographs([["a dog", "a red dog"], ["a cat"], ["a dog"]]))
     everything = truth.holds(np.arange(3), np.arange(4))
     assert everything.astype(int).tolist() == [[1, 1, 0, 1], [0, 0, 1, 0], [1, 0, 0, 1]]
     assert truth.holds(np.array([2]), np.array([3, 1])).tolist() == [[True, False]]
@@ -44,7 +44,7 @@ def test_the_meaning_of_scenes_decides_where_it_is_known() -> None:
     dataset = scenes(40)
     captions = list(dataset.captions)
     images, rows = np.arange(0, 40, 3), np.arange(0, 200, 7)
-    told = known_truth(dataset).holds(images, rows)
+    told = known_ground_truth(dataset).holds(images, rows)
     for at, image in enumerate(images):
         scene = Scene.from_json(dataset.images[image].meaning or {})
         for column, caption in enumerate(rows):
@@ -57,7 +57,7 @@ def test_the_meaning_of_scenes_decides_which_caption_follows_from_which() -> Non
     dataset = scenes(20)
     said = [Statement.from_json(caption.meaning or {}) for caption in dataset.captions]
     premises, hypotheses = np.arange(0, 100, 3), np.arange(0, 100, 4)
-    told = known_truth(dataset).entails(premises, hypotheses)
+    told = known_ground_truth(dataset).entails(premises, hypotheses)
     assert told is not None
     for at, premise in enumerate(premises):
         for column, hypothesis in enumerate(hypotheses):
@@ -66,7 +66,7 @@ def test_the_meaning_of_scenes_decides_which_caption_follows_from_which() -> Non
 
 
 def test_of_photographs_nobody_knows_which_caption_follows_from_which() -> None:
-    truth = known_truth(photographs([["a dog", "a red dog"]]))
+    truth = known_ground_truth(photographs([["a dog", "a red dog"]]))
     assert truth.entails(np.arange(2), np.arange(2)) is None
 
 
@@ -78,7 +78,7 @@ def test_one_caption_or_picture_without_a_meaning_leaves_only_words() -> None:
     for spoiled in (replace(last, captions=captions), replace(last, meaning=None)):
         mixed = Dataset("mixed", (first, spoiled))
         assert not has_meanings(mixed)
-        assert known_truth(mixed).entails(np.arange(2), np.arange(2)) is None
+        assert known_ground_truth(mixed).entails(np.arange(2), np.arange(2)) is None
 
 
 def test_captions_know_their_own_image() -> None:

@@ -104,7 +104,7 @@ def test_a_caption_of_another_image_is_true_where_its_meaning_is_known(
     points = np.eye(2, dtype=np.float32)
     collection = plain if truth == "annotation" else replace(plain, images=images)
     measured = evaluate(collection, points, points[::-1].copy(), "order")
-    assert measured.truth == truth
+    assert measured.ground_truth == truth
     assert measured.caption_retrieval.r1 == measured.image_retrieval.r1 == r1
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from models.images import augmentation
-from models.images.augmentation import CutsConfig, varied
-from models.images.preprocessing import IMAGENET_MEAN, IMAGENET_STD, standardised
+from models.images.augmentation import AugmentationConfig, augment
+from models.images.preprocessing import IMAGENET_MEAN, IMAGENET_STD, normalise_pixels
 
-PLAIN = CutsConfig(smallest=0.3, colour=0.0, mixed=0.0)
-WHOLE = CutsConfig(smallest=1.0, longest=1.0, colour=0.0, mixed=0.0)
+PLAIN = AugmentationConfig(smallest=0.3, colour=0.0, mixed=0.0)
+WHOLE = AugmentationConfig(smallest=1.0, longest=1.0, colour=0.0, mixed=0.0)
 
 
 def gradient(side: int) -> torch.Tensor:
@@ -23,8 +23,8 @@ def gradient(side: int) -> torch.Tensor:
 
 def test_a_cut_of_all_is_the_picture_or_its_mirror_image() -> None:
     pixels = torch.stack([gradient(64)] * 20).to(torch.uint8)
-    found = varied(pixels, WHOLE, 64, np.random.default_rng(0))
-    picture = standardised(pixels)[0]
+    found = augment(pixels, WHOLE, 64, np.random.default_rng(0))
+    picture = normalise_pixels(pixels)[0]
     mirrored = [torch.allclose(one, picture.flip(2), atol=0.01) for one in found]
     assert 4 < sum(mirrored) < 16, "about half"
     for one, mirror in zip(found, mirrored, strict=True):
@@ -33,7 +33,7 @@ def test_a_cut_of_all_is_the_picture_or_its_mirror_image() -> None:
 
 def test_cuts_are_parts_and_no_two_are_alike() -> None:
     pixels = torch.stack([gradient(96)] * 40).to(torch.uint8)
-    found = varied(pixels, PLAIN, 32, np.random.default_rng(0))
+    found = augment(pixels, PLAIN, 32, np.random.default_rng(0))
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (IMAGENET_MEAN, IMAGENET_STD))
     red, green, blue = ((found * std + mean) * 255).unbind(1)
     assert float((blue - 9).abs().max()) < 0.1, "nothing is read from beyond the picture"
@@ -49,10 +49,10 @@ def test_cuts_are_parts_and_no_two_are_alike() -> None:
 
 def test_the_same_draw_gives_the_same_cuts_at_any_size() -> None:
     pixels = torch.stack([gradient(64)] * 8).to(torch.uint8)
-    how = CutsConfig()
-    once, again = (varied(pixels, how, 32, np.random.default_rng(3)) for _ in range(2))
+    how = AugmentationConfig()
+    once, again = (augment(pixels, how, 32, np.random.default_rng(3)) for _ in range(2))
     torch.testing.assert_close(once, again, atol=0, rtol=0)
-    larger = varied(pixels, how, 64, np.random.default_rng(3))
+    larger = augment(pixels, how, 64, np.random.default_rng(3))
     torch.testing.assert_close(once.mean((2, 3)), larger.mean((2, 3)), atol=0.02, rtol=0)
 
 
@@ -97,8 +97,8 @@ def test_contrast_saturation_brightness_and_tint_turn_both_ways_as_far_as_is_sai
 def test_a_cut_is_coloured_and_mixed_as_is_said() -> None:
     pixels = torch.stack([gradient(64)] * 8).to(torch.uint8)
 
-    def found(how: CutsConfig) -> torch.Tensor:
-        return varied(pixels, how, 32, np.random.default_rng(3))
+    def found(how: AugmentationConfig) -> torch.Tensor:
+        return augment(pixels, how, 32, np.random.default_rng(3))
 
     plain = found(PLAIN)
     coloured, mixed = (

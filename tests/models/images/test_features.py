@@ -18,8 +18,8 @@ from PIL import Image as Pillow
 
 from models.datasets import Dataset, Image, save
 from models.encoders.backbone import Backbone, BackboneError, build_backbone
-from models.encoders.regions import PARTS, parts_of
-from models.files import FolderTakenError
+from models.encoders.regions import REGIONS, pool_regions
+from models.files import FolderLockedError
 from models.images import feature_store, features, prefetch
 from models.images.feature_store import Appender, Maker, appending
 from models.images.features import ExtractionStopped, FeaturesError, FeatureStore, extract
@@ -106,20 +106,20 @@ def test_features_of_parts_are_those_of_the_networks_grid(tmp_path: Path) -> Non
     network = build_backbone("mobilenet_v2").eval()
     dataset, looks = pictures(tmp_path / "p", 3), Preprocessing(resize=100, crop=96)
     whole = extract(dataset, network, looks, tmp_path / "whole", views=1)
-    store = extract(dataset, network, looks, tmp_path / "f", views=1, parts=True)
+    store = extract(dataset, network, looks, tmp_path / "f", views=1, regions=True)
     assert not network.grid, "the network that was given stays as it was"
-    assert store.views(parts=True).shape == (3, 2, PARTS, 1280)
+    assert store.views(regions=True).shape == (3, 2, REGIONS, 1280)
     np.testing.assert_allclose(store.views(), whole.views(), rtol=4e-3, atol=2e-4)
     ids = [image.id for image in dataset.images[:2]]
     seeing = copy.deepcopy(network).keep_grid()
     with torch.inference_mode():
-        for image, seen in zip(dataset.images, store.select(ids, parts=True), strict=False):
-            expected = parts_of(seeing(looks.apply(open_picture(image.path))))[0]
+        for image, seen in zip(dataset.images, store.select(ids, regions=True), strict=False):
+            expected = pool_regions(seeing(looks.apply(open_picture(image.path))))[0]
             torch.testing.assert_close(torch.from_numpy(seen), expected, rtol=4e-3, atol=2e-4)
-    np.testing.assert_array_equal(store.select(ids), store.select(ids, parts=True)[:, 0])
+    np.testing.assert_array_equal(store.select(ids), store.select(ids, regions=True)[:, 0])
     with pytest.raises(FeaturesError, match="are of whole pictures"):
-        whole.select(ids, parts=True)
-    assert "whether parts have features (--parts) was True and is now False" in refusal(
+        whole.select(ids, regions=True)
+    assert "whether regions have features (--regions) was True and is now False" in refusal(
         dataset, network, looks, tmp_path / "f", views=1
     )
 
@@ -128,8 +128,8 @@ def test_a_network_without_a_grid_has_no_features_of_parts(
     backbone: Backbone, tmp_path: Path
 ) -> None:
     dataset = pictures(tmp_path / "p", 1)
-    with pytest.raises(BackboneError, match="sees no parts of a picture"):
-        extract(dataset, backbone, SMALL, tmp_path / "f", parts=True)
+    with pytest.raises(BackboneError, match="sees no regions of a picture"):
+        extract(dataset, backbone, SMALL, tmp_path / "f", regions=True)
     assert not (tmp_path / "f").exists()
 
 
@@ -469,7 +469,7 @@ def test_a_full_disk_keeps_what_is_there_and_says_so(
 ) -> None:
     dataset = pictures(tmp_path / "p", 6)
     extract(replace(dataset, images=dataset.images[:2]), backbone, SMALL, tmp_path / "f")
-    for failing in ("_append", "write_whole"):
+    for failing in ("_append", "write_atomically"):
         with monkeypatch.context() as patch:
 
             def full(*_: object) -> None:
@@ -618,7 +618,7 @@ def test_what_was_made_durable_is_not_written_again(backbone: Backbone, tmp_path
 def test_two_writers_do_not_mix(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 2)
     maker = extract(dataset, backbone, SMALL, tmp_path / "f").maker
-    with appending(tmp_path / "f", maker), pytest.raises(FolderTakenError):
+    with appending(tmp_path / "f", maker), pytest.raises(FolderLockedError):
         extract(dataset, backbone, SMALL, tmp_path / "f")
 
 

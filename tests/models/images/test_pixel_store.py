@@ -11,7 +11,7 @@ from PIL import Image as Pillow
 from torch import Tensor
 
 from models.datasets import Dataset, DatasetError, Image
-from models.files import write_whole
+from models.files import write_atomically
 from models.images import pixel_store
 from models.images.pixel_store import PixelCache, cache_pixels
 from models.images.preprocessing import Preprocessing, open_picture
@@ -138,10 +138,10 @@ def test_a_kill_before_the_pictures_are_listed_leaves_none_black_or_of_another_d
     def dies(path: Path, content: bytes) -> None:
         if path.name == pixel_store.MANIFEST:
             raise KeyboardInterrupt
-        write_whole(path, content)
+        write_atomically(path, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pixel_store, "write_whole", dies)
+        patch.setattr(pixel_store, "write_atomically", dies)
         with pytest.raises(KeyboardInterrupt):
             cache_pixels(datasets["new"], LOOKS, tmp_path / "px")
     cached = cache_pixels(datasets[asked], LOOKS, tmp_path / "px")

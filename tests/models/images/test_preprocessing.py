@@ -37,10 +37,10 @@ from models.images.preprocessing import (
     Framing,
     PictureError,
     Preprocessing,
-    cut_out,
     open_picture,
     picture_size,
     picture_stamp,
+    resized_crop,
 )
 
 CLEAR = Path("/proc/self/clear_refs")  # starts a process's peak of memory again
@@ -589,7 +589,7 @@ def test_a_random_cut_of_any_picture_is_a_part_of_it(width: int, height: int, se
 
 def test_a_cut_that_rounding_puts_beyond_the_picture_ends_there() -> None:
     beyond = math.nextafter(1, 2)
-    found = cut_out(noise(48, 32), Cut(0, 0, beyond, beyond, mirrored=False), 8)
+    found = resized_crop(noise(48, 32), Cut(0, 0, beyond, beyond, mirrored=False), 8)
     np.testing.assert_array_equal(found, noise(48, 32).resize((8, 8), Image.Resampling.BILINEAR))
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models.kernels.cuda_graph import Graphed
+from models.kernels.cuda_graph import CudaGraphStep
 
 
 class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
@@ -62,11 +62,11 @@ def test_a_graph_does_what_the_step_does_for_each_shape_again_and_again(device: 
         total.add_((a * b).sum())
         return total * 2
 
-    graphed = Graphed(step, device)
+    cuda_graph_step = CudaGraphStep(step, device)
     expected = 0.0
     for round_ in range(1, 5):
         for size in (3, 5):
             a, b = torch.full((size,), float(round_)), torch.arange(size, dtype=torch.float32)
             expected += float((a * b).sum())
-            assert float(graphed(a, b)) == 2 * expected
+            assert float(cuda_graph_step(a, b)) == 2 * expected
     assert calls == 4, "of each shape once by itself and once to be captured"

@@ -10,7 +10,7 @@ from models.encoders.gru import GRU
 from tests.compilation import Signature, compiled
 
 pytest.importorskip("triton")
-from models.kernels.gpu_gru import WIDTH, FusedGRU
+from models.kernels.gpu_gru import WIDTH, GpuGRU
 from tests.device import DEVICE
 
 LENGTHS = torch.tensor([4, 9, 1, 4, 2, 9])
@@ -25,11 +25,11 @@ def drawn() -> tuple[GRU, Tensor]:
     return gru, torch.randn(6, 9, 5)
 
 
-def fused(gru: GRU, vectors: Tensor, product: torch.dtype) -> Tensor:
+def fused(gru: GRU, vectors: Tensor, dtype: torch.dtype) -> Tensor:
     """Return all states, (B, T, N), the last kept past the end."""
     alive = torch.arange(vectors.shape[1])[:, None] < LENGTHS
     weights = (gru.input_weight, gru.recurrent_weight, gru.input_bias, gru.recurrent_bias)
-    states: Tensor = FusedGRU.apply(vectors.transpose(0, 1), *weights, alive.to(DEVICE), product)
+    states: Tensor = GpuGRU.apply(vectors.transpose(0, 1), *weights, alive.to(DEVICE), dtype)
     return states.transpose(0, 1)
 
 
@@ -37,9 +37,9 @@ def fused(gru: GRU, vectors: Tensor, product: torch.dtype) -> Tensor:
 EXACT = 1e-5 if DEVICE == "cpu" else 1e-2
 
 
-@pytest.mark.parametrize(("product", "tolerance"), [(torch.float32, EXACT), (torch.bfloat16, 5e-2)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, EXACT), (torch.bfloat16, 5e-2)])
 def test_states_and_gradients_are_those_of_a_cpu(
-    drawn: tuple[GRU, Tensor], product: torch.dtype, tolerance: float
+    drawn: tuple[GRU, Tensor], dtype: torch.dtype, tolerance: float
 ) -> None:
     gru, vectors = drawn
     past = torch.arange(vectors.shape[1])[None] >= LENGTHS[:, None]  # (B, T)
@@ -48,14 +48,14 @@ def test_states_and_gradients_are_those_of_a_cpu(
     for device in ("cpu", DEVICE):
         gru, words = gru.to(device), vectors.to(device).detach().requires_grad_()
         if not found:
-            joined, last = gru.join(words, LENGTHS, product), gru(words, LENGTHS, product)
+            pooled, last = gru.max_pool(words, LENGTHS, dtype), gru(words, LENGTHS, dtype)
         else:
-            states = fused(gru, words, product)
+            states = fused(gru, words, dtype)
             seen = states.abs().masked_fill(past[..., None].to(device), 0)
-            joined, last = seen.amax(1), states[:, -1]
-        total = (joined * weight.to(device)).sum() + last.square().sum()
+            pooled, last = seen.amax(1), states[:, -1]
+        total = (pooled * weight.to(device)).sum() + last.square().sum()
         slopes = torch.autograd.grad(total, (words, *gru.parameters()))
-        found.append([part.detach().cpu() for part in (joined, last, *slopes)])
+        found.append([part.detach().cpu() for part in (pooled, last, *slopes)])
     for expected, got in zip(*found, strict=True):
         assert got.dtype == torch.float32
         scale = float(expected.abs().max())
@@ -83,34 +83,34 @@ def test_only_learning_rounds_factors(
     if DEVICE == "cpu":
         monkeypatch.setattr(torch.cuda, "device", nullcontext)
     gru, vectors = drawn[0].to(DEVICE), drawn[1].to(DEVICE)
-    states, _ = gru._read_fused(vectors, LENGTHS, torch.float32)
+    states, _ = gru._states_on_gpu(vectors, LENGTHS, torch.float32)
     states.sum().backward()  # type: ignore[no-untyped-call]
     assert set(seen) == {"high"}
     with torch.no_grad():
-        gru._read_fused(vectors, LENGTHS, torch.float32)
+        gru._states_on_gpu(vectors, LENGTHS, torch.float32)
     assert set(seen) == {"high", "highest"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("product", ["*fp32", "*bf16"])
-def test_the_kernels_compile_for_a_gpu(product: str) -> None:
+@pytest.mark.parametrize("dtype", ["*fp32", "*bf16"])
+def test_the_kernels_compile_for_a_gpu(dtype: str) -> None:
     floats = "*fp32"
     last: Signature = {"size": "i32", "width": WIDTH}
     forward: Signature = {
-        **dict.fromkeys(("gates", "recurrent"), product),
+        **dict.fromkeys(("gates", "recurrent"), dtype),
         **dict.fromkeys(("input_bias", "recurrent_bias"), floats),
         "alive": "*i1",
         **dict.fromkeys(("before", "after"), floats),
-        "after_low": product,
+        "after_low": dtype,
         "kept": floats,
         **last,
     }
     backward: Signature = {
         **dict.fromkeys(("grad_after", "past"), floats),
-        "through": product,
+        "through": dtype,
         **dict.fromkeys(("kept", "before"), floats),
         "alive": "*i1",
-        **dict.fromkeys(("grad_gates", "grad_recurrent"), product),
+        **dict.fromkeys(("grad_gates", "grad_recurrent"), dtype),
         **last,
     }
     kernels: dict[str, Signature] = {"_forward": forward, "_backward": backward}

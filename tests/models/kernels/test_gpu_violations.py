@@ -9,7 +9,7 @@ from tests.compilation import Signature, compiled
 
 pytest.importorskip("triton")
 from models.kernels import gpu_violations
-from models.kernels.gpu_violations import ROWS, STEP, TILE, WIDTH, FusedViolation
+from models.kernels.gpu_violations import ROWS, STEP, TILE, WIDTH, GpuViolation
 from tests.device import DEVICE
 
 SIZES = [(1, 1, 1), (5, 3, 4), (2, 33, 17), (TILE, 2 * TILE, STEP), (19, 20, 150)]
@@ -26,7 +26,7 @@ def test_values_and_gradients_are_those_of_the_blocks(
     x, y = (torch.randint(0, 4, (rows, n), generator=draw).to(dtype) / 8 for rows in (b, c))
     weight = torch.rand(b, c, generator=draw, dtype=dtype)
     found = []
-    for violation, device in ((pairwise_violation, "cpu"), (FusedViolation.apply, DEVICE)):
+    for violation, device in ((pairwise_violation, "cpu"), (GpuViolation.apply, DEVICE)):
         points = [p.to(device).detach().clone().requires_grad_() for p in (x, y)]
         out = violation(*points)
         slopes = torch.autograd.grad((out * weight.to(device)).sum(), points)
@@ -45,20 +45,20 @@ def test_coordinates_may_be_shared_out_in_any_way(
     monkeypatch.setattr(gpu_violations, "PROGRAMS", programs)
     draw = torch.Generator().manual_seed(0)
     x, y = (torch.rand(rows, 150, generator=draw) for rows in (19, 20))
-    found = FusedViolation.apply(x.to(DEVICE), y.to(DEVICE))
+    found = GpuViolation.apply(x.to(DEVICE), y.to(DEVICE))
     torch.testing.assert_close(found.cpu(), pairwise_violation(x, y))
 
 
 def test_a_gradient_of_any_strides_is_read() -> None:
     x = torch.rand(3, 5, dtype=torch.double, device=DEVICE, requires_grad=True)
     y = torch.rand(4, 5, dtype=torch.double, device=DEVICE, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x, y: FusedViolation.apply(x, y).T.sum(), (x, y))
+    assert torch.autograd.gradcheck(lambda x, y: GpuViolation.apply(x, y).T.sum(), (x, y))
 
 
 def test_what_is_not_a_number_stays_so() -> None:
     x, y = torch.rand(3, 5, device=DEVICE), torch.rand(4, 5, device=DEVICE)
     x[1, 2] = torch.nan
-    assert FusedViolation.apply(x, y).isnan().all(1).tolist() == [False, True, False]
+    assert GpuViolation.apply(x, y).isnan().all(1).tolist() == [False, True, False]
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from models.training.config import TrainingConfig
 from models.training.distributed import ALONE, World
 from models.training.inputs import FeatureInput, ImageInput, PixelInput
 from models.training.run import Progress
-from models.training.trainer import LEAST_CROWD, RetrievalTraining
+from models.training.trainer import LEAST_REFERENCES, RetrievalTraining
 
 Report = Callable[[Progress[Evaluation]], None]
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
@@ -34,8 +34,8 @@ CONFIG = TrainingConfig(
 )
 
 
-def with_crowd(size: int) -> TrainingConfig:
-    return replace(CONFIG, model=replace(CONFIG.model, crowd=size))
+def with_hubness(size: int) -> TrainingConfig:
+    return replace(CONFIG, model=replace(CONFIG.model, hubness=size))
 
 
 def collection(count: int = 10) -> Dataset:
@@ -92,11 +92,13 @@ def run(
     data: tuple[Dataset, ImageInput] | None = None,
     stop: Callable[[], bool] | None = None,
     report: Report | None = None,
-    least_crowd: int = LEAST_CROWD,
+    least_references: int = LEAST_REFERENCES,
 ) -> checkpoint.Checkpoint:
     dataset = collection()
     data = data or (dataset, features(dataset))
-    training = RetrievalTraining(config, "colours", folder, data, data, least_crowd=least_crowd)
+    training = RetrievalTraining(
+        config, "colours", folder, data, data, least_references=least_references
+    )
     return training.train(report, stop)
 
 

@@ -1,4 +1,4 @@
-"""A student learns what a teacher sees in cuts of pictures, and a kill changes nothing."""
+"""A student learns what a teacher sees in crops of pictures, and a kill changes nothing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from models.checkpoints.weight_quantization import from_stored, to_stored
+from models.checkpoints.weight_quantization import dequantize, quantize
 from models.encoders.backbone import Backbone, BackboneError, build_backbone
-from models.images.augmentation import CutsConfig
-from models.images.preprocessing import MAX_SIDE, standardised
+from models.images.augmentation import AugmentationConfig
+from models.images.preprocessing import MAX_SIDE, normalise_pixels
 from models.training.distillation import (
     Distillation,
     DistillationConfig,
@@ -71,7 +71,7 @@ def two_colours(count: int) -> Pixels:
 def main_axes(network: Backbone, pixels: Pixels, count: int) -> torch.Tensor:
     """The axes along which what a network sees varies most, at unit variance: (count, F)."""
     with torch.inference_mode():
-        seen = build_like(network)(standardised(torch.from_numpy(pixels.copy())))
+        seen = build_like(network)(normalise_pixels(torch.from_numpy(pixels.copy())))
         seen = nn.functional.normalize(seen, dim=-1)
         axes = torch.linalg.svd(seen - seen.mean(0), full_matrices=False)[2][:count]
         scaled: torch.Tensor = axes / seen.std(0).norm()
@@ -228,14 +228,14 @@ def test_a_student_learns_and_its_weights_are_a_torchvision_network(
 ) -> None:
     pixels = two_colours(96)
     told: list[DistillationProgress] = []
-    plain = CutsConfig(colour=0.0, mixed=0.0)
+    plain = AugmentationConfig(colour=0.0, mixed=0.0)
     long = replace(
         LEARNS,
         epochs=30,
         batch_size=16,
         learning_rate=3e-3,
         warm_up=10,
-        cuts=plain,
+        augmentation=plain,
         held_out=6,
         momentum=0.1,  # for so few steps
     )
@@ -249,7 +249,7 @@ def test_a_student_learns_and_its_weights_are_a_torchvision_network(
     assert told[-1].steps_done == 30 * told[-1].steps
     weights = build_backbone("mobilenet_v2", path).network.state_dict()
     for dtype in ("float16", "int8"):
-        kept = from_stored(to_stored(weights, dtype))
+        kept = dequantize(quantize(weights, dtype))
         assert all(torch.equal(kept[key], value) for key, value in weights.items())
 
 
@@ -369,7 +369,7 @@ def test_a_student_begins_with_what_all_pictures_have_in_common(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
     run = a_run(LEARNS, pixels, teacher, tmp_path)
-    shown = standardised(torch.from_numpy(pixels[run.taught[: LEARNS.batch_size]]))
+    shown = normalise_pixels(torch.from_numpy(pixels[run.taught[: LEARNS.batch_size]]))
     common = run.teacher.look(shown)[0].mean((0, 2, 3))
     with torch.inference_mode():
         seen, _ = run.model.train()(torch.randn(2, 3, LEARNS.side, LEARNS.side))
@@ -409,7 +409,7 @@ def test_a_student_begins_with_the_weights_it_is_given(
     start = build_backbone("mobilenet_v2").keep_grid().network.state_dict()
     barely = replace(LEARNS, learning_rate=1e-12, epochs=1)
     path = Distillation(barely, pixels, build_like(teacher), tmp_path, start=start).train()
-    rounded = from_stored(to_stored(start, "int8"))
+    rounded = dequantize(quantize(start, "int8"))
     for name, after in build_backbone("mobilenet_v2", path).network.named_parameters():
         # Moved a little first, which may be across the middle between two bytes.
         step = 2 * float(rounded[name].abs().max()) / 127

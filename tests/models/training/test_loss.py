@@ -106,7 +106,7 @@ def test_the_contrastive_loss_is_the_cross_entropy_of_each_true_pair(owners: lis
         return torch.stack(picked).mean()
 
     expected = both_ways(entropy, penalty, owners, true)
-    ours = contrastive_loss(penalty, torch.tensor(owners), true, sharpness=7)
+    ours = contrastive_loss(penalty, torch.tensor(owners), true, inverse_temperature=7)
     torch.testing.assert_close(ours, expected)
 
 

@@ -45,7 +45,7 @@ def test_a_device_without_products_in_bfloat16_learns_without(
     has: bool, precision: Literal["float32", "bfloat16"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = {"cuda:1": has, "cpu": not has}
-    monkeypatch.setattr(presets, "multiplies_bfloat16", of.__getitem__)
+    monkeypatch.setattr(presets, "supports_bfloat16", of.__getitem__)
     there = PRESETS["hasse"].on("cuda:1")
     assert there.config == replace(PRESETS["hasse"].config, precision=precision)
     assert there.steps == PRESETS["hasse"].steps

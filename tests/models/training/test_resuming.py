@@ -12,7 +12,7 @@ from models.checkpoints import checkpoint
 from models.checkpoints.model_folder import SUMS, CheckpointError
 from models.datasets import Dataset
 from models.encoders.backbone import Backbone, build_backbone
-from models.encoders.text_encoder import Reading
+from models.encoders.text_encoder import CaptionPooling
 from models.evaluation.retrieval import Evaluation
 from models.training.distributed import World
 from models.training.inputs import ImageInput, dataset_points
@@ -28,7 +28,7 @@ from tests.models.training.colours import (
     scenes,
     stop_after,
     weights,
-    with_crowd,
+    with_hubness,
 )
 
 
@@ -74,15 +74,15 @@ def test_training_with_hubness_correction_stopped_ends_with_the_same_weights(
     tmp_path: Path,
 ) -> None:
     data = (collection(30), features(collection(30)))
-    run(tmp_path / "whole", with_crowd(15), data, least_crowd=10)
+    run(tmp_path / "whole", with_hubness(15), data, least_references=10)
     with pytest.raises(TrainingStopped):
-        run(tmp_path / "stopped", with_crowd(15), data, stop=stop_after(12), least_crowd=10)
-    run(tmp_path / "stopped", with_crowd(15), data, least_crowd=10)
+        run(tmp_path / "stopped", with_hubness(15), data, stop=stop_after(12), least_references=10)
+    run(tmp_path / "stopped", with_hubness(15), data, least_references=10)
     assert weights(tmp_path / "stopped") == weights(tmp_path / "whole")
     first = checkpoint.load(tmp_path / "whole", to_learn=True)
-    still = replace(with_crowd(15), epochs=1, learning_rate=1e-9)
+    still = replace(with_hubness(15), epochs=1, learning_rate=1e-9)
     then = RetrievalTraining(
-        still, "then", tmp_path / "then", data, data, start=first, least_crowd=10
+        still, "then", tmp_path / "then", data, data, start=first, least_references=10
     ).train()
     for found, before in zip(*(dataset_points(m.model, *data) for m in (then, first)), strict=True):
         np.testing.assert_allclose(found, before, atol=1e-5)
@@ -140,12 +140,14 @@ def test_first_checkpoint_is_written_after_the_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="compares a GPU with a CPU")
-@pytest.mark.parametrize("reading", ["last", "join"])
-def test_gpu_learns_what_a_cpu_learns_also_when_stopped(tmp_path: Path, reading: Reading) -> None:
+@pytest.mark.parametrize("pooling", ["last", "max"])
+def test_gpu_learns_what_a_cpu_learns_also_when_stopped(
+    tmp_path: Path, pooling: CaptionPooling
+) -> None:
     data = (scenes(), features(scenes()))
     config = replace(
         CONFIG,
-        model=replace(CONFIG.model, reading=reading),
+        model=replace(CONFIG.model, caption_pooling=pooling),
         captions_per_image=2,
         entailment=1.0,
         epochs=6,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.encoders.text_encoder import Members
+from models.encoders.text_encoder import Ensemble
 from models.score import SCORES, Score, penalties
 from models.training.distributed import World
 from models.training.inputs import FeatureInput
@@ -36,12 +36,12 @@ def test_step_returns_the_chosen_loss_averaged_over_captions_and_members(
 ) -> None:
     config = replace(
         CONFIG,
-        model=replace(CONFIG.model, score=score, members=2),
+        model=replace(CONFIG.model, score=score, ensemble=2),
         batch_size=8,
         captions_per_image=2,
         loss=kind,
         margin=0.3,
-        sharpness=7.0,
+        inverse_temperature=7.0,
         entailment=0.5,
     )
     training = a_training(config, tmp_path, (scenes(8), features(scenes(8))))
@@ -60,7 +60,7 @@ def test_step_returns_the_chosen_loss_averaged_over_captions_and_members(
     total = 0.0
     with torch.no_grad():
         every = model.feature_points(images), model.caption_points(tokens, lengths)
-        for seen, said in zip(*map(model.parts, every), strict=True):
+        for seen, said in zip(*map(model.split_ensemble, every), strict=True):
             total += float(loss(seen, said, owners, true))
             total += 0.5 * float(loss(said, said, torch.arange(len(said)), follows))
     told = float(training.step(0, 0, batch))
@@ -160,10 +160,10 @@ def test_processes_read_different_parts_of_a_batch_and_vary_them_differently(
 
 
 def test_each_member_of_an_ensemble_learns_as_it_would_alone(tmp_path: Path) -> None:
-    two = replace(CONFIG, model=replace(CONFIG.model, members=2), epochs=1)
+    two = replace(CONFIG, model=replace(CONFIG.model, ensemble=2), epochs=1)
     alone = replace(CONFIG, model=replace(CONFIG.model, dimension=6), epochs=1)
     together, first = a_training(two, tmp_path), a_training(alone, tmp_path)
-    assert isinstance(together.model.captions, Members)
+    assert isinstance(together.model.captions, Ensemble)
     first.model.captions.load_state_dict(together.model.captions.encoders[0].state_dict())
     for theirs, mine in zip(
         together.model.images.projection.parameters(),

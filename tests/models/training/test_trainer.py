@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file
 
 from models.checkpoints.model_folder import WEIGHTS
-from models.checkpoints.weight_quantization import StoredDtype
+from models.checkpoints.weight_quantization import WeightDtype
 from models.datasets import Dataset, DatasetError
 from models.encoders.backbone import build_backbone
 from models.evaluation.calibration import calibrations
-from models.evaluation.ground_truth import known_truth
+from models.evaluation.ground_truth import known_ground_truth
 from models.evaluation.ranking import RankingMetrics, average_precisions
 from models.evaluation.retrieval import Evaluation, evaluate
 from models.order import pairwise_violation
@@ -32,7 +32,7 @@ from tests.models.training.colours import (
     run,
     scenes,
     weights,
-    with_crowd,
+    with_hubness,
 )
 
 
@@ -59,7 +59,7 @@ def test_contrastive_loss_raises_the_recall(tmp_path: Path) -> None:
             validations.append(progress.measured.rsum)
 
     run(tmp_path / "a", replace(CONFIG, loss="contrastive"), report=report)
-    run(tmp_path / "b", replace(CONFIG, loss="contrastive", sharpness=3.0))
+    run(tmp_path / "b", replace(CONFIG, loss="contrastive", inverse_temperature=3.0))
     assert validations[-1] > validations[0]
     assert weights(tmp_path / "a") != weights(tmp_path / "b")
 
@@ -76,7 +76,7 @@ def test_entailment_loss_orders_captions_whose_meaning_is_known(tmp_path: Path) 
     )
     texts = [caption.text for caption in dataset.captions]
     rows = np.arange(len(texts))
-    true = known_truth(dataset).entails(rows, rows)
+    true = known_ground_truth(dataset).entails(rows, rows)
     assert true is not None
     others = ~np.eye(len(texts), dtype=np.bool_)
     precision = {}
@@ -119,7 +119,7 @@ def test_checkpoint_orders_coordinates_by_weight_and_the_state_does_not(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "precision", "read", "crowd"),
+    ("dtype", "precision", "read", "hubness"),
     [
         ("float32", "float32", features, 0),
         ("float16", "float32", features, 0),
@@ -132,18 +132,18 @@ def test_checkpoint_orders_coordinates_by_weight_and_the_state_does_not(
     ],
 )
 def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
-    dtype: StoredDtype,
+    dtype: WeightDtype,
     precision: Literal["float32", "bfloat16"],
     read: Callable[..., Any],
-    crowd: int,
+    hubness: int,
     tmp_path: Path,
 ) -> None:
     data: tuple[Dataset, ImageInput] = (collection(30), features(collection(30)))
     if read is pixels:
         data = pixels(collection(30), tmp_path / "pictures")
-    config = replace(CONFIG, model=replace(CONFIG.model, crowd=crowd))
+    config = replace(CONFIG, model=replace(CONFIG.model, hubness=hubness))
     kept = run(
-        tmp_path, replace(config, saved_dtype=dtype, precision=precision), data, least_crowd=10
+        tmp_path, replace(config, saved_dtype=dtype, precision=precision), data, least_references=10
     )
     points = dataset_points(kept.model, *data)
     measured = evaluate(data[0], *points, "order").to_json()
@@ -162,25 +162,25 @@ def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
 
 def test_hubness_correction_uses_training_points_and_changes_lengths_only(tmp_path: Path) -> None:
     data = (collection(30), features(collection(30)))
-    assert run(tmp_path / "few", with_crowd(20), data).model.crowd is None  # too few to tell
+    assert run(tmp_path / "few", with_hubness(20), data).model.hubness is None  # too few to tell
     plain, evened = (
         run(tmp_path / "plain", data=data),
-        run(tmp_path / "evened", with_crowd(99), data, least_crowd=10),
+        run(tmp_path / "evened", with_hubness(99), data, least_references=10),
     )
-    crowd = evened.model.crowd
-    assert crowd is not None
-    assert len(crowd.images) == len(crowd.captions) == 20  # and ten to tell what is usual
-    assert evened.model.config.crowd == 20
+    hubness = evened.model.hubness
+    assert hubness is not None
+    assert len(hubness.images) == len(hubness.captions) == 20  # and ten to tell what is usual
+    assert evened.model.config.hubness == 20
     every = dataset_points(plain.model, *data)
     points = dataset_points(evened.model, *data)
-    for found, unit, members in zip(points, every, (crowd.images, crowd.captions), strict=True):
+    for found, unit, members in zip(points, every, (hubness.images, hubness.captions), strict=True):
         lengths = np.linalg.norm(found, axis=1)
         assert np.ptp(lengths) > 0.001
         # In all else it is the model that learned without one, of whose points each is another.
         np.testing.assert_allclose(found / lengths[:, None], unit, atol=1e-5)
         nearest = np.abs(members.numpy()[:, None] - unit).max(2)
         assert nearest.min(1).max() < 1e-5
-    seen = np.abs(crowd.images.numpy()[:, None] - every[0]).max(2).argmin(1)
+    seen = np.abs(hubness.images.numpy()[:, None] - every[0]).max(2).argmin(1)
     assert len(set(seen.tolist())) == 20
 
 

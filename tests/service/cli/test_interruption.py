@@ -17,7 +17,7 @@ import pytest
 
 from models.checkpoints import checkpoint
 from models.datasets import Image, load
-from models.files import alone_in
+from models.files import lock_folder
 from models.images.features import extract
 from service.cli.collection import additions
 from service.cli.model import features as features_command
@@ -262,7 +262,7 @@ def test_a_training_that_is_stopped_at_once_names_a_best_epoch_only_where_there_
 
 def test_two_trainings_do_not_mix(dataset: Path, tmp_path: Path) -> None:
     command = ("train", dataset, *TINY_TRAINING, "--epochs", 1, "--out", tmp_path)
-    with alone_in(tmp_path):
+    with lock_folder(tmp_path):
         refused = hasse(*command)
     assert refused.status == 1
     assert f"another process is writing to {tmp_path}: wait for it" in refused.error

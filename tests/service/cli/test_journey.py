@@ -343,7 +343,7 @@ def test_what_cannot_learn_is_refused_before_the_pictures_are_read(
     for options, said in (
         (("--backbone", "nosuch"), "no classification network 'nosuch'"),
         (("--weights", tmp_path / "none.pth"), "there is no weights file"),
-        (("--set", "pooling=join"), "sees no parts of a picture"),
+        (("--set", "image_pooling=max"), "has no regions"),
         (("--backbone", "vit_b_16"), "cannot take pictures of 32 x 32 pixels"),
     ):
         train = ("train", home / "data", "--out", tmp_path / "model", *TINY_TRAINING)
@@ -360,7 +360,7 @@ def test_a_preset_learns_in_bfloat16_where_the_device_multiplies_in_it_and_any_w
         (False, (), "float32"),
         (False, ("--set", "precision=bfloat16"), "bfloat16"),
     ):
-        monkeypatch.setattr("models.training.presets.multiplies_bfloat16", lambda _, has=has: has)
+        monkeypatch.setattr("models.training.presets.supports_bfloat16", lambda _, has=has: has)
         out = tmp_path / f"{has}-{len(asked)}"
         done(hasse(*learn, *asked, "--out", out))
         assert json.loads((out / "metrics.json").read_bytes())["training"]["precision"] == used
@@ -377,9 +377,9 @@ def test_a_network_of_ones_own_is_pooled_as_any_network_can_be_unless_asked(
     for preset in ("scenes", "hasse"):
         done(hasse(*learn, "--preset", preset, "--out", tmp_path / preset))
         described = json.loads((tmp_path / preset / "config.json").read_bytes())
-        assert described["model"]["pooling"] == "average"
-    parts = hasse(*learn, "--set", "pooling=parts", "--out", tmp_path / "parts")
-    assert "sees no parts of a picture" in parts.error
+        assert described["model"]["image_pooling"] == "average"
+    parts = hasse(*learn, "--set", "image_pooling=regions", "--out", tmp_path / "parts")
+    assert "has no regions" in parts.error
 
 
 @pytest.mark.parametrize("kind", ["retrieval", "entailment"])
@@ -511,29 +511,32 @@ def test_a_model_of_parts_sees_in_pictures_what_it_saw_in_features(
     of_parts, of_wholes = tmp_path / "parts", tmp_path / "wholes"
     made = hasse("features", home / "data", *network, "--views", 1, "--out", of_parts)
     assert "23 of 24 pictures" in done(made).out
-    done(hasse("features", home / "data", *network, "--no-parts", "--out", of_wholes))
+    done(hasse("features", home / "data", *network, "--no-regions", "--out", of_wholes))
     refused = hasse(
-        "features", home / "data", *network, "--parts", "--crops", 10, "--out", tmp_path / "ten"
+        "features", home / "data", *network, "--regions", "--crops", 10, "--out", tmp_path / "ten"
     )
-    assert "parts are of one crop" in refused.error
+    assert "regions need one crop" in refused.error
 
     model = tmp_path / "model"
     small = ("--epochs", 1, "--dimension", 16, "--set", "word_dimension=8")
     done(hasse("train", home / "data", "--features", of_parts, "--out", model, *small))
-    assert json.loads((model / "config.json").read_text())["model"]["pooling"] == "parts"
+    assert json.loads((model / "config.json").read_text())["model"]["image_pooling"] == "regions"
     store, seeing = FeatureStore.open(of_parts), load(model).model
     images = [image for image in load_dataset(home / "data").images if image.id in store.image_ids]
     np.testing.assert_allclose(
         seeing.encode_images([open_picture(image.path) for image in images]),
-        seeing.encode_features(store.select([image.id for image in images], parts=True)),
+        seeing.encode_features(store.select([image.id for image in images], regions=True)),
         atol=2e-3,
     )
     evaluate = ("evaluate", home / "data", "--model", model, "--split", "")
     assert "23 images" in done(hasse(*evaluate, "--features", of_parts)).out
-    assert "'hasse features --parts'" in hasse(*evaluate, "--features", of_wholes).error
+    assert "'hasse features --regions'" in hasse(*evaluate, "--features", of_wholes).error
 
     done(hasse("train", home / "data", "--features", of_wholes, "--out", tmp_path / "m", *small))
-    assert json.loads((tmp_path / "m" / "config.json").read_text())["model"]["pooling"] == "average"
+    assert (
+        json.loads((tmp_path / "m" / "config.json").read_text())["model"]["image_pooling"]
+        == "average"
+    )
 
 
 def test_features_are_trained_on_with_the_weights_they_were_made_with(

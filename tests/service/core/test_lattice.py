@@ -13,7 +13,7 @@ import torch
 
 from index.store import Index
 from index.types import ImageRow
-from models.analogy import exchanged, reworded
+from models.analogy import reworded, substitute
 from models.checkpoints import checkpoint
 from models.evaluation.calibration import Calibration, Calibrations
 from models.model import OrderEmbedding, Points
@@ -280,7 +280,7 @@ def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
     answer = ImageAnswer.model_validate_json(calibrated.post("/search/like", json=body).content)
     captions = ["a person", old.replace(minus, "cat"), old]
     like, new, gone = torch.from_numpy(model.encode_captions(captions))
-    point = exchanged("order", like, new[None], gone[None]).numpy()
+    point = substitute("order", like, new[None], gone[None]).numpy()
     expected = np.sort(pairwise_violation(images, point[None])[:, 0])[:4]
     assert [hit.violation for hit in answer.hits] == pytest.approx(expected, abs=1e-5)
     assert answer.certified
@@ -297,7 +297,7 @@ def test_of_several_words_each_is_exchanged_in_the_captions_that_say_it(
     points = torch.from_numpy(
         model.encode_captions(["a person", *put, "a dog runs", "a red animal runs"])
     )
-    point = exchanged("order", points[0], points[1:5], points[5:]).numpy()
+    point = substitute("order", points[0], points[1:5], points[5:]).numpy()
     expected = np.sort(pairwise_violation(images, point[None])[:, 0])[:4]
     assert [hit["violation"] for hit in hits] == pytest.approx(expected, abs=1e-5)
 

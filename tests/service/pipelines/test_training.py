@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.encoders.backbone import build_backbone
-from models.encoders.regions import PARTS
+from models.encoders.regions import REGIONS
 from models.images.features import FeaturesError, FeatureStore, extract
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
@@ -38,7 +38,7 @@ from service.pipelines.training import (
         ("learning_rate", "nan"),
         ("learning_rate", "1e38"),
         ("clip_norm", "nan"),
-        ("sharpness", "1e39"),
+        ("inverse_temperature", "1e39"),
         ("margin", "inf"),
         ("weight_decay", "-1"),
         ("weight_decay", "nan"),
@@ -63,14 +63,14 @@ def test_a_value_that_nothing_is_learned_with_is_refused_by_name(name: str, valu
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("backbone", "resnet50"), ("crop", "224"), ("crop", "300"), ("pooling", "parts")],
+    [("backbone", "resnet50"), ("crop", "224"), ("crop", "300"), ("image_pooling", "regions")],
 )
 def test_a_choice_that_features_have_made_is_refused_and_any_other_kept(
     name: str, value: str
 ) -> None:
     theirs = with_choices(TrainingConfig(), {"backbone": "vgg19", "crop": 256, "resize": 256})
-    assert theirs.model.pooling == "average"
-    choices = {"seed": "7", "crop": 256, "pooling": "average", "score": "cosine"}
+    assert theirs.model.image_pooling == "average"
+    choices = {"seed": "7", "crop": 256, "image_pooling": "average", "score": "cosine"}
     kept = with_choices(theirs, choices)
     require_chosen(kept, choices)
     with pytest.raises(TrainingError, match=f"{name} cannot be '{value}': the features decide it"):
@@ -157,7 +157,7 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
     dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
     looks = Preprocessing(resize=36, crop=32)
     extract(dataset, build_backbone(network.name, weights), looks, tmp_path / "f", views=2)
-    whole = FeatureStore.open(tmp_path / "f").select([1], parts=False)
+    whole = FeatureStore.open(tmp_path / "f").select([1], regions=False)
     for config, views in ((TrainingConfig(), None), (TrainingConfig(views=True), (1, 3, 1024))):
         inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
         for images in inputs.images:
@@ -222,10 +222,10 @@ def test_parts_are_read_where_they_are_wanted_and_there(
     Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
     dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
     looks = Preprocessing(resize=36, crop=32)
-    extract(dataset, network, looks, tmp_path / "f", parts=there)
-    config = TrainingConfig(model=ModelConfig(pooling="parts" if wanted else "average"))
+    extract(dataset, network, looks, tmp_path / "f", regions=there)
+    config = TrainingConfig(model=ModelConfig(image_pooling="regions" if wanted else "average"))
     inputs = from_features(config, tmp_path / "f", weights, (dataset, dataset))
-    assert inputs.config.model.pooling == ("parts" if wanted and there else "average")
+    assert inputs.config.model.image_pooling == ("regions" if wanted and there else "average")
     (images, _) = inputs.images
     assert isinstance(images, FeatureInput)
-    assert images.features.shape == ((1, PARTS, 1280) if wanted and there else (1, 1280))
+    assert images.features.shape == ((1, REGIONS, 1280) if wanted and there else (1, 1280))

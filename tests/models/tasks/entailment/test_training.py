@@ -219,7 +219,11 @@ def test_a_retrieval_model_is_a_starting_point(corpus: Corpus, tmp_path: Path) -
 def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_path: Path) -> None:
     torch.manual_seed(0)
     shape = ModelConfig(
-        backbone="shufflenet_v2_x0_5", dimension=12, word_dimension=8, reading="join", members=3
+        backbone="shufflenet_v2_x0_5",
+        dimension=12,
+        word_dimension=8,
+        caption_pooling="max",
+        ensemble=3,
     )
     known = Vocabulary(["a", "dog", "runs"])
     saved = OrderEmbedding(shape, known, Preprocessing(resize=36, crop=32)).eval()
@@ -231,7 +235,7 @@ def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_
         points = torch.from_numpy(begun.model.encode_captions([text]))
         with torch.inference_mode():
             found = model([model.tokens(text)])
-        torch.testing.assert_close(found, begun.model.parts(points)[0])
+        torch.testing.assert_close(found, begun.model.split_ensemble(points)[0])
     assert model.vocabulary.knows("horse")
 
 
@@ -332,7 +336,7 @@ def test_a_training_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
         ({"word_dimension": MOST_COORDINATES + 1}, "word_dimension are at most"),
         ({"word_range": 0.0}, "word_range is above 0"),
         ({"comparison": "cosine"}, "comparison is order or symmetric, not 'cosine'"),
-        ({"reading": "first"}, "reading is last or join"),
+        ({"pooling": "first"}, "pooling is last or max"),
         ({"length": "short"}, "length is unit, learned or free"),
     ],
 )

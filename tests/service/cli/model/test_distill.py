@@ -20,8 +20,8 @@ from models.checkpoints.checkpoint import PRETRAINED, load
 from models.datasets import load as load_dataset
 from models.datasets import save
 from models.encoders.backbone import Backbone, BackboneError, build_backbone
-from models.encoders.mixed_precision import multiplies_bfloat16
-from models.files import alone_in
+from models.encoders.mixed_precision import supports_bfloat16
+from models.files import lock_folder
 from models.training.distillation import Distillation, DistillationConfig
 from models.training.state import read_notes
 from service.cli.model.distill import distill as commands
@@ -127,7 +127,7 @@ def test_distill_passes_its_options_on(home: Path, tmp_path: Path) -> None:
         epochs=1,
         batch_size=8,
         learning_rate=0.004,
-        bfloat16=multiplies_bfloat16("cpu"),
+        bfloat16=supports_bfloat16("cpu"),
         seed=5,
     )
     notes = read_notes(tmp_path)
@@ -290,11 +290,11 @@ def test_a_teacher_without_a_grid_is_refused(home: Path, tmp_path: Path) -> None
     )
     assert outcome.status == 1
     assert "average of a grid" in outcome.error
-    assert "--no-parts" not in outcome.error, "that is another command's option"
+    assert "--no-regions" not in outcome.error, "that is another command's option"
 
 
 def test_two_distillations_do_not_mix(home: Path, tmp_path: Path) -> None:
-    with alone_in(tmp_path):
+    with lock_folder(tmp_path):
         assert "another process is writing" in distill(home, tmp_path).error
     assert list(tmp_path.iterdir()) == []
 

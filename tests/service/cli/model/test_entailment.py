@@ -9,7 +9,7 @@ import pytest
 
 from models.checkpoints import checkpoint
 from models.checkpoints.model_folder import CheckpointError
-from models.files import alone_in
+from models.files import lock_folder
 from models.tasks.entailment.checkpoint import load
 from models.tasks.entailment.embedding import SentenceConfig
 from models.tasks.entailment.training import EntailmentTraining
@@ -41,12 +41,12 @@ def test_one_command_trains_and_one_measures(kind: str, tmp_path: Path) -> None:
 
 def test_a_model_of_sentences_says_how_it_was_trained_and_what_it_reached(tmp_path: Path) -> None:
     corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
-    asked = ("--reading", "join", "--length", "unit", "--seed", 3, "--margin", 0.5, "--epochs", 2)
+    asked = ("--pooling", "max", "--length", "unit", "--seed", 3, "--margin", 0.5, "--epochs", 2)
     trained = hasse(
         *("entailment", "train", corpus, "--out", out, *SMALL, *asked, "--learning-rate", 0.02)
     )
     loaded = load(out)
-    shape = SentenceConfig("order", 24, 12, 1, reading="join", length="unit")
+    shape = SentenceConfig("order", 24, 12, 1, pooling="max", length="unit")
     assert loaded.training == EntailmentTraining(shape, 2, 8, 0.02, 0.5, seed=3)
     reached = loaded.metrics["validation_accuracy"]
     assert f"{out}: {reached:.2f} % right in validation" in trained.out
@@ -147,7 +147,7 @@ def test_a_model_that_was_not_written_whole_is_trained_by_the_same_command(
 
 def test_two_trainings_do_not_mix(tmp_path: Path) -> None:
     corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
-    with alone_in(out):
+    with lock_folder(out):
         refused = hasse("entailment", "train", corpus, "--out", out, *SMALL)
     assert "another process is writing" in refused.error
     assert list(out.iterdir()) == []

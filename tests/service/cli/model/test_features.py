@@ -28,7 +28,7 @@ from tests.service.collection import png
     [
         ((), "name the network's weights with --weights FILE"),
         (("--download-weights", "--weights", "mine.pth"), "--weights names mine.pth: leave it or"),
-        (("--download-weights", "--parts", "--crops", 10), "parts are of one crop"),
+        (("--download-weights", "--regions", "--crops", 10), "regions need one crop"),
         (("--download-weights", "--crop", 257), "a crop of 257 does not fit in a side of 256"),
         (("--download-weights", "--resize", 16_385), "resize is at most 16,384"),
     ],
@@ -66,16 +66,16 @@ def features(home: Path, out: Path, *more: object) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    ("options", "made", "parts"),
+    ("options", "made", "regions"),
     [
         ((), {"framing": "centre"}, True),
-        (("--no-parts", "--framing", "whole"), {"framing": "whole"}, False),
+        (("--no-regions", "--framing", "whole"), {"framing": "whole"}, False),
         (("--crops", 10), {"crops": 10}, False),
-        (("--views", 2, "--parts"), {"views": 2}, True),
+        (("--views", 2, "--regions"), {"views": 2}, True),
     ],
 )
 def test_features_are_made_as_the_options_say(
-    home: Path, tmp_path: Path, options: tuple[object, ...], made: dict[str, Any], parts: bool
+    home: Path, tmp_path: Path, options: tuple[object, ...], made: dict[str, Any], regions: bool
 ) -> None:
     weights = home / "weights.safetensors"
     done = hasse(*features(home, tmp_path / "f", "--weights", weights, *options))
@@ -84,7 +84,7 @@ def test_features_are_made_as_the_options_say(
     looks = Preprocessing(40, 32, crops=made.get("crops", 1), framing=made.get("framing", "centre"))
     given = backbone.build_backbone("mnasnet0_5", weights)
     views = made.get("views", 0)
-    assert maker == Maker("mnasnet0_5", given.fingerprint(), 1280, looks, views, parts)
+    assert maker == Maker("mnasnet0_5", given.fingerprint(), 1280, looks, views, regions)
 
 
 def test_a_network_without_a_grid_has_no_parts_unless_they_are_asked_for(
@@ -94,8 +94,8 @@ def test_a_network_without_a_grid_has_no_parts_unless_they_are_asked_for(
     save_file(network, tmp_path / "weights.safetensors")
     other = ("--backbone", "shufflenet_v2_x0_5", "--weights", tmp_path / "weights.safetensors")
     assert hasse(*features(home, tmp_path / "f", *other)).status == 0
-    assert not FeatureStore.open(tmp_path / "f").maker.parts
-    refused = hasse(*features(home, tmp_path / "parts", *other, "--parts"))
+    assert not FeatureStore.open(tmp_path / "f").maker.regions
+    refused = hasse(*features(home, tmp_path / "regions", *other, "--regions"))
     assert "does not end in the average of a grid" in refused.error
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from models.checkpoints import checkpoint
 from models.checkpoints.model_folder import CheckpointError
-from models.files import alone_in
+from models.files import lock_folder
 from service.cli.model import hypernyms as commands
 from tests.models.tasks.hypernyms.dictionary import SMALL, tree, write
 from tests.models.test_files import room_for
@@ -149,7 +149,7 @@ def test_a_model_that_was_not_written_whole_is_trained_by_the_same_command(
 
 
 def test_two_trainings_do_not_mix(wordnet: Path, tmp_path: Path) -> None:
-    with alone_in(tmp_path):
+    with lock_folder(tmp_path):
         refused = hasse("hypernyms", "train", wordnet, "-o", tmp_path, "--held-out", 60)
     assert "another process is writing" in refused.error
     assert list(tmp_path.iterdir()) == []

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.learning import reading
+from benchmarks.learning import text_inference
 from models.encoders.text_encoder import CaptionEncoder
 
 
 def test_both_contenders_read_alike() -> None:
     torch.manual_seed(0)
     encoder = CaptionEncoder(9, 4, 10)
-    ways = reading.contenders(encoder)
+    ways = text_inference.contenders(encoder)
     captions = [[3, 4, 2], [5, 2], [6, 7, 8, 3, 2]]
     states = ways["plain"](captions)
     points = ways["ours"](captions)
@@ -23,10 +23,10 @@ def test_both_contenders_read_alike() -> None:
 def test_the_tables_have_a_line_for_each_batch(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "BATCHES", (1, 3))
-    monkeypatch.setattr(reading, "SCENES", 2)
+    monkeypatch.setattr(text_inference, "BATCHES", (1, 3))
+    monkeypatch.setattr(text_inference, "SCENES", 2)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
-    reading.main(["--rounds", "1"])
+    text_inference.main(["--rounds", "1"])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     assert len(lines) == (2 + 3 * 2) + (2 + 2)
     for line, batch in zip(lines[-2:], (1, 3), strict=True):

@@ -1,16 +1,16 @@
 """How fast are captions read on a CPU, and what keeps them from being read faster?
 
-    python -m benchmarks.learning.reading
+    python -m benchmarks.learning.text_inference
 
-`Reader` beside `torch.nn.GRU` with the same weights and words, on packed sequences, as models of
-captions are read elsewhere: of the built-in model's size, and of the paper's with float32 and with
+`TextInference` beside `torch.nn.GRU` with the same weights and words, on packed sequences, as other
+models read captions: of the built-in model's size, and of the paper's with float32 and with
 float16 weights. Captions are the built-in scenes', 8.5 words and an end mark in the mean, numbered
 beforehand. Times are of one thread, the median of rounds in which the contenders take turns. A
 step reads the recurrent weights once for all captions, and does two operations with each weight
 for each caption: alone a caption waits for the memory, among many for the processor.
 
 A second table is of what lengths that even out hubs (`models.encoders.hubness`) take beside that,
-by a crowd of the preset `hasse`; alone a point waits for the crowd to be read.
+by the hubness correction of the preset `hasse`; alone a point waits for the references to be read.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from benchmarks.learning.training import torch_gru
 from benchmarks.reliability import collection
 from models.checkpoints import checkpoint
-from models.encoders.hubness import Crowd
+from models.encoders.hubness import HubnessCorrection
 from models.encoders.text_encoder import CaptionEncoder, padded
-from models.encoders.text_inference import Reader
+from models.encoders.text_inference import TextInference
 from models.kernels.cpu_gru import packed
 from models.training.presets import PRESETS
 
@@ -60,7 +60,7 @@ class Row:
 
 def contenders(encoder: CaptionEncoder) -> dict[str, Callable[[list[list[int]]], object]]:
     """Return what reads numbered captions: each takes them to their last states, or points."""
-    reader, theirs = Reader(encoder), torch_gru(encoder.gru)
+    reader, theirs = TextInference(encoder), torch_gru(encoder.gru)
 
     def read(captions: list[list[int]]) -> object:
         numbers, lengths = padded([torch.tensor(caption) for caption in captions])
@@ -107,9 +107,9 @@ def evening(rounds: int) -> list[tuple[int, float, float]]:
     def points(count: int) -> Tensor:
         return normalize(torch.rand(count, config.dimension, generator=draw) ** 3, dim=1)
 
-    crowd = Crowd(config.crowd, config.dimension, "order")
-    crowd.gather(points(config.crowd + 100), points(config.crowd + 100), 30.0)
-    crowd.for_inference()
+    correction = HubnessCorrection(config.hubness, config.dimension, "order")
+    correction.fit(points(config.hubness + 100), points(config.hubness + 100), 30.0)
+    correction.for_inference()
     rows = []
     for batch in BATCHES:
         each = []
@@ -118,7 +118,7 @@ def evening(rounds: int) -> list[tuple[int, float, float]]:
             for _ in range(rounds + 1):
                 chosen = points(batch)
                 start = time.perf_counter()
-                crowd.even(chosen, kind)
+                correction.correct(chosen, kind)
                 times.append(time.perf_counter() - start)
             each.append(1e6 * statistics.median(times[1:]) / batch)
         rows.append((batch, each[0], each[1]))
@@ -152,9 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"| {row.name} | {row.batch} | {row.plain:,.0f} | {row.ours:,.0f} "
             f"| {row.plain / row.ours:.1f} x | {row.read:.0f} | {row.done:.0f} |"
         )
-    crowd = PRESETS["hasse"].config.model
-    size = 4e-9 * crowd.crowd * crowd.dimension  # in gigabytes
-    print(f"\nmicroseconds more for its length, by a crowd of {crowd.crowd:,}\n")
+    shape = PRESETS["hasse"].config.model
+    size = 4e-9 * shape.hubness * shape.dimension  # in gigabytes
+    print(f"\nmicroseconds more for its length, with hubness correction by {shape.hubness:,}\n")
     print("| batch | a caption | an image | GB/s, captions |")
     print("|---" * 4 + "|")
     for batch, caption, image in evening(options.rounds):
