@@ -210,10 +210,10 @@ def remove(
     """Remove images and their captions from an index. The pictures themselves stay."""
     from index.store import Index
 
-    find_or_default = set(image_ids)  # one that is named twice is removed once
+    unique = set(image_ids)  # one that is named twice is removed once
     with Index.open(folder) as opened:
-        generation = opened.remove(sorted(find_or_default))
-    typer.echo(f"{count(len(find_or_default), 'image')} removed; generation {generation}")
+        generation = opened.remove(sorted(unique))
+    typer.echo(f"{count(len(unique), 'image')} removed; generation {generation}")
 
 
 @index.add
