@@ -53,7 +53,7 @@ lint: $(READY_DEV) ## Check style and formatting
 	@$(RUN) -m ruff format --check .
 
 types: $(READY_DEV) ## Check types, strictly
-	@$(RUN) -m mypy models index service tests benchmarks
+	@$(RUN) -m mypy hasse models index service tests benchmarks
 
 format: $(READY_DEV) ## Rewrite the code in the house format
 	@$(RUN) -m ruff check --fix .

@@ -62,6 +62,11 @@ class Checkpoint:
     metrics: Mapping[str, Any]
     folder: Path
 
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words that the model learned."""
+        return self.model.vocabulary
+
 
 def pretrained(name: str = "scenes") -> Path:
     """Return the folder of a checkpoint that comes with Hasse.

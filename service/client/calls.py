@@ -1,18 +1,26 @@
-"""What can be asked: each request as a value, with how to read its answer."""
+"""What can be asked of the service, written once for both clients."""
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypedDict, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack, overload
 
-import httpx
-from pydantic import BaseModel, ValidationError
-
-from service.client.errors import NotFoundError, UnreadableError, UnsendableError, error_of, told
+from service.client.call import (
+    Call,
+    Options,
+    Part,
+    Picture,
+    Result,
+    fields_of,
+    nothing,
+    of_type,
+    picture_bytes,
+    post,
+    reads,
+    several,
+)
 from service.lattice_schemas import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
 from service.schemas import (
     AddedImage,
@@ -22,296 +30,177 @@ from service.schemas import (
     ImageAnswer,
     ImageAnswers,
     ImageRecord,
-    Mode,
     Ready,
     Version,
 )
 
-DEFAULT_URL = "http://127.0.0.1:8000"
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
-Result = TypeVar("Result")
-Model = TypeVar("Model", bound=BaseModel)
+    from service.client.clients import AsyncClient, Client
 
-Picture: TypeAlias = bytes | str | os.PathLike[str]
-Part: TypeAlias = str | int  # a caption, or the id of an image
-
-
-class Options(TypedDict, total=False):
-    """How to search; what is left out is as the service has it. See /docs for each."""
-
-    k: int
-    mode: Mode
-    candidates: int
-    max_violation: float
-    offset: int
-    split: str
-    image_ids: Sequence[int]
-    added_from: datetime | str
-    added_before: datetime | str
+Arguments = ParamSpec("Arguments")
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[Result]):
-    """One request. `removes`: to find nothing any more means that it was done."""
+class _Method(Generic[Arguments, Result]):
+    """Makes a function that returns a `Call` a method that returns the answer.
 
-    method: str
-    path: str
-    read: Callable[[httpx.Response], Result]
-    query: dict[str, str] = field(default_factory=dict)
-    json: dict[str, Any] | None = None
-    data: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
-    removes: bool = False
+    The client of a program with an event loop returns it to be awaited.
+    """
 
-    def sent(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        """Return the request to send.
+    def __init__(self, build: Callable[Concatenate[Any, Arguments], Call[Result]]) -> None:
+        self._build = build
 
-        Raises:
-            UnsendableError: HTTP has no words for what is asked.
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[..., Call[Result]]: ...
+    @overload
+    def __get__(self, client: Client, owner: type) -> Callable[Arguments, Result]: ...
+    @overload
+    def __get__(
+        self, client: AsyncClient, owner: type
+    ) -> Callable[Arguments, Coroutine[Any, Any, Result]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self._build  # for `help`
+        build: Any = self._build.__get__(client)
+        return functools.wraps(build)(lambda *args, **options: client.make(build(*args, **options)))
+
+
+class Calls:
+    """The methods of both clients."""
+
+    @_Method
+    def search_images(self, caption: str, **options: Unpack[Options]) -> Call[ImageAnswer]:
+        """Return the images a caption is true of, the best first."""
+        return post("/search/images", ImageAnswer, options, caption=caption)
+
+    @_Method
+    def search_images_together(
+        self, captions: Iterable[str], **options: Unpack[Options]
+    ) -> Call[list[ImageAnswer]]:
+        """Return an answer for each of up to 32 captions, all over one generation."""
+        call = post("/search/images/batch", ImageAnswers, options, captions=several(captions))
+        return call.then(lambda answer: answer.answers)
+
+    @_Method
+    def search_captions(self, picture: Picture, **options: Unpack[Options]) -> Call[CaptionAnswer]:
+        """Return the captions that are true of a picture: bytes, a path, or an image of Pillow."""
+        fields = fields_of(options)
+        if "image_ids" in fields:
+            fields["image_ids"] = ",".join(map(str, fields["image_ids"]))
+        data = {name: str(value) for name, value in fields.items()}
+        return Call("POST", "/search/captions", reads(CaptionAnswer), data=data, picture=picture)
+
+    @_Method
+    def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> Call[AllOfAnswer]:
+        """Return the images that several captions, or what images show, are true of at once."""
+        return post("/search/all_of", AllOfAnswer, options, all_of=several(parts))
+
+    @_Method
+    def search_common(
+        self, parts: Iterable[Part], **options: Unpack[Options]
+    ) -> Call[CommonAnswer]:
+        """Return the captions that are true of several images, or follow from several captions."""
+        return post("/search/common", CommonAnswer, options, common=several(parts))
+
+    @_Method
+    def search_like(
+        self,
+        like: Part,
+        plus: Iterable[Part],
+        minus: Iterable[Part] = (),
+        **options: Unpack[Options],
+    ) -> Call[ImageAnswer]:
+        """Return images like one, with `plus` in the place of `minus`."""
+        put, taken = several(plus), several(minus)
+        return post("/search/like", ImageAnswer, options, like=like, plus=put, minus=taken)
+
+    @_Method
+    def entails(
+        self, premise: Part | bytes | os.PathLike[str] | Image, hypothesis: str
+    ) -> Call[Entailment]:
+        """Tell whether a caption is true of an image or a picture, or follows from a caption.
+
+        A premise that is a text is a caption, a number an image of the collection, and anything
+        else a picture.
         """
-        try:
-            return http.build_request(
-                self.method,
-                self.path,
-                params=self.query or None,
-                json=self.json,
-                data=self.data or None,
-                files=self.files or None,
-            )
-        except (ValueError, httpx.InvalidURL) as error:
-            raise UnsendableError(f"{self.path} cannot be asked this: {error}") from error
-
-    def is_done(self, response: httpx.Response, *, maybe: bool) -> bool:
-        """Tell whether it was done, by this answer or `maybe` by an attempt before it."""
-        if response.is_success:
-            return True
-        return self.removes and maybe and isinstance(error_of(response), NotFoundError)
-
-
-def may_have_done(response: httpx.Response) -> bool:
-    """Tell whether what was asked may have been done though the answer is no success."""
-    return response.status_code != httpx.codes.TOO_MANY_REQUESTS
-
-
-def address(url: str) -> httpx.URL:
-    """Return the address of a service.
-
-    Raises:
-        ValueError: nothing can be asked there.
-    """
-    try:
-        found = httpx.URL(url)
-    except httpx.InvalidURL:
-        found = httpx.URL()
-    if found.scheme not in {"http", "https"} or not found.host or b"?" in found.raw_path:
-        raise ValueError(f"this is no address of a service, such as {DEFAULT_URL}")
-    return found
-
-
-def key_header(key: str | None, url: httpx.URL) -> dict[str, str]:
-    """Return the header that shows a key at an address; none for no key, or an empty one.
-
-    Raises:
-        ValueError: no header can hold the key.
-    """
-    if not key:
-        return {}
-    if not (key.strip() and key.isascii() and key.isprintable()):
-        raise ValueError("this is no key: it is blank, or holds a line end or letters not of ASCII")
-    if url.username or url.password:  # which are sent as "Authorization"
-        return {"X-API-Key": key}
-    return {"Authorization": f"Bearer {key}"}
-
-
-def search_images(caption: str, options: Options) -> Call[ImageAnswer]:
-    """Ask which images a caption is true of."""
-    body = {"caption": caption, **_plain(options)}
-    return Call("POST", "/search/images", _reads(ImageAnswer), json=body)
-
-
-def search_images_together(captions: Iterable[str], options: Options) -> Call[list[ImageAnswer]]:
-    """Ask which images each of up to 32 captions is true of."""
-    body = {"captions": _several(captions), **_plain(options)}
-    read = _reads(ImageAnswers)
-    return Call("POST", "/search/images/batch", lambda answer: read(answer).answers, json=body)
-
-
-def search_captions(picture: Picture, options: Options) -> Call[CaptionAnswer]:
-    """Ask which captions are true of a picture: its bytes, or the path of a file."""
-    fields = _plain(options)
-    if "image_ids" in fields:
-        fields["image_ids"] = ",".join(map(str, fields["image_ids"]))
-    data = {name: str(value) for name, value in fields.items()}
-    files = {"image": _file(picture)}
-    return Call("POST", "/search/captions", _reads(CaptionAnswer), data=data, files=files)
-
-
-def search_all_of(parts: Iterable[Part], options: Options) -> Call[AllOfAnswer]:
-    """Ask which images several things are true of at once."""
-    body = {"all_of": _several(parts), **_plain(options)}
-    return Call("POST", "/search/all_of", _reads(AllOfAnswer), json=body)
-
-
-def search_common(parts: Iterable[Part], options: Options) -> Call[CommonAnswer]:
-    """Ask which captions are true of several things at once."""
-    body = {"common": _several(parts), **_plain(options)}
-    return Call("POST", "/search/common", _reads(CommonAnswer), json=body)
-
-
-def search_like(
-    like: Part, plus: Iterable[Part], minus: Iterable[Part], options: Options
-) -> Call[ImageAnswer]:
-    """Ask which images are like one, with something exchanged."""
-    body = {"like": like, "plus": _several(plus), "minus": _several(minus), **_plain(options)}
-    return Call("POST", "/search/like", _reads(ImageAnswer), json=body)
-
-
-def entails(premise: Part | bytes | os.PathLike[str], hypothesis: str) -> Call[Entailment]:
-    """Ask whether a caption follows from a caption, or is true of an image or a picture."""
-    read = _reads(Entailment)
-    if isinstance(premise, (bytes, os.PathLike)):
-        data = {"hypothesis": hypothesis}
-        return Call("POST", "/entails", read, data=data, files={"image": _file(premise)})
-    return Call("POST", "/entails", read, json={"premise": premise, "hypothesis": hypothesis})
-
-
-def entails_together(pairs: Iterable[tuple[Part, str]]) -> Call[list[Entailment]]:
-    """Ask of up to 64 pairs whether the second follows from the first."""
-    body = {"pairs": [{"premise": one, "hypothesis": other} for one, other in pairs]}
-    read = _reads(Entailments)
-    return Call("POST", "/entails/batch", lambda answer: read(answer).answers, json=body)
-
-
-def diagram(middle: Part) -> Call[Diagram]:
-    """Ask what lies around a caption or an image in the order."""
-    if isinstance(middle, str):
-        return Call("GET", "/diagram", _reads(Diagram), query={"caption": middle})
-    return Call("GET", f"/images/{middle}/diagram", _reads(Diagram))
-
-
-def image(image_id: int) -> Call[ImageRecord]:
-    """Ask for what is known of an image."""
-    return Call("GET", f"/images/{image_id}", _reads(ImageRecord))
-
-
-def caption(caption_id: int) -> Call[CaptionRecord]:
-    """Ask for what is known of a caption."""
-    return Call("GET", f"/captions/{caption_id}", _reads(CaptionRecord))
-
-
-def picture(image_id: int) -> Call[bytes]:
-    """Ask for the stored picture of an image."""
-    return Call("GET", f"/images/{image_id}/file", _picture)
-
-
-def thumbnail(image_id: int) -> Call[bytes]:
-    """Ask for a small version of an image: a JPEG."""
-    return Call("GET", f"/images/{image_id}/thumbnail", _picture)
-
-
-def add_image(
-    picture: Picture, captions: Iterable[str], image_id: int | None, split: str
-) -> Call[AddedImage]:
-    """Add a picture to the collection."""
-    data: dict[str, Any] = {"caption": _several(captions)}
-    if image_id is not None:
-        data["image_id"] = str(image_id)
-    if split:
-        data["split"] = split
-    return Call("POST", "/images", _reads(AddedImage), data=data, files={"image": _file(picture)})
-
-
-def remove_image(image_id: int) -> Call[None]:
-    """Remove an image and its captions."""
-    return Call("DELETE", f"/images/{image_id}", _nothing, removes=True)
-
-
-def live() -> Call[None]:
-    """Ask whether the process answers at all."""
-    return Call("GET", "/livez", _alive)
-
-
-def ready() -> Call[Ready]:
-    """Ask whether searches would be answered."""
-    return Call("GET", "/readyz", _reads(Ready))
-
-
-def version() -> Call[Version]:
-    """Ask what is running: release, model and collection."""
-    return Call("GET", "/version", _reads(Version))
-
-
-def metrics() -> Call[str]:
-    """Ask for the measurements, in Prometheus' text format."""
-    return Call("GET", "/metrics", lambda answer: _of_type("text/plain", answer).text)
-
-
-def _reads(model: type[Model]) -> Callable[[httpx.Response], Model]:
-    def read(response: httpx.Response) -> Model:
-        try:
-            # A later release may say more than this one knows.
-            return model.model_validate_json(response.content, extra="ignore")
-        except ValidationError as error:
-            raise _unreadable(response) from error
-
-    return read
-
-
-def _alive(response: httpx.Response) -> None:
-    _reads(Alive)(response)
-
-
-def _picture(response: httpx.Response) -> bytes:
-    return _of_type("image/", response).content
-
-
-def _of_type(start: str, response: httpx.Response) -> httpx.Response:
-    if not response.headers.get("Content-Type", "").startswith(start):
-        raise _unreadable(response)
-    return response
-
-
-def _nothing(response: httpx.Response) -> None:
-    if response.status_code not in (httpx.codes.NO_CONTENT, httpx.codes.NOT_FOUND):
-        raise _unreadable(response)
-
-
-def _unreadable(response: httpx.Response) -> UnreadableError:
-    return UnreadableError(
-        f"{told(response.url)} did not answer as this service does: is this its address?"
-    )
-
-
-def _several(parts: Iterable[Result]) -> list[Result]:
-    if isinstance(parts, str):  # whose characters would be captions, each
-        raise TypeError("this takes several: put a single caption into a list")
-    return list(parts)
-
-
-def _plain(options: Options) -> dict[str, Any]:
-    fields: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    for name in ("added_from", "added_before"):
-        if isinstance(fields.get(name), datetime):
-            fields[name] = _instant(name, fields[name])
-    if "image_ids" in fields:
-        fields["image_ids"] = [int(one) for one in fields["image_ids"]]
-    return fields
-
-
-def _instant(name: str, moment: datetime) -> str:
-    """Return a time in UTC, since the offsets of other zones once had seconds, which none may have.
-
-    A time without a zone is one of this machine's.
-    """
-    try:
-        return moment.astimezone(UTC).isoformat()
-    except (ValueError, OverflowError) as error:
-        raise UnsendableError(f"{name} cannot be told in UTC: {error}") from error
-
-
-def _file(picture: Picture) -> tuple[str, bytes]:
-    if isinstance(picture, bytes):
-        return "picture", picture
-    path = Path(picture)
-    # A name on a disk may be of bytes that are no text.
-    return os.fsencode(path.name).decode("utf-8", "replace"), path.read_bytes()
+        if not isinstance(premise, (str, int)):
+            data = {"hypothesis": hypothesis}
+            return Call("POST", "/entails", reads(Entailment), data=data, picture=premise)
+        return post("/entails", Entailment, premise=premise, hypothesis=hypothesis)
+
+    @_Method
+    def entails_together(self, pairs: Iterable[tuple[Part, str]]) -> Call[list[Entailment]]:
+        """Tell of up to 64 pairs whether the second follows from the first."""
+        body = [{"premise": premise, "hypothesis": hypothesis} for premise, hypothesis in pairs]
+        call = post("/entails/batch", Entailments, pairs=body)
+        return call.then(lambda answer: answer.answers)
+
+    @_Method
+    def diagram(self, middle: Part) -> Call[Diagram]:
+        """Return the Hasse diagram around a caption, or around an image of the collection."""
+        if isinstance(middle, str):
+            return Call("GET", "/diagram", reads(Diagram), query={"caption": middle})
+        return Call("GET", f"/images/{middle}/diagram", reads(Diagram))
+
+    @_Method
+    def image(self, image_id: int) -> Call[ImageRecord]:
+        """Return what is known of an image."""
+        return Call("GET", f"/images/{image_id}", reads(ImageRecord))
+
+    @_Method
+    def caption(self, caption_id: int) -> Call[CaptionRecord]:
+        """Return what is known of a caption."""
+        return Call("GET", f"/captions/{caption_id}", reads(CaptionRecord))
+
+    @_Method
+    def picture(self, image_id: int) -> Call[bytes]:
+        """Return the stored picture of an image."""
+        return Call("GET", f"/images/{image_id}/file", picture_bytes)
+
+    @_Method
+    def thumbnail(self, image_id: int) -> Call[bytes]:
+        """Return a small version of an image: a JPEG."""
+        return Call("GET", f"/images/{image_id}/thumbnail", picture_bytes)
+
+    @_Method
+    def add_image(
+        self,
+        picture: Picture,
+        captions: Iterable[str] = (),
+        *,
+        image_id: int | None = None,
+        split: str = "",
+    ) -> Call[AddedImage]:
+        """Add a picture with its captions, or captions to a picture that is there already."""
+        data: dict[str, Any] = {"caption": several(captions)}
+        if image_id is not None:
+            data["image_id"] = str(image_id)
+        if split:
+            data["split"] = split
+        return Call("POST", "/images", reads(AddedImage), data=data, picture=picture)
+
+    @_Method
+    def remove_image(self, image_id: int) -> Call[None]:
+        """Remove an image and its captions."""
+        return Call("DELETE", f"/images/{image_id}", nothing)
+
+    @_Method
+    def live(self) -> Call[None]:
+        """Return if the process answers at all."""
+        return Call("GET", "/livez", reads(Alive)).then(lambda answer: None)
+
+    @_Method
+    def ready(self) -> Call[Ready]:
+        """Return if searches would be answered."""
+        return Call("GET", "/readyz", reads(Ready))
+
+    @_Method
+    def version(self) -> Call[Version]:
+        """Return what is running: release, model and collection."""
+        return Call("GET", "/version", reads(Version))
+
+    @_Method
+    def metrics(self) -> Call[str]:
+        """Return the measurements, in Prometheus' text format."""
+        return Call("GET", "/metrics", lambda answer: of_type("text/plain", answer).text)

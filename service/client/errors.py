@@ -9,35 +9,47 @@ from models.errors import HasseError
 from service.schemas import Problem
 
 
-class UnreachableError(HasseError):
+class ClientError(HasseError):
+    """The base of what a client raises.
+
+    Attributes:
+        is_passing: whether the same request may succeed later.
+        retry_after: seconds after which the service asked to be tried again, if it did.
+    """
+
+    is_passing: bool = False
+    retry_after: float | None = None
+
+
+class UnreachableError(ClientError):
     """The service did not answer, however often it was asked."""
 
+    is_passing = True
 
-class UnreadableError(HasseError):
+
+class UnreadableError(ClientError):
     """Something answered that is not this service."""
 
 
-class UnsendableError(HasseError):
-    """The request cannot be written down: half a character, a NaN, more than an address holds."""
+class UnsendableError(ClientError):
+    """HTTP cannot carry the request: a lone surrogate, a NaN, too long an address."""
 
 
-class ProblemError(HasseError):
+class ProblemError(ClientError):
     """The service answered with a problem; its sentence is the message.
 
     Attributes:
         problem: what was answered: status, reason, the fields at fault, the request's id.
-        retry_after: seconds after which the service asked to be tried again, if it did.
     """
 
-    def __init__(self, problem: Problem, retry_after: float | None) -> None:
+    def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail)
-        self.args = (problem, retry_after)  # what a copy is made from
+        self.args = (problem,)  # pickle makes a copy from these
         self.problem = problem
-        self.retry_after = retry_after
 
     def __str__(self) -> str:
-        said = self.problem
-        return f"{said.detail} ({said.reason}, request {said.request_id})"
+        request = f", request {self.problem.request_id}" if self.problem.request_id else ""
+        return f"{self.problem.detail} ({self.problem.reason}{request})"
 
 
 class InvalidError(ProblemError):
@@ -65,38 +77,37 @@ class UnavailableError(ProblemError):
 
 
 _CLASSES: dict[int, type[ProblemError]] = {
-    400: InvalidError,
-    401: AccessError,
-    403: AccessError,
+    **dict.fromkeys((400, 413, 415, 422), InvalidError),
+    **dict.fromkeys((401, 403), AccessError),
     404: NotFoundError,
     409: ConflictError,
-    413: InvalidError,
-    415: InvalidError,
-    422: InvalidError,
     429: BusyError,
-    503: UnavailableError,
-    507: UnavailableError,
+    **dict.fromkeys((503, 507), UnavailableError),
 }
+_PASSING = frozenset({429, 502, 503, 504})
 
 
-def error_of(response: httpx.Response) -> HasseError:
+def problem_error(problem: Problem) -> ProblemError:
+    """Return the error that a problem document means."""
+    return _CLASSES.get(problem.status, ProblemError)(problem)
+
+
+def error_of(response: httpx.Response) -> ClientError:
     """Return the error that an answer without success means."""
+    error: ClientError
     try:
-        problem = Problem.model_validate_json(response.content, extra="ignore")
+        error = problem_error(Problem.model_validate_json(response.content, extra="ignore"))
     except ValidationError:
-        return UnreadableError(
-            f"{told(response.url)} answered {response.status_code} and no problem document: "
+        error = UnreadableError(
+            f"{shown(response.url)} answered {response.status_code} and no problem document: "
             "is this the address of the service?"
         )
-    return _CLASSES.get(problem.status, ProblemError)(problem, retry_after(response))
+    error.is_passing = response.status_code in _PASSING
+    seconds = response.headers.get("Retry-After", "")
+    error.retry_after = float(seconds) if seconds.isascii() and seconds.isdigit() else None
+    return error
 
 
-def told(url: httpx.URL) -> str:
-    """Return an address as it may stand in a log: without the name and the password in it."""
+def shown(url: httpx.URL) -> str:
+    """Return an address as it may stand in a log: without its user name and password."""
     return str(url.copy_with(userinfo=b""))
-
-
-def retry_after(response: httpx.Response) -> float | None:
-    """Return the seconds that an answer asks to wait."""
-    said = response.headers.get("Retry-After", "")
-    return float(said) if said.isascii() and said.isdigit() else None

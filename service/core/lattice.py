@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from index.search.joint_search import JointAnswer
 from models.analogy import is_bare, reworded, substitute
-from models.evaluation.calibration import Calibration
+from models.evaluation.calibration import Calibration, Calibrations
 from models.model import Points
 from models.score import penalties_between
+from models.vocabulary import Vocabulary
 from service.core.encoding import Point, check_caption
 from service.core.engine import Engine
 from service.core.searching import Found, plain
@@ -22,6 +23,22 @@ from service.lattice_schemas import AllOfAnswer, CommonAnswer, Entailment, Entai
 from service.schemas import K_MAXIMUM, ImageAnswer, SearchOptions
 
 _UNKNOWN = {"probability": None}
+
+
+class Known(Protocol):
+    """What a model knows: words, and what its violations mean."""
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words that it learned."""
+
+    @property
+    def calibration(self) -> Calibrations:
+        """What violations mean, where it is calibrated."""
 
 
 async def all_of(
@@ -150,7 +167,7 @@ async def _entailments(
         points = await _points(engine, [part for pair in pairs.values() for part in pair], stages)
     engine.finish(stages)
     return [
-        _entailment(
+        entailment(
             engine,
             pair,
             float(penalties_between(engine.score, points[[2 * at]], points[[2 * at + 1]])[0, 0]),
@@ -159,12 +176,13 @@ async def _entailments(
     ]
 
 
-def _entailment(engine: Engine, pair: tuple[Part, str], violation: float) -> Entailment:
-    calibration = _calibration(engine, pair[0])
+def entailment(known: Known, pair: tuple[Part, str], violation: float) -> Entailment:
+    """Return what the violation of a pair means."""
+    calibration = _calibration(known, pair[0])
     probability = threshold = entailed = None
     if calibration is not None:
         threshold = plain(np.float32(calibration.threshold))
-        if all(_says(engine, part) for part in pair):
+        if all(_says(known, part) for part in pair):
             probability = round(float(calibration.probability(violation)), 4)
             entailed = violation <= calibration.threshold
     return Entailment(
@@ -172,8 +190,8 @@ def _entailment(engine: Engine, pair: tuple[Part, str], violation: float) -> Ent
         probability=probability,
         entailed=entailed,
         threshold=threshold,
-        unknown_words=_unknown(engine, pair),
-        model=engine.name,
+        unknown_words=_unknown(known, pair),
+        model=known.name,
     )
 
 
@@ -206,21 +224,19 @@ def _check(engine: Engine, field: str, parts: Sequence[Part]) -> None:
             check_caption(part, engine.settings, field if len(named) == 1 else f"{field}.{at}")
 
 
-def _calibration(engine: Engine, premise: Part) -> Calibration | None:
+def _calibration(known: Known, premise: Part) -> Calibration | None:
     """Return what the violations of captions by a part mean."""
-    known = engine.calibration
-    return known.caption if isinstance(premise, str) else known.image
+    return known.calibration.caption if isinstance(premise, str) else known.calibration.image
 
 
-def _says(engine: Engine, part: Part) -> bool:
+def _says(known: Known, part: Part) -> bool:
     """Tell whether a part says anything: a caption of which no word is known does not."""
-    vocabulary = engine.vocabulary
-    return not isinstance(part, str) or vocabulary.knows(part)
+    return not isinstance(part, str) or known.vocabulary.knows(part)
 
 
-def _unknown(engine: Engine, parts: Sequence[Part]) -> list[str]:
-    vocabulary = engine.vocabulary
-    words = (word for part in parts if isinstance(part, str) for word in vocabulary.unknown(part))
+def _unknown(known: Known, parts: Sequence[Part]) -> list[str]:
+    captions = (part for part in parts if isinstance(part, str))
+    words = (word for caption in captions for word in known.vocabulary.unknown(caption))
     return list(dict.fromkeys(words))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = {"models", "index", "service", "benchmarks", "tests"}
+OURS = {"hasse", "models", "index", "service", "benchmarks", "tests"}
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -28,6 +28,7 @@ def imported(path: Path) -> Iterator[str]:
         ("models", {"models"}),
         ("index", {"index", "models.order", "models.errors"}),
         ("service", {"service", "index", "models"}),
+        ("hasse", {"hasse", "service", "index", "models"}),
     ],
 )
 def test_a_package_imports_those_below_it_alone(package: str, known: set[str]) -> None:

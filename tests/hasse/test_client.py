@@ -1,17 +1,12 @@
-"""The client, against the real application, a real server, and services that misbehave."""
+"""The client, against the real application and a real server."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import os
-import pickle
-import subprocess
-import sys
 import threading
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -20,31 +15,23 @@ from typing import Any
 import httpx
 import pytest
 
-from service.app import create_app
-from service.client import (
+from hasse import (
     AccessError,
     AsyncClient,
-    BusyError,
     Client,
     ConflictError,
-    HasseError,
     InvalidError,
     NotFoundError,
-    ProblemError,
-    Retries,
-    UnavailableError,
-    UnreachableError,
     UnreadableError,
     UnsendableError,
 )
-from service.client.errors import error_of
-from service.errors import REASONS, Kind
+from service.app import create_app
 from service.http.access import fingerprint, new_key
 from service.schemas import milliseconds
 from service.settings import Settings
 from tests.service.client import Client as InProcess
 from tests.service.collection import make_collection, png
-from tests.service.runtime.test_server import ROOT, serving
+from tests.service.runtime.test_server import serving
 
 KEY = new_key()
 
@@ -59,36 +46,6 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
 
 def asking(app: InProcess, key: str | None = None) -> AsyncClient:
     return AsyncClient("http://hasse.test", key, transport=httpx.ASGITransport(app.app))
-
-
-def test_it_needs_httpx_and_pydantic_and_nothing_of_the_service() -> None:
-    code = "import sys, service.client; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    modules = set(done.stdout.split())
-    loaded = {name.partition(".")[0] for name in modules}
-    assert {"httpx", "pydantic"} <= loaded
-    heavy = {"torch", "torchvision", "numpy", "faiss", "numba", "PIL", "sqlalchemy", "fastapi"}
-    assert not loaded & (heavy | {"starlette", "pydantic_settings", "index"})
-    assert {name for name in modules if name.startswith("models.")} == {"models.errors"}
-
-
-def test_programs_that_import_it_are_told_its_types() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert "py.typed" in settings["tool"]["setuptools"]["package-data"]["service"]
-    assert (ROOT / "service" / "py.typed").is_file()
-
-
-def test_both_clients_have_the_same_methods() -> None:
-    def methods(client: type) -> dict[str, str]:
-        return {
-            name: str(inspect.signature(method))
-            for name, method in vars(client).items()
-            if not name.startswith("_")
-        }
-
-    assert methods(Client) == methods(AsyncClient)
 
 
 QUESTIONS: dict[str, Callable[[Any], Any]] = {
@@ -114,7 +71,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def test_both_clients_ask_the_same() -> None:
+def test_both_clients_send_the_same_requests() -> None:
     sent: list[tuple[str, str, bytes]] = []
 
     def respond(request: httpx.Request) -> httpx.Response:
@@ -127,7 +84,7 @@ def test_both_clients_ask_the_same() -> None:
         async with AsyncClient(transport=httpx.MockTransport(respond)) as hasse:
             await ask(hasse)
 
-    assert set(QUESTIONS) == {name for name in vars(Client) if name[0] != "_"} - {"close"}
+    assert set(QUESTIONS) == {name for name in dir(Client) if name[0] != "_"} - {"close", "make"}
     for ask in QUESTIONS.values():
         with Client(transport=httpx.MockTransport(respond)) as hasse:
             with pytest.raises(UnreadableError):
@@ -138,7 +95,7 @@ def test_both_clients_ask_the_same() -> None:
     assert len(set(sent)) == len(QUESTIONS)
 
 
-def test_every_question_is_answered_with_types(app: InProcess, tmp_path: Path) -> None:
+def test_every_call_is_answered_with_types(app: InProcess, tmp_path: Path) -> None:
     async def served(path: str, **body: Any) -> Any:
         return (await app.http.post(path, json=body)).json()
 
@@ -212,7 +169,7 @@ def test_pictures_are_added_and_removed(app: InProcess) -> None:
     app.run(change())
 
 
-def test_problems_are_raised_as_what_they_are(app: InProcess) -> None:
+def test_problem_is_raised_as_its_class(app: InProcess) -> None:
     async def ask() -> None:
         async with asking(app) as hasse:
             with pytest.raises(NotFoundError, match="no image with the id 77") as missing:
@@ -232,7 +189,7 @@ def test_problems_are_raised_as_what_they_are(app: InProcess) -> None:
     app.run(ask())
 
 
-def test_the_plain_client_talks_to_a_real_server(tmp_path: Path) -> None:
+def test_client_of_a_real_server_is_answered(tmp_path: Path) -> None:
     folder = make_collection(tmp_path)
     picture = tmp_path / "beach.png"
     picture.write_bytes(png(60))
@@ -248,87 +205,7 @@ def test_the_plain_client_talks_to_a_real_server(tmp_path: Path) -> None:
         assert hasse.version().images == 12
 
 
-def problem(status: int, **headers: str) -> httpx.Response:
-    body = {
-        "type": "/docs#x",
-        "title": "x",
-        "status": status,
-        "detail": "no",
-        "reason": "x",
-        "request_id": "7",
-        "errors": [],
-        "of a later release": True,
-    }
-    return httpx.Response(status, json=body, headers=headers)
-
-
-class Waits:
-    """A service that answers as it is told, and the seconds that a client waited for it."""
-
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, *answers: httpx.Response | Exception
-    ) -> None:
-        self.seconds: list[float] = []
-        self._answers = iter(answers)
-        monkeypatch.setattr("time.sleep", self.seconds.append)
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        answer = next(self._answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def client(self, **retries: Any) -> Client:
-        return Client(transport=httpx.MockTransport(self), retries=Retries(**retries))
-
-
-ALIVE = {"status": "alive"}
-LIVE = httpx.Response(200, json=ALIVE)
-
-
-def test_a_passing_trouble_is_waited_out_as_the_service_asks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    busy, starting = problem(429, **{"Retry-After": "10"}), problem(503, **{"Retry-After": "0"})
-    waits = Waits(monkeypatch, busy, starting, LIVE)
-    waits.client().live()
-    assert waits.seconds == [10, 0]
-
-
-@pytest.mark.parametrize("answer", [problem(503), httpx.Response(502), httpx.Response(504)])
-@pytest.mark.parametrize("said", [None, "Wed, 21 Oct 2026 07:28:00 GMT", "1.5", "-1", "²"])
-def test_a_passing_trouble_that_names_no_seconds_is_waited_out_too(
-    monkeypatch: pytest.MonkeyPatch, answer: httpx.Response, said: str | None
-) -> None:
-    headers = [] if said is None else [(b"Retry-After", said.encode("latin-1"))]
-    answer = httpx.Response(answer.status_code, headers=headers, content=answer.content)
-    waits = Waits(monkeypatch, answer, LIVE)
-    waits.client().live()
-    (wait,) = waits.seconds
-    assert 0.1 <= wait <= 0.2
-
-
-def test_in_an_event_loop_troubles_are_waited_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    silence = httpx.ConnectError("refused", request=httpx.Request("GET", "/"))
-    answers = (problem(429, **{"Retry-After": "3"}), httpx.Response(200, json=ALIVE))
-    waits = Waits(monkeypatch, silence, *answers)
-
-    async def sleep(seconds: float) -> None:
-        waits.seconds.append(seconds)
-
-    async def ask() -> None:
-        retries = Retries(attempts=3, first_wait=2)
-        async with AsyncClient(transport=httpx.MockTransport(waits), retries=retries) as hasse:
-            await hasse.live()
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    asyncio.run(ask())
-    backoff, asked = waits.seconds
-    assert 1 <= backoff <= 2
-    assert asked == 3
-
-
-def test_in_an_event_loop_files_are_read_beside_it(tmp_path: Path) -> None:
+def test_async_client_reads_files_outside_the_event_loop(tmp_path: Path) -> None:
     readers: list[int] = []
 
     class Picture(os.PathLike[str]):
@@ -353,116 +230,6 @@ def test_in_an_event_loop_files_are_read_beside_it(tmp_path: Path) -> None:
     assert threading.get_ident() not in readers
 
 
-def test_silence_is_bounded_and_connections_are_let_go() -> None:
-    silences: list[float] = []
-    closed: list[str] = []
-
-    class Transport(httpx.MockTransport):
-        def close(self) -> None:
-            closed.append("plain")
-
-        async def aclose(self) -> None:
-            closed.append("asynchronous")
-
-    def respond(request: httpx.Request) -> httpx.Response:
-        silences.extend(request.extensions["timeout"].values())
-        return httpx.Response(200, json=ALIVE)
-
-    async def ask() -> None:
-        async with AsyncClient(transport=Transport(respond), timeout=7) as hasse:
-            await hasse.live()
-
-    with Client(transport=Transport(respond), timeout=7) as hasse:
-        hasse.live()
-    asyncio.run(ask())
-    assert set(silences) == {7}
-    assert closed == ["plain", "asynchronous"]
-
-
-def test_waits_double_differ_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    silence = [httpx.ConnectError("refused", request=httpx.Request("GET", "/")) for _ in range(9)]
-    waits = Waits(monkeypatch, *silence, LIVE)
-    waits.client(attempts=10, first_wait=1, longest_wait=8).live()
-    for wait, most in zip(waits.seconds, [1, 2, 4, 8, 8, 8, 8, 8, 8], strict=True):
-        assert most / 2 <= wait <= most
-    assert len(set(waits.seconds)) > 5
-
-
-@pytest.mark.parametrize(
-    ("answers", "error", "asked"),
-    [
-        ([problem(503)] * 4, UnavailableError, 4),
-        ([problem(429, **{"Retry-After": "11"})], BusyError, 1),
-        ([problem(507)], UnavailableError, 1),
-        ([problem(500)], ProblemError, 1),
-        ([problem(404)], NotFoundError, 1),
-        ([httpx.Response(200, text="hello")], UnreadableError, 1),
-        ([httpx.Response(404, text="nginx")], UnreadableError, 1),
-        ([httpx.ReadTimeout("", request=httpx.Request("GET", "/"))] * 4, UnreachableError, 4),
-        ([httpx.DecodingError("", request=httpx.Request("GET", "/"))] * 4, UnreachableError, 4),
-    ],
-)
-def test_what_waiting_does_not_help_is_raised(
-    monkeypatch: pytest.MonkeyPatch,
-    answers: list[Any],
-    error: type[HasseError],
-    asked: int,
-) -> None:
-    waits = Waits(monkeypatch, *answers)
-    with pytest.raises(error) as raised:
-        waits.client().ready()
-    assert type(raised.value) is error
-    assert not str(raised.value).endswith(": ")
-    assert len(waits.seconds) == asked - 1
-
-
-@pytest.mark.parametrize("kind", dict.fromkeys(REASONS.values()), ids=lambda kind: kind.title)
-def test_every_error_of_the_service_has_its_class(kind: Kind) -> None:
-    classes: dict[int, type[HasseError]] = {
-        **dict.fromkeys((400, 413, 415, 422), InvalidError),
-        **dict.fromkeys((401, 403), AccessError),
-        404: NotFoundError,
-        409: ConflictError,
-        429: BusyError,
-        **dict.fromkeys((503, 507), UnavailableError),
-    }
-    assert type(error_of(problem(kind.status))) is classes.get(kind.status, ProblemError)
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda hasse: hasse.live(),
-        lambda hasse: hasse.metrics(),
-        lambda hasse: hasse.picture(7),
-        lambda hasse: hasse.thumbnail(7),
-        lambda hasse: hasse.remove_image(7),
-    ],
-)
-def test_the_page_of_a_proxy_is_no_answer(ask: Callable[[Client], object]) -> None:
-    page = httpx.Response(200, html="<h1>Sign in</h1>")
-    hasse = Client(transport=httpx.MockTransport(lambda _: page))
-    with hasse, pytest.raises(UnreadableError, match="is this its address"):
-        ask(hasse)
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda hasse: hasse.diagram("a dog " * 12_000),
-        lambda hasse: hasse.diagram("a \ud800"),
-        lambda hasse: hasse.search_images("a \ud800"),
-        lambda hasse: hasse.search_images("a dog", max_violation=float("nan")),
-        lambda hasse: hasse.add_image(b"", ["a \ud800"]),
-        lambda hasse: hasse.add_image(b"", split="\ud800"),
-    ],
-)
-def test_what_cannot_be_written_down_is_an_error_of_ours(ask: Callable[[Client], object]) -> None:
-    hasse = Client(transport=httpx.MockTransport(lambda _: LIVE))
-    with hasse, pytest.raises(UnsendableError, match="cannot be asked this"):
-        ask(hasse)
-
-
 @pytest.mark.parametrize(
     ("moment", "told"),
     [
@@ -472,7 +239,7 @@ def test_what_cannot_be_written_down_is_an_error_of_ours(ask: Callable[[Client],
         (datetime.max.replace(tzinfo=UTC), "9999-12-31T23:59:59.999999+00:00"),
     ],
 )
-def test_a_time_is_told_as_the_service_reads_it(
+def test_time_is_sent_as_the_service_reads_it(
     monkeypatch: pytest.MonkeyPatch, moment: datetime, told: str
 ) -> None:
     sent: list[Any] = []
@@ -494,13 +261,13 @@ def test_a_time_is_told_as_the_service_reads_it(
     milliseconds(told)
 
 
-def test_a_time_that_utc_has_not_is_an_error_of_ours() -> None:
+def test_time_that_utc_does_not_have_is_unsendable() -> None:
     beyond = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))
     with Client() as hasse, pytest.raises(UnsendableError, match="added_before cannot be told"):
         hasse.search_images("a dog", added_before=beyond)
 
 
-def test_a_file_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
+def test_file_name_that_is_no_text_is_sent_replaced(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.png")
     path.write_bytes(png(1))
     sent: list[bytes] = []
@@ -515,17 +282,7 @@ def test_a_file_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
     assert 'filename="caf\ufffd.png"'.encode() in sent[0]
 
 
-def test_an_error_passes_from_one_process_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = problem(429, **{"Retry-After": "11"})
-    with pytest.raises(BusyError) as raised:
-        Waits(monkeypatch, answer).client().ready()
-    other = pickle.loads(pickle.dumps(raised.value))  # noqa: S301
-    assert type(other) is BusyError
-    assert str(other) == "no (x, request 7)"
-    assert (other.problem, other.retry_after) == (raised.value.problem, 11)
-
-
-def test_one_caption_is_not_taken_for_its_letters() -> None:
+def test_single_caption_for_several_is_a_type_error() -> None:
     with Client() as hasse:
         for ask in (
             lambda: hasse.search_images_together("dog"),
@@ -539,25 +296,8 @@ def test_one_caption_is_not_taken_for_its_letters() -> None:
                 ask()
 
 
-def test_a_removal_whose_answer_was_lost_is_a_removal(monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = httpx.ReadError("reset", request=httpx.Request("DELETE", "/"))
-    Waits(monkeypatch, lost, problem(404)).client().remove_image(7)
-    with pytest.raises(NotFoundError):
-        Waits(monkeypatch, problem(404)).client().remove_image(7)
-    with pytest.raises(UnreadableError):
-        Waits(monkeypatch, lost, httpx.Response(404, text="nginx")).client().remove_image(7)
-
-
-def test_a_removal_that_was_put_off_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    busy = problem(429, **{"Retry-After": "0"})
-    with pytest.raises(NotFoundError):
-        Waits(monkeypatch, busy, problem(404)).client().remove_image(7)
-    passing = problem(503, **{"Retry-After": "0"})
-    Waits(monkeypatch, passing, busy, problem(404)).client().remove_image(7)
-
-
-def test_fields_of_a_later_release_are_passed_over(client: InProcess) -> None:
-    answer = client.post("/search/images", json={"caption": "a dog", "k": 2}).json()
+def test_answer_with_fields_of_a_later_release_is_read(app: InProcess) -> None:
+    answer = app.post("/search/images", json={"caption": "a dog", "k": 2}).json()
     answer["since then"] = 1
     answer["hits"][0]["since then"] = 1
 
@@ -568,12 +308,12 @@ def test_fields_of_a_later_release_are_passed_over(client: InProcess) -> None:
         assert len(hasse.search_images("a dog").hits) == 2
 
 
-def test_a_key_goes_in_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_goes_in_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str | None] = []
 
     def respond(request: httpx.Request) -> httpx.Response:
         sent.append(request.headers.get("authorization"))
-        return LIVE
+        return httpx.Response(200, json={"status": "alive"})
 
     for key in (None, "", "k"):
         with Client(key=key, transport=httpx.MockTransport(respond)) as hasse:
@@ -581,7 +321,7 @@ def test_a_key_goes_in_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sent == [None, None, "Bearer k"]
 
 
-def test_a_key_is_shown_beside_the_password_in_an_address(app: InProcess) -> None:
+def test_key_is_sent_beside_a_password_in_the_address(app: InProcess) -> None:
     async def change() -> None:
         for who in ("any:password@", "any@", ":password@"):
             transport = httpx.ASGITransport(app.app)
@@ -600,35 +340,15 @@ def test_a_key_is_shown_beside_the_password_in_an_address(app: InProcess) -> Non
         *("http://a/?q=a+dog", "http://a/?"),
     ],
 )
-def test_where_nothing_can_be_asked_no_client_is_made(
-    client: Callable[[str], object], url: str
-) -> None:
+def test_client_of_no_address_is_refused(client: Callable[[str], object], url: str) -> None:
     with pytest.raises(
         ValueError, match=r"no address of a service, such as http://127\.0\.0\.1:8000"
     ):
         client(url)
 
 
-def test_a_password_in_the_address_is_sent_and_not_told() -> None:
-    answers = [httpx.Response(200, text="x"), httpx.Response(404, text="x")]
-    sent: list[httpx.Request] = []
-
-    def respond(request: httpx.Request) -> httpx.Response:
-        sent.append(request)
-        if not answers:
-            raise httpx.ConnectError("refused", request=request)
-        return answers.pop()
-
-    url, transport = "https://any:secret@hasse.test/base", httpx.MockTransport(respond)
-    with Client(url, retries=Retries(attempts=1), transport=transport) as hasse:
-        for error in (UnreadableError, UnreadableError, UnreachableError):
-            with pytest.raises(error, match=r"^https://hasse\.test/base/readyz (did|answered)"):
-                hasse.ready()
-    assert all(request.headers["Authorization"].startswith("Basic ") for request in sent)
-
-
 @pytest.mark.parametrize("key", [" ", "hasse_secret\n", "hasse_secret\u00fc"])
-def test_what_no_header_holds_is_no_key_and_is_not_told(key: str) -> None:
+def test_key_that_no_header_holds_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(ValueError, match="no key") as raised:
         Client(key=key)
     assert "secret" not in str(raised.value)

@@ -1,0 +1,82 @@
+"""A model without an index: captions and pictures become points that can be compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from models.checkpoints import checkpoint
+from models.checkpoints.checkpoint import Checkpoint
+from models.images.preprocessing import open_picture
+from models.score import penalties_between
+from service.client.call import Picture, file_of, several
+from service.core.lattice import entailment
+from service.lattice_schemas import Entailment
+from service.runtime.device import pick_device
+
+Points: TypeAlias = NDArray[np.float32]
+
+
+def load_model(model: str | os.PathLike[str], *, device: str = "auto") -> Model:
+    """Load a built-in model by its name, or a checkpoint by its folder.
+
+    Raises:
+        HasseError: there is no such model, or it cannot be used; the message says what to do.
+    """
+    folder = checkpoint.find(Path(model))
+    return Model(checkpoint.load(folder, pick_device(device)))
+
+
+class Model:
+    """Encodes captions and pictures. Not for several threads at a time.
+
+    Attributes:
+        name: the name of the model.
+        fingerprint: the SHA-256 over the files that decide how it encodes.
+        score: how it compares: "order", "order-reversed" or "cosine".
+        dimension: coordinates of a point.
+    """
+
+    def __init__(self, loaded: Checkpoint) -> None:
+        self._loaded = loaded
+        self.name = loaded.name
+        self.fingerprint = loaded.fingerprint
+        self.score = loaded.model.config.score
+        self.dimension = loaded.model.config.dimension
+
+    def encode_captions(self, captions: Iterable[str]) -> Points:
+        """Return the points of captions: (B, N) float32."""
+        return self._loaded.model.encode_captions(several(captions))
+
+    def encode_pictures(self, pictures: Iterable[Picture]) -> Points:
+        """Return the points of pictures: (B, N) float32; raises HasseError for what is none."""
+        size = self._loaded.model.preprocessing.resize
+        return self._loaded.model.encode_images(
+            [open_picture(file_of(picture)[1], at_least=size) for picture in pictures]
+        )
+
+    def violations(self, premises: Points, captions: Points) -> Points:
+        """Return how far captions are from following: (P, N), (C, N) -> (P, C).
+
+        Premises are points of pictures or of captions. 0 means that a caption follows.
+        """
+        return penalties_between(self.score, premises, captions)
+
+    def entails(self, premise: str | bytes | Path | Image.Image, hypothesis: str) -> Entailment:
+        """Tell whether a caption follows from a caption, or is true of a picture.
+
+        A premise that is a text is a caption; bytes, a `Path` and an `Image` are pictures.
+        """
+        if isinstance(premise, str):
+            points = self.encode_captions([premise])
+        else:
+            points = self.encode_pictures([premise])
+        violation = self.violations(points, self.encode_captions([hypothesis]))[0, 0]
+        part = premise if isinstance(premise, str) else b""
+        return entailment(self._loaded, (part, hypothesis), float(violation))

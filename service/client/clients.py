@@ -1,0 +1,185 @@
+"""The clients: one for plain programs, one for programs with an event loop.
+
+Both make the calls of `service.client.calls`; they differ in how they send and wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar
+
+import httpx
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_exponential,
+    wait_random_exponential,
+)
+
+from service.client.call import Call, Result
+from service.client.calls import Calls
+from service.client.errors import ClientError
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+Http = TypeVar("Http")
+Transport = TypeVar("Transport")
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """When to repeat a request. Every request may be repeated: none does its work twice.
+
+    Attributes:
+        attempts: requests in all; 1 never repeats.
+        first_wait: seconds before the second request, doubled before each further one, and made
+            up to half as long by chance, so that clients do not come back together.
+        longest_wait: seconds between two requests at most. A service that asks for more with
+            `Retry-After` is not waited for.
+    """
+
+    attempts: int = 4
+    first_wait: float = 0.2
+    longest_wait: float = 10.0
+
+    def rules(self) -> dict[str, Any]:
+        """Return them as arguments of tenacity's classes."""
+        return {
+            "stop": stop_after_attempt(self.attempts),
+            "wait": self._wait,
+            "retry": retry_if_exception(self._helps),
+            "reraise": True,
+        }
+
+    def _helps(self, error: BaseException) -> bool:
+        if not isinstance(error, ClientError):
+            return False
+        return error.is_passing and (error.retry_after or 0.0) <= self.longest_wait
+
+    def _wait(self, state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, ClientError) and error.retry_after is not None:
+            return error.retry_after
+        half = {"multiplier": self.first_wait / 2, "max": self.longest_wait / 2}
+        return (wait_exponential(**half) + wait_random_exponential(**half))(state)
+
+
+class _Base(Calls, Generic[Http, Transport]):
+    _kind: Any
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        key: str | None = None,
+        *,
+        retries: Retries | None = None,
+        timeout: float = 30.0,
+        transport: Transport | None = None,
+    ) -> None:
+        """Ask the service at `url`, with a `key` if it wants one.
+
+        An attempt ends after `timeout` seconds of silence.
+
+        Raises:
+            ValueError: `url` is not the address of a service, or no header can hold the key.
+        """
+        self._retries = retries or Retries()
+        service = _address(url)
+        headers = _key_header(key, service)
+        self._http: Http = self._kind(
+            base_url=service, headers=headers, timeout=timeout, transport=transport
+        )
+
+
+class Client(_Base[httpx.Client, httpx.BaseTransport]):
+    """Asks one service. Threads may share it; close it, or use it in a `with` block.
+
+    Every method raises a `ClientError`: a `ProblemError` with what the service answered,
+    `UnreachableError` without an answer, `UnreadableError` if something else answered,
+    `UnsendableError` if HTTP cannot carry the request. Requests that may succeed later are
+    repeated first.
+    """
+
+    _kind = httpx.Client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def make(self, call: Call[Result]) -> Result:
+        """Send a request until it is answered, and return the answer."""
+        request = call.request(self._http)
+
+        def attempt() -> Result:
+            try:
+                response = self._http.send(request)
+            except httpx.RequestError as error:
+                raise call.lost(error) from error
+            return call.result(response)
+
+        return Retrying(**self._retries.rules())(attempt)
+
+
+class AsyncClient(_Base[httpx.AsyncClient, httpx.AsyncBaseTransport]):
+    """Asks one service from one event loop; close it, or use it in an `async with` block.
+
+    Its methods are those of `Client`, to be awaited.
+    """
+
+    _kind = httpx.AsyncClient
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def make(self, call: Call[Result]) -> Result:
+        """Send a request until it is answered, and return the answer."""
+        if call.picture is None:
+            request = call.request(self._http)
+        else:  # which may be a file to read
+            request = await asyncio.to_thread(call.request, self._http)
+
+        async def attempt() -> Result:
+            try:
+                response = await self._http.send(request)
+            except httpx.RequestError as error:
+                raise call.lost(error) from error
+            return call.result(response)
+
+        return await AsyncRetrying(**self._retries.rules())(attempt)
+
+
+def _address(url: str) -> httpx.URL:
+    try:
+        found = httpx.URL(url)
+    except httpx.InvalidURL:
+        found = httpx.URL()
+    if found.scheme not in {"http", "https"} or not found.host or b"?" in found.raw_path:
+        raise ValueError(f"this is no address of a service, such as {DEFAULT_URL}")
+    return found
+
+
+def _key_header(key: str | None, url: httpx.URL) -> dict[str, str]:
+    if not key:
+        return {}
+    if not (key.strip() and key.isascii() and key.isprintable()):
+        raise ValueError("this is no key: it is blank, or holds a line end or letters not of ASCII")
+    if url.username or url.password:  # these are sent as "Authorization"
+        return {"X-API-Key": key}
+    return {"Authorization": f"Bearer {key}"}
