@@ -15,12 +15,11 @@ from service.http import openapi
 from service.http.access import Access
 from service.http.bodies import Bodies
 from service.http.middleware import RequestMiddleware
-from service.page.adding import router as adding
-from service.page.combine import router as together
-from service.page.files import Files
-from service.page.order import router as order
+from service.page import add_image, combine
+from service.page import lattice as lattice_pages
+from service.page import search as search_pages
 from service.page.sample import Samples
-from service.page.search import router as page
+from service.page.static_files import WholeFiles
 from service.routes import collection, docs, lattice, operations, search, writing
 from service.runtime.logs import LOGGER
 from service.runtime.metrics import Metrics
@@ -81,10 +80,10 @@ def create_app(
     app.include_router(writing.router, dependencies=[requires("write")])
     app.include_router(operations.router)
     app.include_router(docs.router)
-    for pages in (page, order, together, adding):
-        app.include_router(pages, include_in_schema=False, dependencies=[requires("search")])
-    app.mount("/static", Files(), name="static")
-    app.mount("/docs", Files(docs.SWAGGER_UI), name="swagger-ui")
+    for page in (search_pages, lattice_pages, combine, add_image):
+        app.include_router(page.router, include_in_schema=False, dependencies=[requires("search")])
+    app.mount("/static", WholeFiles(), name="static")
+    app.mount("/docs", WholeFiles(docs.SWAGGER_UI), name="swagger-ui")
     app.add_middleware(RequestMiddleware, services=services)
     openapi.describe(app)
     return app

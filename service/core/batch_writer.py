@@ -18,7 +18,7 @@ from index.segments.writer import LOCK_TIMEOUT
 from index.store import Index
 from index.types import CaptionRow, ImageRow, Kind, Points
 from service.core.encoding import Point
-from service.errors import ServiceError, absent
+from service.errors import ServiceError, no_image
 from service.runtime.logs import event
 from service.schemas import ID_MAXIMUM
 
@@ -145,7 +145,7 @@ class BatchWriter:
                     self._delete_file(row.path)
             self._on_change()
         return [
-            None if image_id in rows and image_id not in image_ids[:at] else absent(image_id)
+            None if image_id in rows and image_id not in image_ids[:at] else no_image(image_id)
             for at, image_id in enumerate(image_ids)
         ]
 

@@ -30,7 +30,7 @@ from service.core.searching import Found, Searcher
 from service.core.serialization import caption_record, image_record
 from service.core.stages import Stages
 from service.core.write_queue import WriteQueue
-from service.errors import ServiceError, absent, invalid, reaching_catalog
+from service.errors import ServiceError, invalid, no_image, reaching_catalog
 from service.runtime import loading
 from service.runtime.logs import event
 from service.runtime.metrics import Metrics
@@ -401,5 +401,5 @@ class Engine:
 
 def _there(rows: Mapping[int, ImageRow], image_id: int) -> ImageRow:
     if image_id not in rows:
-        raise absent(image_id)
+        raise no_image(image_id)
     return rows[image_id]

@@ -1,14 +1,15 @@
-"""Answers to the questions of `service.lattice_schemas`, by the engine's encoders and index."""
+"""Searches by several parts, and entailment: what only an order of points can answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from index.search.joint_search import JointAnswer
+from index.types import Kind
 from models.analogy import is_bare, reworded, substitute
 from models.evaluation.calibration import Calibration, Calibrations
 from models.model import Points
@@ -18,15 +19,15 @@ from service.core.encoding import Point, check_caption
 from service.core.engine import Engine
 from service.core.searching import Found, plain
 from service.core.stages import Stages
-from service.errors import absent
+from service.errors import no_image
 from service.lattice_schemas import AllOfAnswer, CommonAnswer, Entailment, Entailments, Part
 from service.schemas import K_MAXIMUM, ImageAnswer, SearchOptions
 
-_UNKNOWN = {"probability": None}
+_NO_PROBABILITY = {"probability": None}
 
 
-class Known(Protocol):
-    """What a model knows: words, and what its violations mean."""
+class CalibratedModel(Protocol):
+    """What the meaning of a violation depends on: an engine, or a model alone."""
 
     @property
     def name(self) -> str:
@@ -34,72 +35,72 @@ class Known(Protocol):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The words that it learned."""
+        """The words that it knows."""
 
     @property
     def calibration(self) -> Calibrations:
-        """What violations mean, where it is calibrated."""
+        """What its violations mean, if it is calibrated."""
 
 
 async def all_of(
     engine: Engine, parts: Sequence[Part], options: SearchOptions, stages: Stages
 ) -> AllOfAnswer:
-    """Return the images that every part is true of, by the part that each fits worst.
+    """Return the images that every part is true of, ranked by the part that each fits worst.
 
-    All functions here raise ServiceError: as the engine's own searches do, and `not_found` for
-    an image that is not in the collection.
+    All functions here raise ServiceError: what the searches of the engine raise, and `not_found`
+    for an image that is not in the collection.
     """
-    engine.check_options(options)
-    _check(engine, "all_of", parts)
-    async with engine.enter(stages):
-        points = await _points(engine, parts, stages)
-        found = await engine.search_jointly("image", points, options, stages)
-    calibration = engine.calibration
-    each = _each(
-        found,
-        [
-            calibration.image if isinstance(part, str) and _says(engine, part) else None
-            for part in parts
-        ],
-    )
-    answer = AllOfAnswer.model_validate(
-        {
-            "hits": [hit | each[hit["image_id"]] for hit in found.image_hits()],
-            "unknown_words": _unknown(engine, parts),
-            **found.facts(engine.name),
-        }
-    )
-    engine.finish(stages)
-    return answer
+    known = engine.calibration.image
+    calibrations = [known if isinstance(part, str) else None for part in parts]
+    fields = await _jointly(engine, "image", "all_of", parts, calibrations, options, stages)
+    return AllOfAnswer.model_validate(fields)
 
 
 async def common(
     engine: Engine, parts: Sequence[Part], options: SearchOptions, stages: Stages
 ) -> CommonAnswer:
-    """Return the captions that are true of every part, by the part that each fits worst."""
+    """Return the captions that are true of every part, ranked by the part that each fits worst."""
+    calibrations = [_calibration(engine, part) for part in parts]
+    fields = await _jointly(engine, "caption", "common", parts, calibrations, options, stages)
+    return CommonAnswer.model_validate(fields)
+
+
+async def _jointly(
+    engine: Engine,
+    kind: Kind,
+    field: str,
+    parts: Sequence[Part],
+    calibrations: Sequence[Calibration | None],
+    options: SearchOptions,
+    stages: Stages,
+) -> dict[str, Any]:
+    """Return the fields of the answer to a search by parts; each part has a calibration or none."""
     engine.check_options(options)
-    _check(engine, "common", parts)
+    _check(engine, field, parts)
     async with engine.enter(stages):
         points = await _points(engine, parts, stages)
-        found = await engine.search_jointly("caption", points, options, stages)
+        found = await engine.search_jointly(kind, points, options, stages)
     each = _each(
-        found, [_calibration(engine, part) if _says(engine, part) else None for part in parts]
+        found,
+        [
+            calibration if _is_known(engine, part) else None
+            for part, calibration in zip(parts, calibrations, strict=True)
+        ],
     )
-    vocabulary = engine.vocabulary
-    answer = CommonAnswer.model_validate(
-        {
-            "hits": [
-                hit
-                | each[hit["caption_id"]]
-                | ({} if vocabulary.knows(hit["caption"]) else _UNKNOWN)
-                for hit in found.caption_hits(vocabulary.knows)
-            ],
-            "unknown_words": _unknown(engine, parts),
-            **found.facts(engine.name),
-        }
-    )
+    knows = engine.vocabulary.knows
+    hits = found.image_hits() if kind == "image" else found.caption_hits(knows)
+    fields = {
+        "hits": [
+            hit
+            | each[hit[f"{kind}_id"]]
+            | ({} if kind == "image" or knows(hit["caption"]) else _NO_PROBABILITY)
+            for hit in hits
+        ],
+        "unknown_words": _unknown_words(engine, parts),
+        **found.facts(engine.name),
+    }
     engine.finish(stages)
-    return answer
+    return fields
 
 
 async def like(
@@ -110,31 +111,36 @@ async def like(
     options: SearchOptions,
     stages: Stages,
 ) -> ImageAnswer:
-    """Return the images most like `start` with `plus` in the place of `minus`.
+    """Return the images most like `start`, with `plus` in the place of `minus`.
 
-    Single words are exchanged in the captions that are true of `start`. A stored image that is
-    started from is left out of the hits.
+    A single word is replaced within the captions that are true of `start`. If `start` is a stored
+    image, it is not among the hits.
     """
     engine.check_options(options)
     for name, parts in (("like", [start]), ("plus", plus), ("minus", minus)):
         _check(engine, name, parts)
-    whole = options.model_copy(update={"offset": 0, "k": options.depth})
+    from_first = options.model_copy(update={"offset": 0, "k": options.depth})
     async with engine.enter(stages):
-        (begun,) = await _points(engine, [start], stages)
-        put, taken = await _in_captions(engine, start, begun, plus, minus, stages)
+        (start_point,) = await _points(engine, [start], stages)
+        put, taken = await _in_captions(engine, start, start_point, plus, minus, stages)
         terms = await _points(engine, [*put, *taken], stages)
-        point = _substituted(engine, begun, terms[: len(put)], terms[len(put) :])
-        # One more than is wanted, because one may be left out.
-        found = await engine.search("image", point, whole, stages, spare=1)
+        point: Point = substitute(
+            engine.score,
+            torch.from_numpy(start_point),
+            torch.from_numpy(terms[: len(put)]),
+            torch.from_numpy(terms[len(put) :]),
+        ).numpy()
+        # One more than asked for, because `start` is left out.
+        found = await engine.search("image", point, from_first, stages, spare=1)
     hits = [hit for hit in found.image_hits() if hit["image_id"] != start]
     wanted = hits[options.offset : options.depth]
     answer = ImageAnswer.model_validate(
         {
             "hits": [
-                hit | {"rank": rank} | _UNKNOWN
+                hit | {"rank": rank} | _NO_PROBABILITY
                 for rank, hit in enumerate(wanted, options.offset + 1)
             ],
-            "unknown_words": _unknown(engine, [start, *plus, *minus]),
+            "unknown_words": _unknown_words(engine, [start, *plus, *minus]),
             **found.facts(engine.name),
         }
     )
@@ -151,18 +157,18 @@ async def entails(engine: Engine, premise: Part, hypothesis: str, stages: Stages
 async def each_entails(
     engine: Engine, pairs: Sequence[tuple[Part, str]], stages: Stages
 ) -> Entailments:
-    """Tell of each pair whether its hypothesis follows from its premise."""
-    places = {f"pairs.{at}.": pair for at, pair in enumerate(pairs)}
-    return Entailments(answers=await _entailments(engine, places, stages))
+    """Tell for each pair whether its hypothesis follows from its premise."""
+    by_field = {f"pairs.{at}.": pair for at, pair in enumerate(pairs)}
+    return Entailments(answers=await _entailments(engine, by_field, stages))
 
 
 async def _entailments(
     engine: Engine, pairs: Mapping[str, tuple[Part, str]], stages: Stages
 ) -> list[Entailment]:
-    """Answer pairs by the place that they have in the request, which errors name."""
-    for place, (premise, hypothesis) in pairs.items():
-        _check(engine, f"{place}premise", [premise])
-        check_caption(hypothesis, engine.settings, f"{place}hypothesis")
+    """Answer pairs by their field in the request, which errors name."""
+    for field, (premise, hypothesis) in pairs.items():
+        _check(engine, f"{field}premise", [premise])
+        check_caption(hypothesis, engine.settings, f"{field}hypothesis")
     async with engine.enter(stages):
         points = await _points(engine, [part for pair in pairs.values() for part in pair], stages)
     engine.finish(stages)
@@ -176,13 +182,13 @@ async def _entailments(
     ]
 
 
-def entailment(known: Known, pair: tuple[Part, str], violation: float) -> Entailment:
-    """Return what the violation of a pair means."""
-    calibration = _calibration(known, pair[0])
+def entailment(model: CalibratedModel, pair: tuple[Part, str], violation: float) -> Entailment:
+    """Return what the violation of a premise and a hypothesis means."""
+    calibration = _calibration(model, pair[0])
     probability = threshold = entailed = None
     if calibration is not None:
         threshold = plain(np.float32(calibration.threshold))
-        if all(_says(known, part) for part in pair):
+        if all(_is_known(model, part) for part in pair):
             probability = round(float(calibration.probability(violation)), 4)
             entailed = violation <= calibration.threshold
     return Entailment(
@@ -190,53 +196,54 @@ def entailment(known: Known, pair: tuple[Part, str], violation: float) -> Entail
         probability=probability,
         entailed=entailed,
         threshold=threshold,
-        unknown_words=_unknown(known, pair),
-        model=known.name,
+        unknown_words=_unknown_words(model, pair),
+        model=model.name,
     )
 
 
 async def _points(engine: Engine, parts: Sequence[Part], stages: Stages) -> Points:
     """Return the points of parts, in their order: (P, N) float32."""
-    found: dict[Part, Point] = {}
+    points: dict[Part, Point] = {}
     captions = list(dict.fromkeys(part for part in parts if isinstance(part, str)))
     if captions:
         encoded = await engine.encode_captions(captions, stages)
-        found.update(zip(captions, encoded, strict=True))
+        points.update(zip(captions, encoded, strict=True))
     ids = [part for part in parts if isinstance(part, int)]
     if ids:
         with stages.measure("metadata"):
             stored = await engine.stored_points("image", ids)
         missing = next((image_id for image_id in ids if image_id not in stored), None)
         if missing is not None:
-            raise absent(missing)
-        found.update(stored.items())
+            raise no_image(missing)
+        points.update(stored.items())
     for part in parts:
-        if isinstance(part, bytes) and part not in found:
-            found[part] = await engine.encode_picture(part, stages)
-    return np.stack([found[part] for part in parts])
+        if isinstance(part, bytes) and part not in points:
+            points[part] = await engine.encode_picture(part, stages)
+    return np.stack([points[part] for part in parts])
 
 
 def _check(engine: Engine, field: str, parts: Sequence[Part]) -> None:
-    # A picture that was sent has a field of its own, and no place among these.
-    named = [part for part in parts if not isinstance(part, bytes)]
-    for at, part in enumerate(named):
+    # An uploaded picture has a field of its own and does not count here.
+    listed = [part for part in parts if not isinstance(part, bytes)]
+    for at, part in enumerate(listed):
         if isinstance(part, str):
-            check_caption(part, engine.settings, field if len(named) == 1 else f"{field}.{at}")
+            check_caption(part, engine.settings, field if len(listed) == 1 else f"{field}.{at}")
 
 
-def _calibration(known: Known, premise: Part) -> Calibration | None:
-    """Return what the violations of captions by a part mean."""
-    return known.calibration.caption if isinstance(premise, str) else known.calibration.image
+def _calibration(model: CalibratedModel, premise: Part) -> Calibration | None:
+    """Return the calibration of pairs of a part and a caption."""
+    known = model.calibration
+    return known.caption if isinstance(premise, str) else known.image
 
 
-def _says(known: Known, part: Part) -> bool:
-    """Tell whether a part says anything: a caption of which no word is known does not."""
-    return not isinstance(part, str) or known.vocabulary.knows(part)
+def _is_known(model: CalibratedModel, part: Part) -> bool:
+    """Tell whether the model knows a word of a part; it knows every picture."""
+    return not isinstance(part, str) or model.vocabulary.knows(part)
 
 
-def _unknown(known: Known, parts: Sequence[Part]) -> list[str]:
-    captions = (part for part in parts if isinstance(part, str))
-    words = (word for caption in captions for word in known.vocabulary.unknown(caption))
+def _unknown_words(model: CalibratedModel, parts: Sequence[Part]) -> list[str]:
+    unknown = model.vocabulary.unknown
+    words = (word for part in parts if isinstance(part, str) for word in unknown(part))
     return list(dict.fromkeys(words))
 
 
@@ -248,59 +255,64 @@ async def _in_captions(
     minus: Sequence[Part],
     stages: Stages,
 ) -> tuple[list[Part], list[Part]]:
-    """Return what is put in and taken out, single words as the captions true of `start` say them.
+    """Return `plus` and `minus`, with single words expanded to captions true of `start`.
 
-    A word that none of them says stays alone, and so does every word where the model was not
-    calibrated: nobody measured what is true.
+    Without a calibration nothing tells which captions are true, so all words stay.
     """
     calibration = _calibration(engine, start)
-    put, taken = _bare(plus), _bare(minus)
-    if calibration is None or not (put and taken):
+    if calibration is None or not (_single_words(plus) and _single_words(minus)):
         return list(plus), list(minus)
     options = SearchOptions(k=K_MAXIMUM, max_violation=calibration.threshold)
     found = await engine.search("caption", point, options, stages)
     true = [found.captions[int(hit)].text for hit in found.answer.ids if int(hit) in found.captions]
-    for old, saying in taken.items():
-        # Once, and not again for each word that may replace it: there may be a thousand captions,
-        # and nothing else is answered meanwhile.
-        saying.update(dict.fromkeys(reworded(true, old, old)))
-        for new, said in put.items():
-            said.update(dict.fromkeys(reworded(saying, old, new).values()))
-    return _said(plus, put), _said(minus, taken)
+    return expand_words(true, plus, minus)
 
 
-def _bare(parts: Sequence[Part]) -> dict[str, dict[str, None]]:
+def expand_words(
+    captions: Collection[str],
+    plus: Sequence[Part],
+    minus: Sequence[Part],
+    reword: Callable[[Collection[str], str, str], Mapping[str, str]] = reworded,
+) -> tuple[list[Part], list[Part]]:
+    """Return `plus` and `minus`, with single words expanded to the captions that contain them.
+
+    "dog" and "cat" become "a dog runs" and "a cat runs". A word without such a caption stays.
+    """
+    put, taken = _single_words(plus), _single_words(minus)
+    for old, with_old in taken.items():
+        # Filter once per old word: there may be a thousand captions, and this blocks the loop.
+        with_old.update(dict.fromkeys(reword(captions, old, old)))
+        for new, with_new in put.items():
+            with_new.update(dict.fromkeys(reword(with_old, old, new).values()))
+    return _expanded(plus, put), _expanded(minus, taken)
+
+
+def _single_words(parts: Sequence[Part]) -> dict[str, dict[str, None]]:
     return {part: {} for part in parts if isinstance(part, str) and is_bare(part)}
 
 
-def _said(parts: Sequence[Part], captions: Mapping[str, Iterable[str]]) -> list[Part]:
-    found: list[Part] = []
+def _expanded(parts: Sequence[Part], captions: Mapping[str, Iterable[str]]) -> list[Part]:
+    result: list[Part] = []
     for part in parts:
-        said = captions.get(part) if isinstance(part, str) else None
-        found.extend(said or [part])
-    return found
+        replacement = captions.get(part) if isinstance(part, str) else None
+        result.extend(replacement or [part])
+    return result
 
 
-def _substituted(engine: Engine, like: Point, plus: Points, minus: Points) -> Point:
-    start, put, taken = (torch.from_numpy(points) for points in (like, plus, minus))
-    point: Point = substitute(engine.score, start, put, taken).numpy()
-    return point
-
-
-def _each(found: Found, known: Sequence[Calibration | None]) -> dict[int, dict[str, Any]]:
-    """Return, by the id of the hit, the violations of all parts and the least of their chances."""
+def _each(found: Found, calibrations: Sequence[Calibration | None]) -> dict[int, dict[str, Any]]:
+    """Return, by the id of the hit, the violations of all parts and their least probability."""
     answer = found.answer
     if not isinstance(answer, JointAnswer):
         raise TypeError("only a joint search has parts")
     each: dict[int, dict[str, Any]] = {}
     for hit, violations in zip(answer.ids.tolist(), answer.parts, strict=True):
-        chances = [
+        probabilities = [
             float(calibration.probability(violation).round(4))
-            for calibration, violation in zip(known, violations, strict=True)
+            for calibration, violation in zip(calibrations, violations, strict=True)
             if calibration is not None
         ]
         each[hit] = {
             "parts": [plain(violation) for violation in violations],
-            "probability": min(chances) if len(chances) == len(known) else None,
+            "probability": min(probabilities) if len(probabilities) == len(calibrations) else None,
         }
     return each

@@ -1,1 +1,1 @@
-"""The page people use: server-rendered, complete without JavaScript, quicker with it."""
+"""The web page: rendered on the server, complete without JavaScript, quicker with it."""

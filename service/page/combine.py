@@ -1,10 +1,9 @@
-"""The page that puts things together: words, pictures of the collection, and brought ones."""
+"""The page that combines words, stored pictures and uploaded pictures in one search."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -16,49 +15,54 @@ from service.core.stages import Stages
 from service.errors import ServiceError, invalid
 from service.http.multipart import FormField
 from service.lattice_schemas import PARTS_MAXIMUM, CommonAnswer, Part
-from service.page import views
-from service.page.picture import Picture, brought, stored
-from service.page.problems import Visit, require_known, trouble
-from service.page.responses import STAY, Screen, respond
+from service.page.errors import PageRoute, message_for, require_known_words
+from service.page.query import PageQuery
+from service.page.rendering import KEEP_URL, View, render
+from service.page.results import (
+    CaptionGroup,
+    Proof,
+    ShownPicture,
+    group_captions,
+    no_match_notice,
+    proof_of,
+)
 from service.page.scale import Scale
-from service.page.views import Query, folding
-from service.schemas import ImageAnswer, SearchOptions
-from service.services import Services, ServicesHere
+from service.schemas import ImageAnswer, ImageHit, SearchOptions
+from service.services import ServicesHere
 from service.settings import Settings
 
-router = APIRouter(route_class=Visit)
+router = APIRouter(route_class=PageRoute)
 
-Sent: TypeAlias = tuple[Sequence[FormField], list[tuple[str, str]]]
-
-WAYS = {
+OPERATIONS = {
     "all_of": "Pictures with all of it",
     "common": "What it all has in common",
     "like": "Pictures like one, with and without something",
 }
-_OFFERED = 12  # pictures of the collection to choose from
-_FORGOTTEN = "Choose your pictures once more: Hasse reads the pictures that visitors bring and \
-forgets them at once."
+SUGGESTIONS = 12  # stored pictures to choose from
+_LOST_UPLOADS = (
+    "Choose your pictures once more: Hasse forgets uploaded pictures as soon as it has answered."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What stands in the form; `ask` is empty before anything was asked."""
+class CombineForm:
+    """The fields of the form; `operation` is empty before the first search."""
 
-    ask: str = ""
+    operation: str = ""
     words: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     image_ids: tuple[int, ...] = ()
     find: str = ""
     is_finding: bool = False
-    is_forgotten: bool = False
+    lost_uploads: bool = False
 
     @classmethod
-    def read(cls, fields: Iterable[tuple[str, str]]) -> Question:
+    def read(cls, fields: Iterable[tuple[str, str]]) -> CombineForm:
         """Read an address or a form.
 
         Raises:
-            ServiceError: `not_found`, for what is no number of a picture; `invalid`, for more
-                pictures than can be put together.
+            ServiceError: `not_found`, for what cannot be an id of an image; `invalid`, for too
+                many images.
         """
         texts: dict[str, list[str]] = {}
         for name, text in fields:
@@ -67,228 +71,201 @@ class Question:
         def one(name: str) -> str:
             return " ".join(texts.get(name, [""])[0].split())
 
-        numbers = dict.fromkeys(texts.get("image", []))
-        if len(numbers) > PARTS_MAXIMUM:
+        images = dict.fromkeys(texts.get("image", []))
+        if len(images) > PARTS_MAXIMUM:
             raise _too_many()
-        image_ids = [Query().about(number).image_id for number in numbers]
+        image_ids = [PageQuery().about(image).image_id for image in images]
         return cls(
-            ask=one("ask") if one("ask") in WAYS else "",
+            operation=one("operation") if one("operation") in OPERATIONS else "",
             words=_lines(texts.get("words", [])),
             without=_lines(texts.get("without", [])),
             image_ids=tuple(dict.fromkeys(found for found in image_ids if found is not None)),
             find=one("find"),
             is_finding=one("do") == "find",
-            is_forgotten=bool(one("forgotten")),
-        )
-
-    def url(self, query: Query, brought_ones: int) -> str:
-        """Return the address that asks this again, as far as an address can."""
-        return query.of_together(
-            self.ask, self.words, self.without, self.image_ids, forgotten=brought_ones > 0
+            lost_uploads=bool(one("lost_uploads")),
         )
 
     def check(self, pictures: int) -> None:
-        """Raise ServiceError `invalid` where something is missing, or too much."""
+        """Raise ServiceError `invalid` if something is missing, or too much."""
         if not pictures and not self.words:
             raise invalid("words", "name something first: some words, or a picture")
         if pictures + max(len(self.words), len(self.without)) > PARTS_MAXIMUM:
             raise _too_many()
-        if self.ask == "like" and pictures != 1:
-            raise invalid("pictures", "choose one picture, the one that the others shall be like")
-        if self.ask == "like" and not self.words:
-            taken = "what takes the place of what you take out" if self.without else "what to add"
-            raise invalid("words", f"say {taken}, in words")
+        if self.operation == "like" and pictures != 1:
+            raise invalid("pictures", "choose one picture, the one that the others should be like")
+        if self.operation == "like" and not self.words:
+            missing = "what replaces what you take out" if self.without else "what to add"
+            raise invalid("words", f"say {missing}, in words")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """A picture of the collection that can be ticked."""
+class CombinedResult:
+    """An answer, and the pictures it is about."""
 
-    picture: Picture
-    is_ticked: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An answer: the pictures it is about, and what was found."""
-
-    about: list[Picture]
-    cards: list[views.Card]
-    lines: list[views.Line]
-    verdict: views.Verdict
-    doubt: str
+    pictures: list[ShownPicture]
+    hits: Sequence[ImageHit]
+    groups: list[CaptionGroup]
+    scale: Scale
+    proof: Proof
+    notice: str
     unknown_words: list[str]
-    timing: str
 
 
-@router.get("/page/together")
-async def together(request: Request, services: ServicesHere) -> Response:
-    """Answer a question about words and pictures of the collection, or show the form for one."""
-
-    async def sent() -> Sent:
-        return [], request.query_params.multi_items()
-
-    return await _shown(request, services, sent)
+@router.get("/page/combine")
+async def combine(request: Request, services: ServicesHere) -> Response:
+    """Search by words and stored pictures, or show the empty form."""
+    return await _respond(request, services)
 
 
-@router.post("/page/together")
-async def together_with_pictures(request: Request, services: ServicesHere) -> Response:
-    """Answer a question about words, pictures of the collection and pictures that are brought."""
-
-    async def sent() -> Sent:
-        form = await services.bodies.form(request)
-        # Browsers send a field without a file as an empty file.
-        return [file for file in form.files if file.content], form.texts
-
-    return await _shown(request, services, sent)
+@router.post("/page/combine")
+async def combine_uploads(request: Request, services: ServicesHere) -> Response:
+    """Search by words, stored pictures and uploaded pictures."""
+    return await _respond(request, services)
 
 
-async def _shown(
-    request: Request,
-    services: Services,
-    sent: Callable[[], Awaitable[Sent]],
-) -> Response:
-    query, question = Query(), Question()
-    offers: list[Offer] = []
-    found, fault, error = None, "", None
-    url = STAY
+async def _respond(request: Request, services: ServicesHere) -> Response:
+    query, form, stages = PageQuery(), CombineForm(), Stages()
+    pictures: list[ShownPicture] = []
+    result, notice, error, url = None, "", None, KEEP_URL
     try:
         engine = services.engine
-        brought_ones, texts = await sent()
-        query = Query.read(dict(texts), services.settings)
-        question = Question.read(texts)
-        url = question.url(query, len(brought_ones))
-        offers = await _offers(engine, question, query)
-        if question.is_forgotten:
-            fault = _FORGOTTEN
-        elif question.ask and not question.is_finding:
+        uploads, fields = [], request.query_params.multi_items()
+        if request.method == "POST":
+            sent = await services.bodies.form(request)
+            # Browsers send a field without a file as an empty file.
+            uploads, fields = [file for file in sent.files if file.content], sent.texts
+        query = PageQuery.read(dict(fields), services.settings)
+        form = CombineForm.read(fields)
+        if not form.is_finding:
+            url = query.combine_url(
+                form.operation,
+                form.words,
+                form.without,
+                form.image_ids,
+                lost_uploads=bool(uploads),
+            )
+        pictures = [
+            ShownPicture.stored(await engine.image(image_id), query) for image_id in form.image_ids
+        ]
+        if form.lost_uploads:
+            notice = _LOST_UPLOADS
+        elif form.operation and not form.is_finding:
             scale = (await services.samples.of(engine)).scale
-            ticked = [offer.picture for offer in offers]
-            found = await _found(engine, query, question, brought_ones, ticked, scale)
+            result = await _search(engine, query, form, uploads, pictures, scale, stages)
+        elif form.is_finding and form.find:
+            pictures += await _suggestions(engine, form)
     except ServiceError as raised:
         error = raised
-        request.scope["hasse.reason"] = error.reason
-        fault = _sentence(error, query, services.settings)
-    screen = Screen(
-        "together.html",
-        title="Put things together · Hasse",
-        spoken=fault or (f"{found.verdict.sentence}. {found.doubt}" if found else ""),
+        notice = _sentence(error, services.settings)
+    announcement = notice or (f"{result.proof.sentence}. {result.notice}" if result else "")
+    view = View(
+        "combine.html",
+        title="Combine pictures and words · Hasse",
+        announcement=announcement,
         context={
-            "question": question,
-            "ways": WAYS,
-            "offers": offers,
-            "found": found,
-            "fault": fault,
+            "form": form,
+            "operations": OPERATIONS,
+            "pictures": pictures,
+            "result": result,
+            "notice": notice,
         },
-        url=STAY if question.is_finding else url,
-        status=error.kind.status if error else 200,
-        timing=found.timing if found else None,
-        retry_after=error.retry_after if error else None,
+        url=url,
+        stages=stages if result else None,
+        error=error,
     )
-    return respond(request, query, screen)
+    return render(request, query, view)
 
 
-async def _offers(engine: Engine, question: Question, query: Query) -> list[Offer]:
-    """Return the pictures that are ticked and, where some are looked for, more to tick."""
-    ticked = []
-    for image_id in question.image_ids:
-        record = await engine.image(image_id)
-        ticked.append(Offer(stored(record, replace(query, image_id=image_id)), is_ticked=True))
-    if not (question.find and question.is_finding):
-        return ticked
-    options = SearchOptions(k=_OFFERED + len(ticked))
-    answer = await engine.images_by_caption(question.find, options, stages=Stages())
-    require_known(engine, [question.find])
-    more = [
-        Offer(
-            Picture(
-                url=hit.thumbnail_url,
-                name=hit.file_name,
-                alt=hit.captions[0] if hit.captions else hit.file_name,
-                image_id=hit.image_id,
-            ),
-            is_ticked=False,
+async def _suggestions(engine: Engine, form: CombineForm) -> list[ShownPicture]:
+    """Return stored pictures that can be chosen, and are not yet."""
+    options = SearchOptions(k=SUGGESTIONS + len(form.image_ids))
+    answer = await engine.images_by_caption(form.find, options)
+    require_known_words(engine.vocabulary, [form.find])
+    hits = [hit for hit in answer.hits if hit.image_id not in form.image_ids]
+    return [
+        ShownPicture(
+            hit.thumbnail_url,
+            hit.file_name,
+            hit.captions[0] if hit.captions else hit.file_name,
+            image_id=hit.image_id,
         )
-        for hit in answer.hits
-        if hit.image_id not in question.image_ids
+        for hit in hits[:SUGGESTIONS]
     ]
-    return [*ticked, *more[:_OFFERED]]
 
 
-async def _found(
+async def _search(
     engine: Engine,
-    query: Query,
-    question: Question,
-    brought_ones: Sequence[FormField],
-    ticked: Sequence[Picture],
+    query: PageQuery,
+    form: CombineForm,
+    uploads: Sequence[FormField],
+    chosen: Sequence[ShownPicture],
     scale: Scale,
-) -> Found:
-    stages = Stages()
-    question.check(len(brought_ones) + len(ticked))
-    about = [*[await _preview(engine, one) for one in brought_ones], *ticked]
-    pictures: list[Part] = [*[one.content for one in brought_ones], *question.image_ids]
-    options = SearchOptions(k=query.k, mode=query.mode)
-    known, vocabulary = engine.calibration, engine.vocabulary
-    cards: list[views.Card] = []
-    lines: list[views.Line] = []
-    each: list[Calibration | None]
-    doubt, thing = "", "picture"
+    stages: Stages,
+) -> CombinedResult:
+    form.check(len(uploads) + len(chosen))
+    shown = [*[await _preview(engine, file) for file in uploads], *chosen]
+    images: list[Part] = [*[file.content for file in uploads], *form.image_ids]
+    parts = [*images, *form.words]
+    calibrations: list[Calibration | None]
+    known, knows = engine.calibration, engine.vocabulary.knows
+    notice = ""
+    hits: Sequence[ImageHit] = []
+    groups: list[CaptionGroup] = []
     answer: ImageAnswer | CommonAnswer
-    if question.ask == "like":
+    if form.operation == "common":
+        options = query.caption_options(engine.settings)
+        answer = await lattice.common(engine, parts, options, stages)
+        groups = group_captions(answer.hits, query.k, scale, knows)
+        calibrations = [known.image] * len(images) + [known.caption] * len(form.words)
+        best = next((hit for hit in answer.hits if knows(hit.caption)), None)
+        sentence = "No caption here is likely to be true of it all"
+        notice = no_match_notice(best, calibrations, sentence)
+    elif form.operation == "like":
         answer = await lattice.like(
-            engine, pictures[0], question.words, question.without, options, stages
+            engine, images[0], form.words, form.without, query.options, stages
         )
-        cards = views.cards(answer, query, scale)
-    elif question.ask == "common":
-        thing = "caption"
-        options = folding(query, engine.settings)
-        answer = await lattice.common(engine, [*pictures, *question.words], options, stages)
-        lines = views.lines(answer, query, scale, vocabulary.knows)
-        each = [*[known.image] * len(pictures), *[known.caption] * len(question.words)]
-        doubt = views.doubt(
-            answer, each, "No caption here is likely to be true of it all", vocabulary.knows
-        )
+        hits = answer.hits
     else:
-        answer = await lattice.all_of(engine, [*pictures, *question.words], options, stages)
-        cards = views.cards(answer, query, scale)
-        each = [*[None] * len(pictures), *[known.image] * len(question.words)]
-        doubt = views.doubt(
-            answer, each, "It is not likely that any picture here has it all", vocabulary.knows
-        )
-    require_known(engine, [*question.words, *question.without])
-    return Found(
-        about=about,
-        cards=cards,
-        lines=lines,
-        verdict=views.verdict(answer, len(cards) + len(lines), thing, stages),
-        doubt=doubt,
+        answer = await lattice.all_of(engine, parts, query.options, stages)
+        hits = answer.hits
+        calibrations = [*[None] * len(images), *[known.image] * len(form.words)]
+        sentence = "It is not likely that any picture here has it all"
+        notice = no_match_notice(hits[0] if hits else None, calibrations, sentence)
+    require_known_words(engine.vocabulary, [*form.words, *form.without])
+    thing = "caption" if form.operation == "common" else "picture"
+    return CombinedResult(
+        pictures=shown,
+        hits=hits,
+        groups=groups,
+        scale=scale,
+        proof=proof_of(answer, len(hits) + len(groups), thing, stages),
+        notice=notice,
         unknown_words=answer.unknown_words,
-        timing=stages.header(),
     )
 
 
-async def _preview(engine: Engine, one: FormField) -> Picture:
+async def _preview(engine: Engine, file: FormField) -> ShownPicture:
     try:
-        shown = brought(await engine.preview(one.content))
+        preview = await engine.preview(file.content)
     except ServiceError as error:
-        # Of several pictures, the visitor must hear which.
-        errors = [("pictures", one.file_name)]
+        # Say which of several pictures is at fault.
+        errors = [("pictures", file.file_name)]
         raise ServiceError(error.reason, error.detail, errors=errors) from None
-    return replace(shown, name=one.file_name, alt=f"Your picture {one.file_name}".strip())
+    return ShownPicture.uploaded(preview, file.file_name)
 
 
-def _sentence(error: ServiceError, query: Query, settings: Settings) -> str:
-    found = trouble(error, query, settings)
-    named = "".join(f"{name}: " for field, name in error.errors if field == "pictures" and name)
+def _sentence(error: ServiceError, settings: Settings) -> str:
+    message = message_for(error, settings)
     if error.reason == "invalid":
-        return found.detail
-    return f"{named}{found.title}. {found.detail}"
+        return message.detail
+    file = "".join(f"{name}: " for field, name in error.errors if field == "pictures" and name)
+    return f"{file}{message.title}. {message.detail}"
 
 
 def _too_many() -> ServiceError:
-    return invalid("words", f"at most {PARTS_MAXIMUM} things can be put together")
+    return invalid("words", f"at most {PARTS_MAXIMUM} things can be combined")
 
 
 def _lines(texts: Iterable[str]) -> tuple[str, ...]:
-    found = (" ".join(line.split()) for text in texts for line in text.splitlines())
-    return tuple(dict.fromkeys(line for line in found if line))
+    lines = (" ".join(line.split()) for text in texts for line in text.splitlines())
+    return tuple(dict.fromkeys(line for line in lines if line))

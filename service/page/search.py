@@ -1,8 +1,6 @@
-"""The first page: the two questions, and what there is before one is asked."""
+"""The first page and its two searches: pictures by words, captions by a picture."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -10,158 +8,125 @@ from starlette.responses import Response
 from service.core import lattice
 from service.core.engine import Engine
 from service.core.stages import Stages
-from service.errors import ServiceError, invalid
+from service.errors import invalid
 from service.lattice_schemas import PARTS_MAXIMUM
-from service.page import sample, views
-from service.page.picture import Picture, brought
-from service.page.problems import Visit, problem, require_known
-from service.page.responses import STAY, Screen, respond
+from service.page.errors import PageRoute, require_known_words
+from service.page.query import PageQuery
+from service.page.rendering import KEEP_URL, View, render
+from service.page.results import ShownPicture, group_captions, no_match_notice, proof_of
 from service.page.scale import Scale
-from service.page.views import Query, folding
 from service.plural import count
-from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
+from service.schemas import CaptionAnswer, ImageAnswer
 from service.services import ServicesHere
 
-router = APIRouter(route_class=Visit)
+router = APIRouter(route_class=PageRoute)
 
-WIDEST_SHOWN_WHOLE = 1600  # pixels; of wider pictures the page shows the thumbnail
+_WIDEST = 1600  # pixels; the page shows the thumbnail of a wider picture
 
 
 @router.get("/")
 async def page(request: Request, services: ServicesHere, image: str = "") -> Response:
-    """Show the pictures some words are true of, what is true of a picture, or the first view."""
-    query = Query.read(request.query_params, services.settings)
-    try:
-        query = query.about(image)
-        engine = services.engine
-        drawn = await services.samples.of(engine)
-        if query.text:
-            screen = await _images(engine, query, drawn.scale)
-        elif query.image_id is not None:
-            screen = await _captions_of_stored(engine, query, query.image_id, drawn.scale)
-        else:
-            context = {"welcome": sample.linked(drawn, query)}
-            screen = Screen("welcome.html", context=context)
-    except ServiceError as error:
-        return problem(request, query, error)
-    return respond(request, query, screen)
+    """Show the pictures a caption is true of, the captions of a picture, or the first page."""
+    query = PageQuery.read(request.query_params, services.settings).about(image)
+    engine = services.engine
+    sample = await services.samples.of(engine)
+    if query.text:
+        view = await _images(engine, query, sample.scale)
+    elif query.image_id is not None:
+        view = await _captions_of_stored(engine, query, query.image_id, sample.scale)
+    else:
+        view = View("home.html", context={"sample": sample})
+    return render(request, query, view)
 
 
 @router.get("/page/picture")
-async def picture_gone(request: Request, services: ServicesHere) -> Response:
-    """Explain why the address of an answer about a visitor's picture holds no picture."""
-    screen = Screen("gone.html", spoken="That picture was not kept.", url=STAY)
-    return respond(request, Query.read(request.query_params, services.settings), screen)
+async def expired_upload(request: Request, services: ServicesHere) -> Response:
+    """Explain why the address of an answer about an uploaded picture cannot show it again."""
+    view = View("expired_upload.html", announcement="That picture was not kept.", url=KEEP_URL)
+    return render(request, PageQuery.read(request.query_params, services.settings), view)
 
 
 @router.post("/page/picture")
-async def picture(request: Request, services: ServicesHere) -> Response:
-    """Show what is true of a picture that the visitor brings."""
-    query = Query()
-    stages = Stages()
-    try:
-        engine = services.engine
-        form = await services.bodies.form(request)
-        content, fields = form.picture().content, dict(form.texts)
-        query = Query.read(fields, services.settings)
-        answer = await engine.captions_by_picture(
-            content, folding(query, services.settings), stages=stages
-        )
-        preview = await engine.preview(content)
-        drawn = await services.samples.of(engine)
-    except ServiceError as error:
-        return problem(request, query, error)
-    screen = _captions(engine, query, brought(preview), answer, drawn.scale, stages)
-    url = query.picture_url(fields.get("brought", ""))
-    return respond(request, query, replace(screen, url=url))
+async def upload(request: Request, services: ServicesHere) -> Response:
+    """Show the captions that are true of an uploaded picture."""
+    engine, stages = services.engine, Stages()
+    form = await services.bodies.form(request)
+    picture, fields = form.picture().content, dict(form.texts)
+    query = PageQuery.read(fields, services.settings)
+    options = query.caption_options(services.settings)
+    answer = await engine.captions_by_picture(picture, options, stages=stages)
+    shown = ShownPicture.uploaded(await engine.preview(picture))
+    scale = (await services.samples.of(engine)).scale
+    url = query.upload_url(fields.get("upload", ""))
+    view = _captions(engine, query, shown, answer, scale, stages, url)
+    return render(request, query, view)
 
 
-async def _images(engine: Engine, query: Query, scale: Scale) -> Screen:
+async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:
     stages = Stages()
-    options = SearchOptions(k=query.k, mode=query.mode)
     parts = [part.strip() for part in query.text.split(" + ") if part.strip()]
     if len(parts) > PARTS_MAXIMUM:
-        raise invalid("q", f"at most {PARTS_MAXIMUM} parts can be put together with +")
+        raise invalid("q", f"at most {PARTS_MAXIMUM} parts can be combined with +")
     answer: ImageAnswer
     if len(parts) > 1:
-        answer = await lattice.all_of(engine, parts, options, stages)
+        answer = await lattice.all_of(engine, parts, query.options, stages)
     else:
-        answer = await engine.images_by_caption(query.text, options, stages=stages)
-    require_known(engine, parts)
-    cards = views.cards(answer, query, scale)
-    verdict = views.verdict(answer, len(cards), "picture", stages)
-    calibration, vocabulary = engine.calibration, engine.vocabulary
-    doubt = views.doubt(
-        answer,
-        [calibration.image] * len(parts),
+        answer = await engine.images_by_caption(query.text, query.options, stages=stages)
+    require_known_words(engine.vocabulary, parts)
+    proof = proof_of(answer, len(answer.hits), "picture", stages)
+    notice = no_match_notice(
+        answer.hits[0] if answer.hits else None,
+        [engine.calibration.image] * len(parts),
         "This is not likely to be true of any picture here",
-        vocabulary.knows,
     )
-    first = [hit.image_id for hit in answer.hits[: views.COMPARED]]
-    return Screen(
+    return View(
         "images.html",
         title=f"{query.text} · Hasse",
-        spoken=f"{count(len(cards), 'picture')}. {doubt} {verdict.sentence}.",
+        announcement=f"{count(len(answer.hits), 'picture')}. {notice} {proof.sentence}.",
         context={
-            "cards": cards,
-            "verdict": verdict,
-            "doubt": doubt,
-            "shared": (
-                query.of_together("common", image_ids=first) if len(first) > 1 and not doubt else ""
-            ),
-            "more": query.of_together(words=parts),
+            "hits": answer.hits,
+            "scale": scale,
+            "proof": proof,
+            "notice": notice,
+            "parts": parts,
             "unknown_words": answer.unknown_words,
         },
-        timing=stages.header(),
+        stages=stages,
     )
 
 
-async def _captions_of_stored(engine: Engine, query: Query, image_id: int, scale: Scale) -> Screen:
+async def _captions_of_stored(
+    engine: Engine, query: PageQuery, image_id: int, scale: Scale
+) -> View:
     stages = Stages()
-    record = await engine.image(image_id)
-    answer = await engine.captions_by_image_id(
-        image_id, folding(query, engine.settings), stages=stages
-    )
-    own = [row.caption for row in record.captions]
-    whole = record.width is not None and record.width <= WIDEST_SHOWN_WHOLE
-    shown = Picture(
-        url=record.image_url if whole else record.thumbnail_url,
-        name=record.file_name,
-        alt=own[0] if own else record.file_name,
-        captions=views.links(own, query),
-        file_url=record.image_url,
-        image_id=image_id,
-    )
-    return _captions(engine, query, shown, answer, scale, stages)
+    shown = ShownPicture.stored(await engine.image(image_id), query, _WIDEST)
+    options = query.caption_options(engine.settings)
+    answer = await engine.captions_by_image_id(image_id, options, stages=stages)
+    return _captions(engine, query, shown, answer, scale, stages, query.url())
 
 
 def _captions(
     engine: Engine,
-    query: Query,
-    shown: Picture,
+    query: PageQuery,
+    shown: ShownPicture,
     answer: CaptionAnswer,
     scale: Scale,
     stages: Stages,
-) -> Screen:
-    calibration, vocabulary = engine.calibration, engine.vocabulary
-    lines = views.lines(answer, query, scale, vocabulary.knows)
-    verdict = views.verdict(answer, len(lines), "caption", stages)
-    doubt = views.doubt(
-        answer,
-        [calibration.image],
+    url: str,
+) -> View:
+    knows = engine.vocabulary.knows
+    groups = group_captions(answer.hits, query.k, scale, knows)
+    proof = proof_of(answer, len(groups), "caption", stages)
+    notice = no_match_notice(
+        next((hit for hit in answer.hits if knows(hit.caption)), None),
+        [engine.calibration.image],
         "No caption here is likely to be true of it",
-        vocabulary.knows,
     )
-    return Screen(
+    return View(
         "captions.html",
         title=f"True of {shown.name} · Hasse",
-        spoken=f"{count(len(lines), 'caption')}. {doubt} {verdict.sentence}.",
-        context={
-            "picture": shown,
-            "lines": lines,
-            "verdict": verdict,
-            "doubt": doubt,
-            "more": query.of_together(image_ids=[] if shown.image_id is None else [shown.image_id]),
-        },
-        timing=stages.header(),
+        announcement=f"{count(len(groups), 'caption')}. {notice} {proof.sentence}.",
+        context={"picture": shown, "groups": groups, "proof": proof, "notice": notice},
+        url=url,
+        stages=stages,
     )

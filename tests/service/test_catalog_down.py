@@ -88,7 +88,7 @@ def test_a_catalog_that_cannot_be_read_for_now_is_one_that_does_not_answer_and_t
             assert "secret" not in response.text
             (line,) = (row for row in caplog.records if row.message == "catalog unreachable")
             assert ADDRESS in vars(line)["facts"]["error"]
-        for path in ("/?q=a+dog", "/?image=1000", "/page/order?image=1000"):
+        for path in ("/?q=a+dog", "/?image=1000", "/page/diagram?image=1000"):
             page = client.get(path)
             assert (page.status_code, page.headers["retry-after"]) == (503, "5"), path
         assert "catalog" in problem(client.get("/readyz"), 503, "not_ready").detail

@@ -38,7 +38,7 @@ def test_a_wrong_method_is_a_problem_that_names_the_right_ones(client: Client) -
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/page/add", "/page/together", "/images/1000", "/images", "/docs", "/livez"]
+    "path", ["/", "/page/add", "/page/combine", "/images/1000", "/images", "/docs", "/livez"]
 )
 def test_the_methods_that_a_refusal_names_are_those_that_are_taken(
     client: Client, path: str

@@ -1,7 +1,7 @@
 "use strict";
 
-// What the page adds to plain links and forms: pictures by drop and paste, keys, and the states
-// between a question and its answer. Without this file every link and form still works.
+// Adds to plain links and forms: pictures by drop and paste, keyboard shortcuts, and what is shown
+// while an answer loads. Every link and form works without this file.
 (() => {
   const find = (id) => document.getElementById(id);
   const [search, box, options] = [find("search"), find("q"), find("options")];
@@ -9,25 +9,25 @@
   const view = () => answer.querySelector(".view");
   const shownPicture = () => answer.querySelector("input[name=image][form=search]");
 
-  let typing = false; // the last question was typed, so the next keystroke refines it
-  let latest = null; // the request whose answer is awaited
+  let typing = false; // the last search was typed, so the next keystroke refines it
+  let latest = null; // the request whose answer is shown next
 
   function setBusy(on) {
     document.body.classList.toggle("busy", on);
     answer.setAttribute("aria-busy", String(on));
   }
 
-  function showTrouble(title, detail) {
-    const trouble = find("trouble").content.cloneNode(true);
-    trouble.querySelector("h1").textContent = title;
-    trouble.querySelector(".lead").textContent = detail;
-    trouble.querySelector(".again").href = location.pathname + location.search;
-    answer.replaceChildren(trouble);
+  function showError(title, detail) {
+    const error = find("error").content.cloneNode(true);
+    error.querySelector("h1").textContent = title;
+    error.querySelector(".lead").textContent = detail;
+    error.querySelector(".again").href = location.pathname + location.search;
+    answer.replaceChildren(error);
     htmx.process(answer);
-    find("verdict").textContent = `${title}. ${detail}`;
+    find("announcement").textContent = `${title}. ${detail}`;
   }
 
-  function forgetPicture() {
+  function clearPicture() {
     picker.value = "";
     const shown = upload.querySelector(".choose img");
     if (shown) {
@@ -36,13 +36,13 @@
     }
   }
 
-  // Where pictures can be added or put together, those that are dropped or pasted go there.
-  function takePictures(files) {
-    const together = find("pictures");
-    const field = together ?? find("added-picture") ?? picker;
-    const carried = new DataTransfer();
-    for (const file of [...(together?.files ?? []), ...files]) carried.items.add(file);
-    field.files = carried.files;
+  // Dropped or pasted pictures go to the file field of the form that is shown, if there is one.
+  function addFiles(files) {
+    const combined = find("pictures");
+    const field = combined ?? find("added-picture") ?? picker;
+    const transfer = new DataTransfer();
+    for (const file of [...(combined?.files ?? []), ...files]) transfer.items.add(file);
+    field.files = transfer.files;
     field.dispatchEvent(new Event("change", { bubbles: true }));
   }
 
@@ -53,7 +53,7 @@
     box.focus();
   }
 
-  // A diagram wider than the screen begins where its visitor is.
+  // Scroll a diagram that is wider than the screen to its current caption.
   function centre() {
     const [sheet, here] = [answer.querySelector(".sheet"), answer.querySelector(".hasse [aria-current]")];
     if (!here) return;
@@ -61,17 +61,15 @@
     sheet.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
   }
 
-  // A new view brings its words into the box; its heading takes the focus that its link lost.
+  // A new view sets the search box, and its heading gets the focus that the clicked link lost.
   function settle(keepBox) {
     const shown = view();
     if (!shown) return;
     if (!keepBox) box.value = shown.dataset.query ?? box.value;
-    const key = find("key"); // remembered until the tab is closed, and nowhere but here
+    const key = find("key"); // remembered by this tab only, until it is closed
     if (key) key.value ||= sessionStorage.getItem("hasse-key") ?? "";
-    const brought = shown.querySelector("#claim"); // asks about the picture in the picker
-    const together = find("pictures");
-    if (together && picker.files.length) takePictures(picker.files);
-    if (!brought) forgetPicture();
+    if (find("pictures") && picker.files.length) addFiles(picker.files);
+    if (!find("claim")) clearPicture(); // that form asks about the picture in the picker
     centre();
     if (document.activeElement === document.body) shown.querySelector("h1")?.focus({ preventScroll: true });
   }
@@ -83,11 +81,11 @@
     if (detail.elt === search && !box.value.trim()) delete detail.parameters.q;
     if (detail.elt === search && box.value.trim()) delete detail.parameters.image;
   });
-  // A page that was come back to shows its picture, but the browser no longer has the file.
+  // After going back, the page shows its picture, but the browser no longer has the file.
   document.addEventListener("htmx:confirm", (event) => {
     if (event.target.id !== "claim" || picker.files.length) return;
     event.preventDefault();
-    showTrouble("Choose the picture once more", "Hasse forgets the pictures that visitors bring, and so did this page.");
+    showError("Choose the picture once more", "Neither Hasse nor this page keeps uploaded pictures.");
   });
   document.addEventListener("htmx:beforeSend", ({ detail }) => {
     latest = detail.xhr;
@@ -110,19 +108,19 @@
     try {
       problem = JSON.parse(detail.xhr.responseText);
     } catch {
-      // Something between here and the service answered in its own words; ours are clearer.
+      // A proxy answered, not the service.
     }
-    showTrouble("That did not work", problem.detail ?? "The answer was not one that this page can read.");
+    showError("That did not work", problem.detail ?? "The answer cannot be read.");
   });
   document.addEventListener("htmx:sendError", () => {
-    showTrouble("Hasse does not answer", "The service cannot be reached. Is it still running?");
+    showError("Hasse does not answer", "The service cannot be reached. Is it still running?");
   });
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
     if (detail.target === answer) settle(detail.requestConfig?.elt === search);
   });
-  // What was typed and ticked is kept with the page that is come back to; files cannot be.
+  // Keep what was typed and ticked for when the user comes back. Files cannot be kept.
   document.addEventListener("htmx:beforeHistorySave", () => {
-    for (const field of find("together")?.elements ?? []) {
+    for (const field of find("combine")?.elements ?? []) {
       if (field.type === "textarea") field.textContent = field.value;
       else if (field.type === "checkbox" || field.type === "radio") field.toggleAttribute("checked", field.checked);
       else if (field.id === "find") field.setAttribute("value", field.value);
@@ -132,13 +130,13 @@
     typing = false;
     setBusy(false);
     const asked = new URLSearchParams(location.search);
-    if (asked.get("brought") !== upload.elements.brought.value) forgetPicture();
+    if (asked.get("upload") !== upload.elements.upload.value) clearPicture();
     settle(false);
     for (const name of ["k", "mode"]) {
-      const said = asked.get(name) ?? search.dataset[name];
-      for (const form of [search, upload]) form.elements[name].value = said;
+      const value = asked.get(name) ?? search.dataset[name];
+      for (const form of [search, upload]) form.elements[name].value = value;
     }
-    if (find("pictures") && find("found").querySelector("img[src^='data:']")) {
+    if (find("pictures") && find("result").querySelector("img[src^='data:']")) {
       find("pictures-hint").textContent = "Choose your pictures once more: this page forgot them.";
     }
   });
@@ -148,9 +146,9 @@
 
   options.addEventListener("change", ({ target }) => {
     if (target.name in upload.elements) upload.elements[target.name].value = search.elements[target.name].value;
-    const together = find("together");
-    if (together) together.elements[target.name].value = search.elements[target.name].value;
-    if (together && find("found").querySelector(".proof")) htmx.trigger(together, "submit");
+    const combine = find("combine");
+    if (combine) combine.elements[target.name].value = search.elements[target.name].value;
+    if (combine && find("result").querySelector(".proof")) htmx.trigger(combine, "submit");
     else if (picker.files.length) htmx.trigger(upload, "submit");
     else if (box.value.trim() || shownPicture()) htmx.trigger(search, "submit");
   });
@@ -164,11 +162,11 @@
     const limit = Number(upload.dataset.limit);
     if (file.size > limit) {
       event.stopImmediatePropagation();
-      forgetPicture();
-      showTrouble("That picture is too large", `At most ${Math.floor(limit / 1e6)} MB can be sent. A smaller copy will do: details do not matter.`);
+      clearPicture();
+      showError("That picture is too large", `You can send at most ${Math.floor(limit / 1e6)} MB. Use a smaller copy: fine details do not matter here.`);
       return;
     }
-    upload.elements.brought.value = Date.now().toString(36);
+    upload.elements.upload.value = Date.now().toString(36);
     upload.querySelector(".choose img")?.remove();
     const preview = new Image();
     preview.alt = "";
@@ -179,12 +177,12 @@
   answer.addEventListener("change", ({ target }) => {
     if (target.id !== "pictures") return;
     const size = [...target.files].reduce((sum, file) => sum + file.size, 0);
-    const limit = Number(find("together").dataset.limit);
-    target.setCustomValidity(size > limit ? `Together at most ${Math.floor(limit / 1e6)} MB can be sent. Smaller copies will do.` : "");
+    const limit = Number(find("combine").dataset.limit);
+    target.setCustomValidity(size > limit ? `You can send at most ${Math.floor(limit / 1e6)} MB in all. Use smaller copies.` : "");
     target.reportValidity();
   });
 
-  // Arrows go along the diagram: up and down to the nearest of the next row, sideways within one.
+  // Arrow keys move in the diagram: up and down to the nearest node of the next row, or sideways.
   function step(node, key) {
     const place = (one) => {
       const { left, top, width } = one.querySelector("rect").getBoundingClientRect();
@@ -217,13 +215,13 @@
       if (options.open) {
         options.open = false;
         options.querySelector("summary").focus();
-      } else if (box.value || view()?.dataset.view !== "welcome") {
+      } else if (box.value || view()?.dataset.view !== "home") {
         goHome();
       }
     }
   });
 
-  // Only files from outside: a picture of the page that is dragged about is not a question.
+  // Only files from outside: dragging a picture of the page is not an upload.
   let inside = false;
   let depth = 0;
   const carriesFile = (event) => !inside && event.dataTransfer?.types.includes("Files");
@@ -249,11 +247,11 @@
     event.preventDefault();
     depth = 0;
     drop.hidden = true;
-    if (event.dataTransfer.files.length) takePictures(event.dataTransfer.files);
+    if (event.dataTransfer.files.length) addFiles(event.dataTransfer.files);
   });
   document.addEventListener("paste", (event) => {
     if (!event.clipboardData?.files.length) return;
     event.preventDefault();
-    takePictures(event.clipboardData.files);
+    addFiles(event.clipboardData.files);
   });
 })();

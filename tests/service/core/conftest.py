@@ -1,4 +1,4 @@
-"""A collection and an application that takes writes, new for each test."""
+"""Applications for tests of the core: one that takes writes, and one that is calibrated."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from models.checkpoints import checkpoint
+from models.evaluation.calibration import Calibration, Calibrations
+from models.model import OrderEmbedding, Points
 from service.app import create_app
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import make_collection
+from tests.service.collection import IMAGES, make_collection, picture
+from tests.tiny import tiny_model
 
 
 @pytest.fixture
@@ -21,4 +25,27 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def writable(folder: Path) -> Iterator[Client]:
     with Client(create_app(Settings(index=folder, device="cpu", open_writes=True))) as client:
+        yield client
+
+
+@pytest.fixture(scope="package")
+def model(collection: Path) -> OrderEmbedding:
+    return checkpoint.load(collection.parent / "model").model
+
+
+@pytest.fixture(scope="package")
+def images(model: OrderEmbedding) -> Points:
+    return model.encode_images([picture(at) for at in range(IMAGES)])
+
+
+@pytest.fixture(scope="package")
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """An application whose model knows what its violations mean."""
+    index = make_collection(tmp_path_factory.mktemp("calibrated"))
+    known = Calibrations(
+        Calibration((0.0, 1.0), (1.0, 0.0), 0.25, 10, 5),
+        Calibration((0.0, 1.0), (0.8, 0.2), 2.0, 10, 5),
+    )
+    checkpoint.save(index.parent / "model", tiny_model(), "tiny", {}, known)
+    with Client(create_app(Settings(index=index, device="cpu"))) as client:
         yield client

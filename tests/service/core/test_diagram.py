@@ -39,7 +39,7 @@ def learned(request: pytest.FixtureRequest, client: Client, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("learned")
 @pytest.mark.parametrize("path", ["/diagram?caption=a+dog+runs", "/images/1003/diagram"])
-def test_a_diagram_has_its_focus_and_only_covering_pairs(client: Client, path: str) -> None:
+def test_diagram_has_one_focus_and_only_covering_edges(client: Client, path: str) -> None:
     response = client.get(path)
     assert response.status_code == 200, response.text
     found = Diagram.model_validate_json(response.content)
@@ -59,12 +59,11 @@ def test_a_diagram_has_its_focus_and_only_covering_pairs(client: Client, path: s
     assert len(texts) == len(set(texts))
 
 
-def test_captions_are_in_the_order_of_what_follows_where_that_was_learned(client: Client) -> None:
+def test_diagram_with_calibration_of_captions_follows_entailment(client: Client) -> None:
     found = Diagram.model_validate(client.get("/images/1003/diagram").json())
     assert len(found.edges) > 0
     calibration = client.engine.calibration.caption
     assert calibration is not None
-    threshold = calibration.threshold
     for edge in found.edges:
         lower, upper = found.nodes[edge.lower], found.nodes[edge.upper]
         pairs = [
@@ -74,16 +73,16 @@ def test_captions_are_in_the_order_of_what_follows_where_that_was_learned(client
         ]
         if pairs:
             answers = client.post("/entails/batch", json={"pairs": pairs}).json()["answers"]
-            assert min(answer["violation"] for answer in answers) <= threshold
+            assert min(answer["violation"] for answer in answers) <= calibration.threshold
 
 
-def test_a_caption_stands_among_those_that_say_the_same(client: Client) -> None:
+def test_diagram_groups_captions_that_mean_the_same(client: Client) -> None:
     nodes = client.get("/diagram", params={"caption": "a dog runs"}).json()["nodes"]
     (focus,) = [node for node in nodes if node["place"] == "focus"]
     assert "a dog runs" in focus["captions"]
 
 
-def test_words_that_the_model_never_learned_are_named(client: Client) -> None:
+def test_diagram_names_unknown_words(client: Client) -> None:
     for path, unknown in (
         ("/diagram?caption=a+zorp+dog", ["zorp"]),
         ("/diagram?caption=a+dog", []),
@@ -98,7 +97,7 @@ def drawn(client: Client) -> set[str]:
     return {text for node in nodes for text in node["captions"]}
 
 
-def test_without_calibration_a_quarter_of_the_captions_is_drawn_those_that_fit_best(
+def test_diagram_without_calibration_takes_the_best_quarter_of_captions(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"image": ("a.png", png(3))}
@@ -111,7 +110,7 @@ def test_without_calibration_a_quarter_of_the_captions_is_drawn_those_that_fit_b
     assert drawn(client) == set(texts[:2])
 
 
-def test_a_caption_of_which_no_word_is_known_is_in_no_diagram_of_an_image(
+def test_diagram_of_image_leaves_out_captions_without_a_known_word(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = drawn(client)
@@ -120,7 +119,7 @@ def test_a_caption_of_which_no_word_is_known_is_in_no_diagram_of_an_image(
     assert said not in drawn(client)
 
 
-def test_a_caption_that_is_removed_meanwhile_is_left_out(
+def test_diagram_leaves_out_captions_removed_meanwhile(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index: Index = client.engine.index
@@ -140,7 +139,7 @@ def test_a_caption_that_is_removed_meanwhile_is_left_out(
 
 
 @pytest.mark.parametrize("known", ["captions too", "images alone"])
-def test_a_picture_that_no_caption_is_true_of_has_an_empty_diagram(
+def test_diagram_of_image_without_true_captions_is_empty(
     client: Client, monkeypatch: pytest.MonkeyPatch, known: str
 ) -> None:
     engine: Engine = client.engine
@@ -150,11 +149,11 @@ def test_a_picture_that_no_caption_is_true_of_has_an_empty_diagram(
     monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=calibration))
     found = client.get("/images/1003/diagram")
     assert (found.status_code, found.json()["nodes"], found.json()["edges"]) == (200, [], [])
-    page = client.get("/page/order?image=1003")
+    page = client.get("/page/diagram?image=1003")
     assert "There are no captions in this collection that are true of it." in page.text
 
 
-def test_a_caption_stands_alone_in_an_empty_collection(
+def test_diagram_in_empty_collection_has_only_the_caption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
@@ -178,7 +177,7 @@ def test_a_caption_stands_alone_in_an_empty_collection(
         ("/images/7/diagram", 404),
     ],
 )
-def test_what_cannot_be_drawn_is_a_problem(client: Client, path: str, status: int) -> None:
+def test_diagram_with_bad_request_is_a_problem(client: Client, path: str, status: int) -> None:
     response = client.get(path)
     assert response.status_code == status
     assert response.json()["detail"]

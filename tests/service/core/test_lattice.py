@@ -1,11 +1,9 @@
-"""Questions about several parts at once, and about what follows from what."""
+"""Searches by several parts, and for images like one with something replaced."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,58 +12,23 @@ import torch
 from index.store import Index
 from index.types import ImageRow
 from models.analogy import reworded, substitute
-from models.checkpoints import checkpoint
-from models.evaluation.calibration import Calibration, Calibrations
 from models.model import OrderEmbedding, Points
-from models.vocabulary import Vocabulary
 from service.app import create_app
-from service.core.engine import Engine
+from service.core.lattice import expand_words
 from service.lattice_schemas import (
-    PAIRS_MAXIMUM,
-    PARTS_MAXIMUM,
     AllOfAnswer,
     CommonAnswer,
-    Entailment,
-    Entailments,
-    LikeForm,
 )
 from service.schemas import K_MAXIMUM, ImageAnswer
 from service.settings import Settings
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
-from tests.service.collection import CAPTIONS_EACH, IMAGES, make_collection, picture, png
-from tests.service.problems import problem
-from tests.tiny import tiny_model
-
-
-@pytest.fixture(scope="module")
-def model(collection: Path) -> OrderEmbedding:
-    return checkpoint.load(collection.parent / "model").model
-
-
-@pytest.fixture(scope="module")
-def images(model: OrderEmbedding) -> Points:
-    return model.encode_images([picture(at) for at in range(IMAGES)])
-
-
-def learn(client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float | None) -> None:
-    """Let a model call that true between captions which violates no more; None: nobody knows."""
-    engine: Engine = client.engine
-    known = engine.checkpoint.calibration
-    assert known.caption is not None
-    told = None if threshold is None else replace(known.caption, threshold=threshold)
-    known = replace(known, caption=told)
-    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
-
-
-def detail(client: Client, path: str, body: object) -> str:
-    response = client.post(path, json=body)
-    assert response.status_code == 422, response.text
-    return str(response.json()["detail"])
+from tests.service.collection import CAPTIONS_EACH, IMAGES, make_collection, png
+from tests.service.core.calibrated import learn
 
 
 @pytest.mark.parametrize("mode", ["certified", "exact", "fast"])
-def test_all_of_ranks_images_by_the_part_each_fits_worst(
+def test_all_of_ranks_images_by_their_worst_part(
     client: Client, model: OrderEmbedding, images: Points, mode: str
 ) -> None:
     parts = ["a dog runs", "a red animal", 1003]
@@ -85,19 +48,19 @@ def test_all_of_ranks_images_by_the_part_each_fits_worst(
     assert answer.unknown_words == []
 
 
-def test_a_word_that_several_parts_share_is_named_once_where_it_is_unknown(client: Client) -> None:
+def test_all_of_names_each_unknown_word_once(client: Client) -> None:
     found = client.post("/search/all_of", json={"all_of": ["a qux", "a zorp dog", "a qux cat"]})
     assert found.json()["unknown_words"] == ["qux", "zorp"]
 
 
-def test_all_of_one_caption_is_the_search_by_that_caption(client: Client) -> None:
+def test_all_of_one_caption_equals_the_search_by_it(client: Client) -> None:
     alone = client.post("/search/images", json={"caption": "a dog", "k": 7}).json()
     whole = client.post("/search/all_of", json={"all_of": ["a dog"], "k": 7}).json()
     assert [hit["violation"] for hit in whole["hits"]] == [h["violation"] for h in alone["hits"]]
     assert [hit["image_id"] for hit in whole["hits"]] == [h["image_id"] for h in alone["hits"]]
 
 
-def test_common_ranks_captions_by_the_part_each_fits_worst(
+def test_common_ranks_captions_by_their_worst_part(
     client: Client, model: OrderEmbedding, images: Points
 ) -> None:
     response = client.post("/search/common", json={"common": [1002, "a dog zorps", 1007], "k": 6})
@@ -113,7 +76,7 @@ def test_common_ranks_captions_by_the_part_each_fits_worst(
     assert answer.unknown_words == ["zorps"]
 
 
-def test_a_picture_of_ones_own_is_a_part_as_a_stored_one_is(client: Client) -> None:
+def test_uploaded_part_gives_the_hits_of_the_stored_image(client: Client) -> None:
     for path, fields, body in (
         (
             "all_of",
@@ -141,67 +104,7 @@ def test_a_picture_of_ones_own_is_a_part_as_a_stored_one_is(client: Client) -> N
         assert found[:count] == pytest.approx(expected[:count], abs=1e-5)
 
 
-def test_a_form_may_say_as_much_at_once_as_json(client: Client) -> None:
-    data: dict[str, Any] = {
-        "plus": ["a dog"] * 16,
-        "minus": ["a cat"] * 16,
-        "k": "3",
-        "mode": "exact",
-        "candidates": "5",
-        "max_violation": "9",
-        "offset": "1",
-        "split": "",
-        "image_ids": "1001,1002,1003",
-        "added_from": "2020-01-01T00:00:00Z",
-        "added_before": "2100-01-01T00:00:00Z",
-    }
-    assert data.keys() | {"image"} == LikeForm.model_fields.keys()
-    response = client.post("/search/like", files={"image": png(3)}, data=data)
-    assert response.status_code == 200, response.text
-
-
-@pytest.mark.parametrize(
-    ("path", "fields", "words"),
-    [
-        ("like", {"plus": ["a"] * 17}, "plus: there may be at most 16 of these, not 17"),
-        ("all_of", {"all_of": ["a"] * 16}, "all_of: there may be at most 15 of these, not 16"),
-        ("common", {"common": ["  "]}, "blank"),
-        ("like", {"minus": ["a dog"]}, "plus: field required"),
-        ("like", {"like": "7", "plus": ["a dog"]}, "like: there is no such field"),
-        ("all_of", {"all_of": ["a dog", "dog " * 101]}, "all_of.1: more than 100 words"),
-        ("common", {"common": ["dog " * 101]}, "common: more than 100 words"),
-        ("all_of", {"k": ["3", "4"]}, "k: this field is given twice"),
-    ],
-)
-def test_what_a_form_cannot_ask_is_one_clear_sentence(
-    client: Client, path: str, fields: dict[str, list[str]], words: str
-) -> None:
-    response = client.post(f"/search/{path}", files={"image": png(3)}, data=fields)
-    assert response.status_code == 422, response.text
-    assert words in response.json()["detail"]
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "field", "reason"),
-    [
-        ("search/all_of", {"all_of": ["a dog", True]}, "all_of.1", "neither a caption nor"),
-        ("search/all_of", {"all_of": [None]}, "all_of.0", "neither a caption nor"),
-        ("search/common", {"common": [-1]}, "common.0", "greater than or equal to 0"),
-        ("search/like", {"like": 1.5, "plus": ["a dog"]}, "like", "neither a caption nor"),
-        ("search/like", {"like": 1003, "plus": [" "]}, "plus.0", "blank"),
-        ("entails", {"premise": "", "hypothesis": "a dog"}, "premise", "at least 1 character"),
-        ("entails", {"premise": "\0", "hypothesis": "a dog"}, "premise", "NUL"),
-    ],
-)
-def test_a_part_at_fault_is_one_field_with_one_reason(
-    client: Client, path: str, body: object, field: str, reason: str
-) -> None:
-    found = problem(client.post(f"/{path}", json=body), 422, "invalid")
-    assert [error.field for error in found.errors] == [field]
-    assert reason in found.errors[0].reason
-
-
-def test_parts_may_be_selected_and_paged_as_other_searches(client: Client) -> None:
+def test_all_of_supports_selection_paging_and_max_violation(client: Client) -> None:
     body = {"all_of": ["a dog", "a cat"], "k": 4, "image_ids": list(range(1000, 1006))}
     first = client.post("/search/all_of", json=body).json()
     rest = client.post("/search/all_of", json={**body, "offset": 4}).json()
@@ -214,7 +117,7 @@ def test_parts_may_be_selected_and_paged_as_other_searches(client: Client) -> No
     assert near["hits"] == first["hits"][:2]
 
 
-def test_an_image_like_another_is_never_that_image(client: Client) -> None:
+def test_like_leaves_out_the_image_it_starts_from(client: Client) -> None:
     body = {"like": 1004, "plus": ["a dog"], "minus": ["a cat"], "k": IMAGES}
     answer = ImageAnswer.model_validate_json(client.post("/search/like", json=body).content)
     found = [hit.image_id for hit in answer.hits]
@@ -232,9 +135,7 @@ def test_an_image_like_another_is_never_that_image(client: Client) -> None:
     assert 1004 not in {hit["image_id"] for hit in hits}
 
 
-def test_as_many_images_as_can_be_asked_for_are_like_another(
-    tmp_path: Path, images: Points
-) -> None:
+def test_like_returns_as_many_hits_as_the_maximum(tmp_path: Path, images: Points) -> None:
     folder = make_collection(tmp_path)
     with Index.open(folder, threads=1) as index:
         rows = [ImageRow(at, f"{at}.png", f"{at}.png") for at in range(K_MAXIMUM)]
@@ -250,7 +151,7 @@ def test_as_many_images_as_can_be_asked_for_are_like_another(
         assert [hit["rank"] for hit in said["hits"]] == [K_MAXIMUM]
 
 
-def test_like_with_nothing_taken_out_is_the_join(
+def test_like_without_minus_ranks_by_the_join(
     client: Client, model: OrderEmbedding, images: Points
 ) -> None:
     body = {"like": "a dog", "plus": ["a red animal", 1001], "k": 3, "mode": "exact"}
@@ -266,7 +167,7 @@ def test_like_with_nothing_taken_out_is_the_join(
     ("minus", "threshold", "old"),
     [("dog", 2.0, "a dog runs"), ("dog", 0.0, "dog"), ("dog", None, "dog"), ("qux", 2.0, "qux")],
 )
-def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
+def test_like_replaces_a_word_in_captions_true_of_the_start(
     calibrated: Client,
     model: OrderEmbedding,
     images: Points,
@@ -287,7 +188,7 @@ def test_a_word_is_exchanged_in_captions_that_follow_from_what_is_started_from(
     assert answer.unknown_words == (["qux"] if minus == "qux" else [])
 
 
-def test_of_several_words_each_is_exchanged_in_the_captions_that_say_it(
+def test_like_replaces_each_of_several_words(
     calibrated: Client, model: OrderEmbedding, images: Points, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learn(calibrated, monkeypatch, 2.0)
@@ -302,220 +203,20 @@ def test_of_several_words_each_is_exchanged_in_the_captions_that_say_it(
     assert [hit["violation"] for hit in hits] == pytest.approx(expected, abs=1e-5)
 
 
-def test_all_true_captions_are_looked_through_once_for_each_word_that_is_taken_out(
-    calibrated: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learn(calibrated, monkeypatch, 2.0)
+def test_expand_words_filters_the_captions_once_per_old_word() -> None:
     looked: list[tuple[str, int]] = []
 
-    def seen(captions: Collection[str], minus: str, plus: str) -> dict[str, str]:
+    def counting(captions: Collection[str], minus: str, plus: str) -> dict[str, str]:
         looked.append((minus, len(captions)))
         return reworded(captions, minus, plus)
 
-    monkeypatch.setattr("service.core.lattice.reworded", seen)
-    body = {"like": "a person", "plus": ["cat", "child", "park"], "minus": ["dog", "red"]}
-    assert calibrated.post("/search/like", json=body).status_code == 200
-    all_of_them = IMAGES * CAPTIONS_EACH
-    assert [minus for minus, count in looked if count == all_of_them] == ["dog", "red"]
+    captions = ["a dog runs", "a red dog", "a red ball", "a cat"]
+    put, taken = expand_words(captions, ["cat", "child", "park"], ["dog", "red"], counting)
+    assert [minus for minus, count in looked if count == len(captions)] == ["dog", "red"]
+    assert taken == ["a dog runs", "a red dog", "a red ball"]
+    assert "a cat runs" in put
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "words"),
-    [
-        ("/search/all_of", {"all_of": []}, "all_of: there must be at least 1 of these"),
-        (
-            "/search/all_of",
-            {"all_of": ["a"] * 17},
-            "all_of: there may be at most 16 of these, not 17",
-        ),
-        ("/search/all_of", {"all_of": ["a dog", "  "]}, "blank"),
-        ("/search/all_of", {}, "all_of: field required"),
-        ("/search/all_of", {"all_of": ["dog " * 200]}, "all_of: more than"),
-        ("/search/common", {"common": ["dog " * 200]}, "common: more than"),
-        ("/search/like", {"like": "dog " * 200, "plus": ["a"]}, "like: more than"),
-        ("/search/like", {"like": 1, "plus": ["a", "dog " * 200]}, "plus.1: more than"),
-        ("/search/like", {"like": 1, "plus": ["a"], "minus": ["dog " * 200]}, "minus: more than"),
-        ("/search/common", {"common": []}, "common: there must be at least 1 of these"),
-        ("/search/like", {"like": 1004}, "plus: field required"),
-        ("/search/like", {"like": 1004, "minus": ["a dog"]}, "minus needs plus"),
-        ("/search/like", {"like": 1004, "plus": []}, "plus: there must be at least 1 of these"),
-        (
-            "/search/like",
-            {"like": 1, "plus": ["a"], "minus": ["a"] * 17},
-            "minus: there may be at most 16 of these, not 17",
-        ),
-        ("/search/like", 7, "body: this is not a JSON object"),
-        ("/entails/batch", {"pairs": []}, "pairs: there must be at least 1 of these"),
-        (
-            "/entails/batch",
-            {"pairs": [{"premise": "a", "hypothesis": "a"}] * 65},
-            "pairs: there may be at most 64 of these, not 65",
-        ),
-        ("/entails", {"premise": "a dog"}, "hypothesis: field required"),
-        ("/entails", {"premise": "a " * 101, "hypothesis": "a"}, "premise: more than 100 words"),
-    ],
-)
-def test_what_cannot_be_asked_is_one_clear_sentence(
-    client: Client, path: str, body: object, words: str
-) -> None:
-    assert words in detail(client, path, body)
-
-
-@pytest.mark.parametrize("before", [0, 1])
-def test_of_several_pairs_the_one_at_fault_is_named_also_where_it_is_the_only_one(
-    client: Client, before: int
-) -> None:
-    pairs = [{"premise": "a dog", "hypothesis": "a dog"}] * before
-    pairs.append({"premise": "a dog", "hypothesis": "dog " * 101})
-    found = detail(client, "/entails/batch", {"pairs": pairs})
-    assert found == f"pairs.{before}.hypothesis: more than 100 words"
-    assert detail(client, "/entails", pairs[-1]) == "hypothesis: more than 100 words"
-
-
-def test_an_image_that_is_not_here_is_named(client: Client) -> None:
-    for path, body in (
-        ("/search/all_of", {"all_of": ["a dog", 7]}),
-        ("/search/common", {"common": [7]}),
-        ("/search/like", {"like": 7, "plus": ["a dog"]}),
-        ("/entails", {"premise": 7, "hypothesis": "a dog"}),
-    ):
-        response = client.post(path, json=body)
-        assert response.status_code == 404
-        assert "no image with the id 7" in response.json()["detail"]
-
-
-def test_as_many_parts_and_pairs_as_are_promised_are_taken(client: Client) -> None:
-    parts = [f"a dog {at}" for at in range(PARTS_MAXIMUM)]
-    assert client.post("/search/all_of", json={"all_of": parts}).status_code == 200
-    pairs = [{"premise": f"a {at}", "hypothesis": "a dog"} for at in range(PAIRS_MAXIMUM)]
-    answers = client.post("/entails/batch", json={"pairs": pairs}).json()["answers"]
-    assert len(answers) == PAIRS_MAXIMUM
-
-
-def test_parts_that_contradict_each_other_show_what_each_hit_lacks(client: Client) -> None:
+def test_all_of_contradicting_parts_gives_the_violation_of_each(client: Client) -> None:
     answer = client.post("/search/all_of", json={"all_of": ["a dog", "a blue park"]}).json()
     assert all(len(hit["parts"]) == 2 for hit in answer["hits"])
-
-
-@pytest.fixture(scope="module")
-def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """An application whose model knows what its violations mean."""
-    index = make_collection(tmp_path_factory.mktemp("calibrated"))
-    known = Calibrations(
-        Calibration((0.0, 1.0), (1.0, 0.0), 0.25, 10, 5),
-        Calibration((0.0, 1.0), (0.8, 0.2), 2.0, 10, 5),
-    )
-    checkpoint.save(index.parent / "model", tiny_model(), "tiny", {}, known)
-    with Client(create_app(Settings(index=index, device="cpu"))) as client:
-        yield client
-
-
-def test_entailment_comes_with_its_probability_and_verdict(
-    calibrated: Client, model: OrderEmbedding, images: Points
-) -> None:
-    for premise, point, threshold, first, last in (
-        (1005, images[5:6], 0.25, 1.0, 0.0),
-        ("a red animal", model.encode_captions(["a red animal"]), 2.0, 0.8, 0.2),
-    ):
-        body = {"premise": premise, "hypothesis": "a dog qux"}
-        answer = Entailment.model_validate_json(calibrated.post("/entails", json=body).content)
-        expected = pairwise_violation(point, model.encode_captions(["a dog qux"]))[0, 0]
-        assert answer.violation == pytest.approx(expected, abs=1e-5)
-        assert answer.probability == pytest.approx(first + (last - first) * expected, abs=1e-3)
-        assert answer.threshold == threshold
-        assert answer.entailed is bool(expected <= threshold)
-        assert answer.unknown_words == ["qux"]
-
-
-@pytest.mark.parametrize("unread", ["zorp florbles", "!?"])
-def test_how_likely_a_caption_is_of_which_no_word_is_known_nobody_says(
-    calibrated: Client, unread: str
-) -> None:
-    for pair in ((1005, unread), ("a dog", unread), (unread, "a dog")):
-        body = dict(zip(("premise", "hypothesis"), pair, strict=True))
-        answer = calibrated.post("/entails", json=body).json()
-        assert (answer["probability"], answer["entailed"]) == (None, None)
-        assert answer["threshold"] is not None
-    questions: list[tuple[str, Any]] = [
-        ("/search/images", {"caption": unread}),
-        ("/search/all_of", {"all_of": ["a dog", unread]}),
-        ("/search/common", {"common": [1001, unread]}),
-    ]
-    for path, question in questions:
-        hits = calibrated.post(path, json=question).json()["hits"]
-        assert [hit["probability"] for hit in hits] == [None] * 10
-    both = {"captions": [unread, f"a dog {unread}"]}
-    none, some = calibrated.post("/search/images/batch", json=both).json()["answers"]
-    assert {hit["probability"] for hit in none["hits"]} == {None}
-    assert None not in {hit["probability"] for hit in some["hits"]}
-
-
-def test_of_a_found_caption_of_which_no_word_is_known_no_chance_is_told(
-    calibrated: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Vocabulary, "knows", lambda _, text: text != "a dog runs")
-    for path, question in (
-        ("common", {"json": {"common": [1001, "a dog"], "k": 24}}),
-        ("captions", {"files": {"image": png(1)}, "data": {"k": "24"}}),
-    ):
-        hits = calibrated.post(f"/search/{path}", **question).json()["hits"]
-        unknown = {hit["caption"] for hit in hits if hit["probability"] is None}
-        assert unknown == {"a dog runs"}
-
-
-def test_a_caption_follows_from_itself_however_strict_the_threshold(
-    calibrated: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learn(calibrated, monkeypatch, 0.0)
-    answer = calibrated.post("/entails", json={"premise": "a dog", "hypothesis": "a dog"}).json()
-    assert answer["violation"] == 0
-    assert answer["entailed"] is True
-
-
-def test_a_picture_of_ones_own_is_asked_about_as_a_stored_one(calibrated: Client) -> None:
-    sent = calibrated.post("/entails", files={"image": png(5)}, data={"hypothesis": "a dog"})
-    assert sent.status_code == 200, sent.text
-    stored = calibrated.post("/entails", json={"premise": 1005, "hypothesis": "a dog"}).json()
-    assert sent.json()["violation"] == pytest.approx(stored["violation"], abs=1e-5)
-    assert sent.json()["entailed"] is stored["entailed"]
-    lacking = calibrated.post("/entails", files={"image": png(5)})
-    assert lacking.status_code == 422
-    assert "hypothesis" in lacking.json()["detail"]
-    broken = calibrated.post("/entails", files={"image": b"text"}, data={"hypothesis": "a"})
-    assert broken.status_code == 415
-
-
-def test_pairs_are_answered_in_their_order_as_they_are_alone(calibrated: Client) -> None:
-    pairs = [
-        {"premise": "a poodle", "hypothesis": "a dog"},
-        {"premise": 1001, "hypothesis": "a cat"},
-        {"premise": "a dog", "hypothesis": "a cat"},
-    ]
-    batch = Entailments.model_validate_json(
-        calibrated.post("/entails/batch", json={"pairs": pairs}).content
-    )
-    for pair, answer in zip(pairs, batch.answers, strict=True):
-        alone = calibrated.post("/entails", json=pair).json()
-        assert alone["violation"] == pytest.approx(answer.violation, abs=1e-5)
-        assert alone["entailed"] is answer.entailed
-
-
-def test_the_chance_of_a_joint_hit_is_that_of_its_least_likely_part(calibrated: Client) -> None:
-    body = {"common": [1001, "a red animal"], "k": 3}
-    for hit in calibrated.post("/search/common", json=body).json()["hits"]:
-        chances = [1 - hit["parts"][0], 0.8 - 0.6 * hit["parts"][1]]
-        assert hit["probability"] == pytest.approx(min(chances), abs=1e-3)
-    # How likely a picture has all that another has, nobody measured.
-    (hit,) = calibrated.post("/search/all_of", json={"all_of": ["a", 1001], "k": 1}).json()["hits"]
-    assert hit["probability"] is None
-
-
-def test_a_model_that_was_not_calibrated_gives_the_violation_and_no_verdict(
-    tmp_path: Path,
-) -> None:
-    index = make_collection(tmp_path)
-    checkpoint.save(index.parent / "model", tiny_model(), "tiny", {})
-    with Client(create_app(Settings(index=index, device="cpu"))) as client:
-        answer = client.post("/entails", json={"premise": 1001, "hypothesis": "a dog"}).json()
-    assert answer["violation"] > 0
-    assert [answer[name] for name in ("probability", "entailed", "threshold")] == [None] * 3

@@ -1,4 +1,4 @@
-"""The page that puts words, pictures of the collection and brought ones together."""
+"""The page that combines words, stored pictures and uploaded pictures."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import httpx
 import pytest
 
 from service.lattice_schemas import PARTS_MAXIMUM
-from service.page.combine import Question
+from service.page.combine import SUGGESTIONS, CombineForm
 from tests.service.client import Client
 from tests.service.collection import png
 from tests.service.page.markup import HTMX, Tags, said
 
-ADDRESS = "/page/together"
+ADDRESS = "/page/combine"
+MANY = "\n".join(map(str, range(200)))
+MANY_IMAGES = [str(at) for at in range(PARTS_MAXIMUM + 1)]
 THINGS = "\n".join(f"a dog {at}" for at in range(PARTS_MAXIMUM))
 
 
@@ -46,8 +48,10 @@ def alert(response: httpx.Response) -> str:
     return html.unescape(found[1])
 
 
-def test_pictures_and_words_are_asked_for_together(client: Client) -> None:
-    response = put(client, png(3), ask="all_of", image="1005", words="a dog\r\n a  cat \n", k="7")
+def test_combine_all_of_shows_the_pictures_of_the_api(client: Client) -> None:
+    response = put(
+        client, png(3), operation="all_of", image="1005", words="a dog\r\n a  cat \n", k="7"
+    )
     asked = {"all_of": [1003, 1005, "a dog", "a cat"], "k": 7}
     found = client.post("/search/all_of", json=asked).json()
     assert response.status_code == 200
@@ -56,8 +60,8 @@ def test_pictures_and_words_are_asked_for_together(client: Client) -> None:
     assert "Pictures with all of it a dog + a cat" in said(response)
 
 
-def test_what_pictures_and_words_share_is_what_the_api_finds(client: Client) -> None:
-    response = put(client, png(3), png(4), ask="common", words="a dog")
+def test_combine_common_shows_the_captions_of_the_api(client: Client) -> None:
+    response = put(client, png(3), png(4), operation="common", words="a dog")
     found = client.post("/search/common", json={"common": [1003, 1004, "a dog"], "k": 192}).json()
     lines = re.findall(r'class="caption" href="[^"]+">([^<]+)<', response.text)
     assert lines[0] == found["hits"][0]["caption"]
@@ -65,34 +69,32 @@ def test_what_pictures_and_words_share_is_what_the_api_finds(client: Client) -> 
 
 
 @pytest.mark.parametrize("minus", ["", "a dog", "dog"])
-def test_more_like_a_picture_but_for_some_words_is_what_the_api_finds(
-    client: Client, minus: str
-) -> None:
+def test_combine_like_shows_the_pictures_of_the_api(client: Client, minus: str) -> None:
     asked = {"like": 1003, "plus": ["cat"], "minus": [minus] if minus else [], "k": 5}
     found = client.post("/search/like", json=asked).json()
-    address = {"ask": "like", "image": "1003", "words": "cat", "without": minus, "k": "5"}
+    address = {"operation": "like", "image": "1003", "words": "cat", "without": minus, "k": "5"}
     page = client.get(ADDRESS, params=address)
     assert shown(page) == [str(hit["image_id"]) for hit in found["hits"]]
-    own = put(client, png(3), ask="like", words="cat", without=minus, k="6")
+    own = put(client, png(3), operation="like", words="cat", without=minus, k="6")
     assert [one for one in shown(own) if one != "1003"][:5] == shown(page)
-    assert f'action="{ADDRESS}#found"' in client.get("/?image=1003").text
+    assert f'action="{ADDRESS}#result"' in client.get("/?image=1003").text
 
 
-def test_an_answer_without_brought_pictures_has_an_address_that_gives_it_again(
+def test_combine_without_uploads_has_an_address_that_repeats_it(
     client: Client,
 ) -> None:
-    fields = {"ask": "all_of", "image": ["1003", "1004"], "words": "a dog\na cat", "k": "7"}
+    fields = {"operation": "all_of", "image": ["1003", "1004"], "words": "a dog\na cat", "k": "7"}
     response = client.post(ADDRESS, files=[("pictures", ("", b""))], data=fields, headers=HTMX)
     again = client.get(response.headers["HX-Push-Url"])
     assert shown(again) == shown(response) != []
     assert again.text.count("checked><img") == 2
 
 
-def test_an_address_tells_that_a_picture_was_not_kept(client: Client) -> None:
+def test_combine_address_with_lost_uploads_asks_for_them_again(client: Client) -> None:
     sent = client.post(
         ADDRESS,
         files={"pictures": ("a.png", png())},
-        data={"ask": "common", "words": "a dog"},
+        data={"operation": "common", "words": "a dog"},
         headers=HTMX,
     )
     again = client.get(sent.headers["HX-Push-Url"])
@@ -101,7 +103,7 @@ def test_an_address_tells_that_a_picture_was_not_kept(client: Client) -> None:
     assert "a dog</textarea>" in again.text
 
 
-def test_a_step_leads_here_from_words_pictures_and_the_first_view(client: Client) -> None:
+def test_other_pages_link_to_combine_with_their_parts(client: Client) -> None:
     for path, asked in (
         ("/", []),
         ("/?q=a+dog+%2B+a+cat", [("words", "a dog"), ("words", "a cat")]),
@@ -111,53 +113,60 @@ def test_a_step_leads_here_from_words_pictures_and_the_first_view(client: Client
         steps = [urlsplit(link) for link in links if link.startswith(ADDRESS)]
         assert asked in [parse_qsl(step.query) for step in steps]
         form = client.get(steps[0].geturl())
-        assert 'id="together"' in form.text
+        assert 'id="combine"' in form.text
     step = next(
         urlsplit(link)
         for link in re.findall(
-            r'href="([^"]+ask=common[^"]+)"', html.unescape(client.get("/?q=a+dog").text)
+            r'href="([^"]+operation=common[^"]+)"', html.unescape(client.get("/?q=a+dog").text)
         )
     )
     hits = client.post("/search/images", json={"caption": "a dog", "k": 3}).json()["hits"]
     assert parse_qsl(step.query)[1:] == [("image", str(hit["image_id"])) for hit in hits]
 
 
-def test_pictures_of_the_collection_can_be_looked_for_and_ticked(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.page.combine._OFFERED", 4)
+def test_combine_find_suggests_pictures_without_searching(client: Client) -> None:
     hits = client.post("/search/images", json={"caption": "a dog", "k": 12}).json()["hits"]
     found = [str(hit["image_id"]) for hit in hits]
-    for ticked in (found[0], found[-1]):
-        looked = {"ask": "all_of", "words": "a cat", "do": "find", "find": "a dog", "image": ticked}
-        response = client.get(ADDRESS, params=looked, headers=HTMX)
+    for chosen in (found[0], found[-1]):
+        fields = {"operation": "all_of", "words": "a cat", "do": "find", "find": "a dog"}
+        response = client.get(ADDRESS, params={**fields, "image": chosen}, headers=HTMX)
         boxes = [box for box in Tags(response.text).of("input") if box.get("type") == "checkbox"]
-        more = [one for one in found if one != ticked][:4]
-        assert [box["value"] for box in boxes] == [ticked, *more]
-        assert ["checked" in box for box in boxes] == [True] + [False] * 4
+        more = [one for one in found if one != chosen][:SUGGESTIONS]
+        assert [box["value"] for box in boxes] == [chosen, *more]
+        assert ["checked" in box for box in boxes] == [True] + [False] * len(more)
         assert response.headers["HX-Push-Url"] == "false"
-        assert shown(response) == []  # to look for some asks nothing yet
+        assert shown(response) == []
 
 
 @pytest.mark.parametrize(
     ("pictures", "fields", "status", "words"),
     [
-        ([], {"ask": "all_of"}, 422, "Name something first: some words, or a picture."),
-        ([], {"ask": "common", "words": " \n "}, 422, "Name something first"),
-        ([], {"ask": "all_of", "words": "\n".join(map(str, range(200)))}, 422, "At most 16 things"),
-        ([], {"ask": "all_of", "image": [str(at) for at in range(17)]}, 422, "At most 16 things"),
-        ([], {"ask": "all_of", "words": "a " * 101}, 422, "More than 100 words."),
-        ([], {"ask": "like", "words": "a dog"}, 422, "Choose one picture"),
-        ([3, 4], {"ask": "like", "words": "a dog"}, 422, "Choose one picture"),
-        ([3], {"ask": "like", "words": "a", "without": THINGS}, 422, "At most 16 things"),
-        ([3], {"ask": "like"}, 422, "Say what to add, in words."),
-        ([3], {"ask": "like", "without": "a dog"}, 422, "Say what takes the place of what"),
-        ([3, None], {"ask": "common"}, 415, "1.png: That is not a picture Hasse can read."),
-        ([], {"ask": "common", "image": "7"}, 404, "That picture is not here."),
-        ([], {"ask": "common", "image": "x"}, 404, "That picture is not here."),
+        ([], {"operation": "all_of"}, 422, "Name something first: some words, or a picture."),
+        ([], {"operation": "common", "words": " \n "}, 422, "Name something first"),
+        (
+            [],
+            {"operation": "all_of", "words": MANY},
+            422,
+            "At most 16 things",
+        ),
+        (
+            [],
+            {"operation": "all_of", "image": MANY_IMAGES},
+            422,
+            "At most 16 things",
+        ),
+        ([], {"operation": "all_of", "words": "a " * 101}, 422, "More than 100 words."),
+        ([], {"operation": "like", "words": "a dog"}, 422, "Choose one picture"),
+        ([3, 4], {"operation": "like", "words": "a dog"}, 422, "Choose one picture"),
+        ([3], {"operation": "like", "words": "a", "without": THINGS}, 422, "At most 16 things"),
+        ([3], {"operation": "like"}, 422, "Say what to add, in words."),
+        ([3], {"operation": "like", "without": "a dog"}, 422, "Say what replaces what"),
+        ([3, None], {"operation": "common"}, 415, "1.png: That is not a picture Hasse can read."),
+        ([], {"operation": "common", "image": "7"}, 404, "That picture is not here."),
+        ([], {"operation": "common", "image": "x"}, 404, "That picture is not here."),
     ],
 )
-def test_what_cannot_be_asked_is_said_beside_the_form(
+def test_combine_that_cannot_be_answered_says_why_beside_the_form(
     client: Client,
     pictures: list[int | None],
     fields: dict[str, str | list[str]],
@@ -168,29 +177,29 @@ def test_what_cannot_be_asked_is_said_beside_the_form(
     response = put(client, *contents, **fields)
     assert response.status_code == status
     assert words in alert(response)
-    assert 'id="together"' in response.text
+    assert 'id="combine"' in response.text
 
 
-def test_as_many_things_as_are_promised_are_taken(client: Client) -> None:
+def test_combine_accepts_the_maximum_of_parts(client: Client) -> None:
     words = THINGS.partition("\n")[2]
-    assert put(client, png(), ask="all_of", words=words).status_code == 200
-    assert put(client, png(), ask="like", words=words, without=words).status_code == 200
+    assert put(client, png(), operation="all_of", words=words).status_code == 200
+    assert put(client, png(), operation="like", words=words, without=words).status_code == 200
 
 
-def test_what_is_said_twice_counts_once() -> None:
+def test_combine_form_ignores_repeats() -> None:
     said = [("image", number) for number in ["7"] * PARTS_MAXIMUM + ["07"]]
-    found = Question.read([*said, ("words", "a dog\n a  dog"), ("words", "a dog")])
+    found = CombineForm.read([*said, ("words", "a dog\n a  dog"), ("words", "a dog")])
     assert (found.image_ids, found.words) == ((7,), ("a dog",))
 
 
-def test_a_question_that_there_is_not_is_not_asked(client: Client) -> None:
-    response = client.get(f"{ADDRESS}?ask=sideways&words=a+dog")
+def test_combine_with_unknown_operation_shows_the_form(client: Client) -> None:
+    response = client.get(f"{ADDRESS}?operation=sideways&words=a+dog")
     assert (response.status_code, shown(response)) == (200, [])
     assert "a dog</textarea>" in response.text
 
 
 @pytest.mark.parametrize("size", [5_000_001, 6_000_000])
-def test_pictures_that_are_too_large_together_are_told_the_limit(client: Client, size: int) -> None:
-    response = put(client, bytes(size), bytes(size), ask="common")
+def test_combine_uploads_beyond_the_limit_name_it(client: Client, size: int) -> None:
+    response = put(client, bytes(size), bytes(size), operation="common")
     assert response.status_code == 413
-    assert "At most 10 MB can be sent at a time." in alert(response)
+    assert "You can send at most 10 MB." in alert(response)

@@ -1,4 +1,4 @@
-"""What a first visit shows."""
+"""The sample that the first page shows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from index.segments.compaction import everything
 from index.store import Index
 from index.types import CaptionRow, ImageRow, ModelIdentity
-from service.page.sample import SHOWN, draw, inviting, linked
-from service.page.views import Query
+from service.page.sample import SHOWN, draw, pick_examples
 
 MODEL = ModelIdentity("tiny", "0" * 64, 4, "order")
 
@@ -31,7 +30,7 @@ def fill(index: Index, image_ids: list[int]) -> None:
     index.add(rows, points, [CaptionRow(n, n, f"thing {n}") for n in image_ids], points)
 
 
-def test_the_sample_is_the_same_every_time_and_without_repeats(index: Index) -> None:
+def test_draw_twice_gives_the_same_sample_without_repeats(index: Index) -> None:
     fill(index, list(range(7, 7000, 7)))
     first = draw(index, None)
     assert draw(index, None) == first
@@ -41,14 +40,14 @@ def test_the_sample_is_the_same_every_time_and_without_repeats(index: Index) -> 
     assert ids != sorted(ids)
 
 
-def test_ids_with_wide_gaps_are_sampled_as_evenly_as_others(index: Index) -> None:
+def test_draw_from_ids_with_wide_gaps_is_even(index: Index) -> None:
     fill(index, [*range(500), *range(10**6, 10**6 + 500), 2**63 - 1])
     ids = [image_id for image_id, _ in draw(index, None).images]
     assert len(ids) == SHOWN
     assert 6 <= sum(image_id < 500 for image_id in ids) <= SHOWN - 6
 
 
-def test_the_sample_is_the_same_however_segments_were_merged(index: Index) -> None:
+def test_draw_after_compaction_gives_the_same_images(index: Index) -> None:
     fill(index, list(range(400)))
     fill(index, list(range(600, 800)))
     index.remove([draw(index, None).images[0][0]])
@@ -58,36 +57,30 @@ def test_the_sample_is_the_same_however_segments_were_merged(index: Index) -> No
     assert draw(index, None).images == before.images
 
 
-def test_a_picture_more_changes_little_of_the_sample(index: Index) -> None:
+def test_draw_after_one_more_image_changes_little(index: Index) -> None:
     fill(index, list(range(1000)))
     before = draw(index, None).images
     fill(index, [5000])
     assert len(set(before) & set(draw(index, None).images)) >= SHOWN - 1
 
 
-def test_the_sample_of_a_small_collection_is_all_of_it(index: Index) -> None:
+def test_draw_from_small_collection_gives_all_images(index: Index) -> None:
     fill(index, [5, 900, 2**40])
     assert {image_id for image_id, _ in draw(index, None).images} == {5, 900, 2**40}
 
 
-def test_an_empty_collection_has_a_first_view(index: Index) -> None:
+def test_draw_from_empty_collection_gives_no_images(index: Index) -> None:
     drawn = draw(index, None)
     assert (drawn.images, drawn.examples) == ((), ())
     assert drawn.facts == "0 pictures and 0 captions, answered by the model tiny."
 
 
-def test_a_picture_without_captions_has_words_for_those_who_cannot_see_it(index: Index) -> None:
+def test_draw_gives_image_without_captions_a_description(index: Index) -> None:
     index.add([ImageRow(3, "3.jpg", "3.jpg")], np.ones((1, 4), np.float32))
     assert draw(index, None).images == ((3, "picture 3"),)
 
 
-def test_the_first_view_keeps_the_options_in_its_links(index: Index) -> None:
-    fill(index, [3])
-    shown = linked(draw(index, None), Query(k=48))
-    assert shown.images[0].url == "/?image=3&k=48"
-
-
-def test_examples_go_from_the_general_to_the_particular_and_never_repeat_a_thing() -> None:
+def test_pick_examples_goes_from_short_to_long_and_repeats_no_topic() -> None:
     captions = [
         "a dog and a dog",
         "a girl with a red kite",
@@ -98,12 +91,12 @@ def test_examples_go_from_the_general_to_the_particular_and_never_repeat_a_thing
         "A CAT SITS",
         "a very long caption that tells of everything there is to see",
     ]
-    found = inviting(captions)
+    found = pick_examples(captions)
     assert found[0] == "an animal outside"
     assert found[-1] == "a girl with a red kite"
     assert len(found) == 3
     assert sum("dog" in text for text in found) == 1
 
 
-def test_captions_of_nothing_in_particular_are_no_examples() -> None:
-    assert inviting(["it is there", "", "a the of"]) == []
+def test_pick_examples_skips_captions_without_a_topic() -> None:
+    assert pick_examples(["it is there", "", "a the of"]) == []

@@ -1,4 +1,4 @@
-"""Bars that mean the same in every collection."""
+"""The scale of fits: its ends, and what a violation shows as."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ SCALES = SPANS.map(lambda ends: Scale.even(*ends)) | st.builds(
 
 
 @given(SCALES, st.floats(0, 4), st.floats(0, 4))
-def test_a_bar_never_grows_with_the_violation(scale: Scale, one: float, other: float) -> None:
+def test_fit_never_grows_with_the_violation(scale: Scale, one: float, other: float) -> None:
     less, more = sorted((one, other))
     assert 0 <= scale.fit(more).percent <= scale.fit(less).percent <= 100
 
 
 @given(SCALES)
-def test_a_caption_that_holds_exactly_fills_its_bar(scale: Scale) -> None:
+def test_fit_of_violation_0_is_a_full_bar(scale: Scale) -> None:
     assert scale.fit(0.0).percent == 100
 
 
 @given(SCALES, st.floats(0, 4))
-def test_every_bar_has_a_word_and_a_colour(scale: Scale, violation: float) -> None:
+def test_fit_has_a_word_and_a_level(scale: Scale, violation: float) -> None:
     fit = scale.fit(violation)
     assert fit.word
     assert fit.level in {"well", "nearly", "partly", "hardly"}
@@ -59,7 +59,7 @@ def index_of(folder: Path, points: Points, score: Score = "order") -> Index:
     return index
 
 
-def test_what_a_calibration_calls_true_fits_and_nothing_else_does() -> None:
+def test_calibrated_scale_fits_exactly_up_to_the_threshold() -> None:
     scale = Scale.calibrated(KNOWN)
     threshold = np.float32(KNOWN.threshold)
     just_true, just_false = (float(np.nextafter(threshold, np.float32(to))) for to in (0, 1))
@@ -67,7 +67,7 @@ def test_what_a_calibration_calls_true_fits_and_nothing_else_does() -> None:
     assert scale.fit(just_false).word == "nearly"
 
 
-def test_a_calibrated_bar_is_empty_where_a_pair_is_no_likelier_than_any() -> None:
+def test_calibrated_scale_is_empty_at_the_chance_of_a_random_pair() -> None:
     scale = Scale.calibrated(KNOWN)
     assert KNOWN.probability(scale.empty) == pytest.approx(KNOWN.true / KNOWN.pairs)
     assert scale.fit(0.0).percent == 100
@@ -75,7 +75,7 @@ def test_a_calibrated_bar_is_empty_where_a_pair_is_no_likelier_than_any() -> Non
     assert 0 < scale.fit(scale.empty - 0.05).percent < scale.fit(KNOWN.threshold + 0.01).percent
 
 
-def test_where_half_of_all_is_true_the_bar_still_fits_up_to_the_threshold_only() -> None:
+def test_calibrated_scale_with_empty_end_below_threshold_fits_up_to_the_threshold() -> None:
     known = Calibration((0.1, 0.5), (0.9, 0.1), 0.4, pairs=100, true=50)
     scale = Scale.calibrated(known)
     assert scale.empty < known.threshold
@@ -84,12 +84,12 @@ def test_where_half_of_all_is_true_the_bar_still_fits_up_to_the_threshold_only()
 
 
 @pytest.mark.parametrize("score", ["order", "order-reversed", "cosine"])
-def test_own_captions_have_full_bars_and_others_empty_ones(tmp_path: Path, score: Score) -> None:
+def test_measure_separated_captions_gives_full_and_empty_bars(tmp_path: Path, score: Score) -> None:
     with index_of(tmp_path / "i", one_hot(4), score) as index:
         assert measure(index, {n: [n] for n in range(100)}, None) == Scale.even(0.0, 1.0)
 
 
-def test_nothing_fits_that_the_calibration_calls_unlikely_to_be_true(tmp_path: Path) -> None:
+def test_measure_never_fits_beyond_the_threshold_of_the_calibration(tmp_path: Path) -> None:
     captions_of = {n: [n] for n in range(100)}
     with index_of(tmp_path / "i", one_hot(4)) as index:
         for threshold, fits in ((0.1, 0.1), (0.2, 0.2), (0.25, 0.25), (0.6, 0.25)):
@@ -99,14 +99,14 @@ def test_nothing_fits_that_the_calibration_calls_unlikely_to_be_true(tmp_path: P
         assert measure(index, captions_of, strict) == Scale.calibrated(strict)
 
 
-def test_the_ends_are_those_of_the_collection(tmp_path: Path) -> None:
+def test_measure_takes_the_ends_from_the_collection(tmp_path: Path) -> None:
     with index_of(tmp_path / "i", one_hot(4) * 0.8 + 0.1) as index:
         scale = measure(index, {n: [n] for n in range(100)}, KNOWN)
         assert scale.full == 0
         assert scale.empty == pytest.approx(0.64)
 
 
-def test_a_model_that_guesses_has_the_scale_of_its_calibration(tmp_path: Path) -> None:
+def test_measure_of_a_guessing_model_falls_back_to_the_calibration(tmp_path: Path) -> None:
     points = np.random.default_rng(0).random((120, 16), np.float32)
     with index_of(tmp_path / "i", points) as index:
         guessed = {n: [(n + 1) % 120] for n in range(120)}
@@ -114,7 +114,7 @@ def test_a_model_that_guesses_has_the_scale_of_its_calibration(tmp_path: Path) -
         assert measure(index, guessed, None) == Scale.even()
 
 
-def test_a_collection_that_tells_nothing_has_the_scale_of_the_calibration(tmp_path: Path) -> None:
+def test_measure_without_usable_pairs_falls_back_to_the_calibration(tmp_path: Path) -> None:
     with index_of(tmp_path / "i", np.ones((3, 4), np.float32)) as index:
         told: list[dict[int, list[int]]] = [{}, {0: [], 1: []}, {77: [88]}, {0: [0] * 120}]
         for captions_of in told:
@@ -122,12 +122,12 @@ def test_a_collection_that_tells_nothing_has_the_scale_of_the_calibration(tmp_pa
             assert measure(index, captions_of, None) == Scale.even()
 
 
-def test_a_few_captions_are_too_few_to_measure_by(tmp_path: Path) -> None:
+def test_measure_with_few_captions_falls_back_to_the_calibration(tmp_path: Path) -> None:
     with index_of(tmp_path / "i", one_hot(4)) as index:
         assert measure(index, {n: [n] for n in range(99)}, KNOWN) == Scale.calibrated(KNOWN)
 
 
-def test_what_was_removed_since_it_was_drawn_is_passed_over(tmp_path: Path) -> None:
+def test_measure_ignores_images_and_captions_that_were_removed(tmp_path: Path) -> None:
     with index_of(tmp_path / "i", one_hot(4)) as index:
         drawn = {n: [n] for n in range(100)} | {777: [1], 2: [2, 888]}
         assert measure(index, drawn, None) == Scale.even(0.0, 1.0)

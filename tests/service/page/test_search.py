@@ -1,4 +1,4 @@
-"""The page as the server sends it: whole without JavaScript, harmless, and in parts for htmx."""
+"""The page as the server sends it: complete without JavaScript, and in fragments for htmx."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from service.app import create_app
 from service.core.engine import Engine
 from service.errors import ServiceError
 from service.http.access import fingerprint, new_key
-from service.page import search
-from service.page.responses import HERE
+from service.page.rendering import HERE
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
@@ -37,7 +36,7 @@ def upload(client: Client, content: bytes, **fields: str) -> httpx.Response:
     return client.post("/page/picture", files={"image": ("a.png", content)}, data=fields)
 
 
-def test_the_first_view_shows_the_collection_and_ways_to_begin(client: Client) -> None:
+def test_home_shows_pictures_facts_and_examples(client: Client) -> None:
     response = client.get("/")
     page = Tags(response.text)
     assert response.status_code == 200
@@ -46,13 +45,13 @@ def test_the_first_view_shows_the_collection_and_ways_to_begin(client: Client) -
     assert [link for link in page.of("a") if str(link["href"]).startswith("/?q=a+")]
 
 
-def test_no_more_results_are_offered_than_are_allowed(collection: Path) -> None:
+def test_home_offers_only_sizes_below_k_maximum(collection: Path) -> None:
     with Client(create_app(Settings(index=collection, device="cpu", k_maximum=30))) as client:
         offered = [str(one["value"]) for one in Tags(client.get("/").text).of("option")]
         assert [size for size in offered if size.isdigit()] == ["12", "24"]
 
 
-def test_words_show_the_pictures_they_are_true_of(client: Client) -> None:
+def test_search_by_words_shows_the_pictures_of_the_api(client: Client) -> None:
     response = client.get("/", params={"q": "a dog runs", "k": "5"})
     answer = client.post("/search/images", json={"caption": "a dog runs", "k": 5}).json()
     page = Tags(response.text)
@@ -64,7 +63,7 @@ def test_words_show_the_pictures_they_are_true_of(client: Client) -> None:
     assert "total;dur=" in response.headers["server-timing"]
 
 
-def test_a_stored_picture_shows_the_captions_true_of_it_each_once(client: Client) -> None:
+def test_search_by_stored_picture_shows_each_caption_once(client: Client) -> None:
     response = client.get("/", params={"image": "1003"})
     page = Tags(response.text)
     shown = [link["href"] for link in page.of("a") if link.get("class") == "caption"]
@@ -75,17 +74,13 @@ def test_a_stored_picture_shows_the_captions_true_of_it_each_once(client: Client
     )
 
 
-def test_a_picture_that_is_very_wide_is_shown_small_and_led_to(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for widest, shown in ((64, "/images/1003/file"), (63, "/images/1003/thumbnail")):
-        monkeypatch.setattr(search, "WIDEST_SHOWN_WHOLE", widest)
-        page = Tags(client.get("/", params={"image": "1003"}).text)
-        assert page.of("img")[0]["src"] == shown
-        assert "/images/1003/file" in [link["href"] for link in page.of("a")]
+def test_search_by_stored_picture_links_to_its_file(client: Client) -> None:
+    page = Tags(client.get("/", params={"image": "1003"}).text)
+    assert page.of("img")[0]["src"] == "/images/1003/file"
+    assert "/images/1003/file" in [link["href"] for link in page.of("a")]
 
 
-def test_a_picture_of_the_visitor_is_answered_and_shown_but_not_kept(client: Client) -> None:
+def test_search_by_upload_shows_the_picture_and_does_not_keep_it(client: Client) -> None:
     response = upload(client, png(), k="12", mode="exact")
     page = Tags(response.text)
     assert response.status_code == 200
@@ -97,7 +92,7 @@ def test_a_picture_of_the_visitor_is_answered_and_shown_but_not_kept(client: Cli
     assert "That picture was not kept" in said(again)
 
 
-def test_of_an_empty_collection_nothing_is_said_to_be_the_best(tmp_path: Path) -> None:
+def test_search_in_empty_collection_claims_no_best(tmp_path: Path) -> None:
     with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
         client.engine.index.remove(range(1000, 1000 + IMAGES))
         for response, words in (
@@ -106,10 +101,10 @@ def test_of_an_empty_collection_nothing_is_said_to_be_the_best(tmp_path: Path) -
         ):
             assert words in said(response)
             assert "here to search" in said(response)
-            assert "the best" not in said(response).rpartition("proved only by luck")[2]
+            assert "the best" not in said(response).rpartition("usually without a proof")[2]
 
 
-def test_words_that_were_never_seen_are_named(client: Client) -> None:
+def test_search_with_unknown_words_names_them(client: Client) -> None:
     one = client.get("/", params={"q": "a dog zeppelin"})
     assert "never seen the word “zeppelin” : the answer rests" in said(one)
     three = client.get("/", params={"q": "zeppelin dirigible dog airship"})
@@ -126,17 +121,18 @@ def test_words_that_were_never_seen_are_named(client: Client) -> None:
         ("🐕!", "Hasse reads words, and there are none in “🐕!”."),
     ],
 )
-def test_what_holds_no_known_word_is_not_answered_as_if_it_did(
-    client: Client, text: str, told: str
-) -> None:
+def test_search_without_a_known_word_is_refused(client: Client, text: str, told: str) -> None:
     last = text.rpartition(" + ")[2]
     for path, fields in (
         ("/", {"q": text}),
-        ("/page/order", {"q": last}),
+        ("/page/diagram", {"q": last}),
         ("/page/claim", {"image": "1003", "hypothesis": last}),
-        ("/page/together", {"ask": "all_of", "words": "a dog\n" + last}),
-        ("/page/together", {"ask": "like", "image": "1003", "words": "a dog", "without": last}),
-        ("/page/together", {"do": "find", "find": last}),
+        ("/page/combine", {"operation": "all_of", "words": "a dog\n" + last}),
+        (
+            "/page/combine",
+            {"operation": "like", "image": "1003", "words": "dog", "without": last},
+        ),
+        ("/page/combine", {"do": "find", "find": last}),
     ):
         response = client.get(path, params=fields)
         assert response.status_code == 422
@@ -144,9 +140,9 @@ def test_what_holds_no_known_word_is_not_answered_as_if_it_did(
 
 
 @pytest.mark.parametrize(
-    "asked", ["/?image=1003", "/page/together?ask=common&image=1003&words=a+dog"]
+    "asked", ["/?image=1003", "/page/combine?operation=common&image=1003&words=a+dog"]
 )
-def test_of_a_caption_without_a_known_word_no_page_says_how_it_fits(
+def test_caption_without_a_known_word_has_no_fit(
     client: Client, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     assert "unknown words" not in said(client.get(asked))
@@ -155,9 +151,9 @@ def test_of_a_caption_without_a_known_word_no_page_says_how_it_fits(
 
 
 @pytest.mark.parametrize(
-    "asked", ["/?image=1003", "/page/claim?image=1003&hypothesis=a", "/page/together?image=1003"]
+    "asked", ["/?image=1003", "/page/claim?image=1003&hypothesis=a", "/page/combine?image=1003"]
 )
-def test_who_is_refused_is_told_when_to_come_back_and_is_counted(
+def test_busy_page_has_retry_after_and_is_counted(
     client: Client, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     def full(_: object) -> None:
@@ -175,14 +171,14 @@ def test_who_is_refused_is_told_when_to_come_back_and_is_counted(
 
 
 @pytest.mark.parametrize("mode", ["certified", "exact", "fast"])
-def test_a_shared_link_carries_its_options(client: Client, mode: str) -> None:
+def test_link_with_options_shows_them(client: Client, mode: str) -> None:
     page = Tags(client.get("/", params={"q": "a dog", "k": "7", "mode": mode}).text)
     assert {"value": "7", "selected": None} in page.of("option")
     chosen = [found["value"] for found in page.of("input") if "checked" in found]
     assert chosen == [mode]
 
 
-def test_without_captions_bars_say_what_the_sentence_above_them_says(tmp_path: Path) -> None:
+def test_bars_without_captions_agree_with_the_notice(tmp_path: Path) -> None:
     settings = Settings(index=make_collection(tmp_path, captions_each=0), device="cpu")
     known = Calibration((0.1, 0.3), (0.9, 0.01), 0.18, pairs=100, true=2)
     checkpoint.save(tmp_path / "model", tiny_model(), "tiny", {}, Calibrations(image=known))
@@ -198,7 +194,7 @@ def test_without_captions_bars_say_what_the_sentence_above_them_says(tmp_path: P
     assert doubted == {True, False}
 
 
-def test_what_a_visitor_or_a_caption_says_is_text_and_never_markup(tmp_path: Path) -> None:
+def test_query_and_captions_are_escaped(tmp_path: Path) -> None:
     folder = make_collection(tmp_path)
     with Index.open(folder, threads=1) as index:
         point = np.eye(1, index.model.dimension, dtype=np.float32)
@@ -214,7 +210,7 @@ def test_what_a_visitor_or_a_caption_says_is_text_and_never_markup(tmp_path: Pat
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_page_needs_nothing_from_elsewhere_and_nothing_inline(client: Client, view: str) -> None:
+def test_page_has_no_inline_code_and_no_external_files(client: Client, view: str) -> None:
     page = Tags(client.get(view).text)
     for tag, found in page.tags:
         assert tag != "style"
@@ -226,7 +222,7 @@ def test_a_page_needs_nothing_from_elsewhere_and_nothing_inline(client: Client, 
         assert str(script["src"]).startswith("/static/")
 
 
-def test_every_file_that_a_page_names_is_there(client: Client) -> None:
+def test_page_names_only_static_files_that_exist(client: Client) -> None:
     page = Tags(client.get("/").text)
     names = [found["href"] for found in page.of("link")]
     names += [found["src"] for found in page.of("script")]
@@ -235,7 +231,7 @@ def test_every_file_that_a_page_names_is_there(client: Client) -> None:
     assert "Zero-Clause BSD" in (HERE / "static" / "htmx.LICENSE.txt").read_text("utf-8")
 
 
-def test_htmx_gets_the_part_that_changes_and_history_the_whole(client: Client) -> None:
+def test_htmx_gets_a_fragment_and_history_restore_a_document(client: Client) -> None:
     whole = client.get("/", params={"q": "a dog"})
     part = client.get("/", params={"q": "a dog"}, headers=HTMX)
     restored = client.get(
@@ -247,7 +243,7 @@ def test_htmx_gets_the_part_that_changes_and_history_the_whole(client: Client) -
     assert "<html" in restored.text
 
 
-def test_no_cache_mistakes_a_part_for_a_page(client: Client) -> None:
+def test_fragments_and_documents_are_cached_apart(client: Client) -> None:
     whole, part = client.get("/"), client.get("/", headers=HTMX)
     assert "HX-Request" in whole.headers["Vary"]
     assert whole.headers["Cache-Control"] == "no-cache"
@@ -264,7 +260,7 @@ def test_no_cache_mistakes_a_part_for_a_page(client: Client) -> None:
         ("http://[no-address", False, "HX-Push-Url", "/?q=a+dog"),
     ],
 )
-def test_keystrokes_refine_one_entry_of_the_history(
+def test_typing_replaces_one_history_entry(
     client: Client, current: str, typing: bool, name: str, value: str
 ) -> None:
     headers = HTMX | {"HX-Current-URL": current} | ({"Hasse-Typing": "1"} if typing else {})
@@ -272,11 +268,11 @@ def test_keystrokes_refine_one_entry_of_the_history(
     assert response.headers[name] == value
 
 
-def test_the_address_after_an_upload_explains_itself_later(client: Client) -> None:
-    form = {"k": "12", "mode": "sideways", "brought": "x1"}
+def test_upload_gets_an_address_of_its_own(client: Client) -> None:
+    form = {"k": "12", "mode": "sideways", "upload": "x1"}
     files = {"image": ("a.png", png())}
     response = client.post("/page/picture", files=files, data=form, headers=HTMX)
-    assert response.headers["HX-Push-Url"] == "/page/picture?brought=x1&k=12"
+    assert response.headers["HX-Push-Url"] == "/page/picture?upload=x1&k=12"
 
 
 @pytest.mark.parametrize(
@@ -288,7 +284,7 @@ def test_the_address_after_an_upload_explains_itself_later(client: Client) -> No
         ({"q": "d" * 2001}, 422, "That cannot be asked More than 2,000 characters."),
     ],
 )
-def test_errors_are_pages_with_their_status(
+def test_search_error_is_a_page_with_its_status(
     client: Client, view: dict[str, str], status: int, words: str
 ) -> None:
     response = client.get("/", params=view)
@@ -303,10 +299,10 @@ def test_errors_are_pages_with_their_status(
         (b"hello", 415, "That is not a picture Hasse can read"),
         (b"", 415, "That is not a picture Hasse can read"),
         (png()[:400], 422, "That picture is damaged"),
-        (b"x" * 70_000, 413, "At most 0.05 MB can be sent at a time."),
+        (b"x" * 70_000, 413, "You can send at most 0.05 MB."),
     ],
 )
-def test_a_file_that_cannot_be_read_is_answered_kindly(
+def test_upload_that_cannot_be_read_is_an_error_page(
     collection: Path, content: bytes, status: int, words: str
 ) -> None:
     settings = Settings(index=collection, device="cpu", picture_bytes=50_000)
@@ -332,29 +328,29 @@ def loading(settings: Settings) -> Iterator[Client]:
             go_on.set()
 
 
-def test_a_service_that_is_loading_says_so_and_asks_again_by_itself(loading: Client) -> None:
+def test_page_while_loading_reloads_by_itself(loading: Client) -> None:
     response = loading.get("/", params={"q": "a dog"})
     page = Tags(response.text)
-    elsewhere = Tags(loading.get("/page/order", params={"q": "a dog"}).text)
+    elsewhere = Tags(loading.get("/page/diagram", params={"q": "a dog"}).text)
     assert response.status_code == 503
     assert "Retry-After" in response.headers
     assert "Still loading" in said(response)
     assert {"http-equiv": "refresh", "content": "3"} in page.of("meta")
     assert [found["hx-get"] for found in page.of("div") if "hx-get" in found] == ["/?q=a+dog"]
     again = [found["hx-get"] for found in elsewhere.of("div") if "hx-get" in found]
-    assert again == ["/page/order?q=a+dog"]
+    assert again == ["/page/diagram?q=a+dog"]
 
 
-def test_the_page_is_no_part_of_the_api(client: Client) -> None:
+def test_openapi_leaves_out_the_page(client: Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert not [path for path in paths if path == "/" or path.startswith(("/page", "/static"))]
 
 
-def test_the_page_answers_head(client: Client) -> None:
+def test_page_answers_head(client: Client) -> None:
     assert client.request("HEAD", "/").status_code == 200
 
 
-def test_one_of_a_thing_is_said_as_one(client: Client) -> None:
+def test_page_uses_singular_for_one(client: Client) -> None:
     page = said(client.get("/", params={"q": "a dog", "k": 1}))
     assert "1 result 12 results" in page
     assert not re.search(r"\b1 (?:more )?(?:result|picture|caption)s\b", page)
@@ -362,9 +358,9 @@ def test_one_of_a_thing_is_said_as_one(client: Client) -> None:
 
 @pytest.mark.parametrize("headers", [{}, HTMX])
 @pytest.mark.parametrize(
-    "asked", ["/?q=a+dog", "/?image=1003", "/page/together?ask=all_of&words=dog&image=1004"]
+    "asked", ["/?q=a+dog", "/?image=1003", "/page/combine?operation=all_of&words=dog&image=1004"]
 )
-def test_who_may_not_come_in_or_not_now_hears_it_in_the_words_of_the_page(
+def test_missing_key_and_spent_quota_are_error_pages(
     collection: Path, asked: str, headers: dict[str, str]
 ) -> None:
     key = new_key()
@@ -382,7 +378,7 @@ def test_who_may_not_come_in_or_not_now_hears_it_in_the_words_of_the_page(
     for response in (locked, spent):
         assert response.headers["Content-Type"].startswith("text/html")
         links = [a["href"] for a in Tags(response.text).of("a") if a.get("class") == "again"]
-        assert links[0] == asked  # the next is of what JavaScript shows without a connection
+        assert links[0] == asked  # the next is in the error template of hasse.js
         assert response.headers.get("HX-Push-Url", asked) == asked
     assert "as the password" in said(locked)
     assert "1 such request in a minute" in said(spent)

@@ -1,4 +1,4 @@
-"""The form that adds a picture, without scripts: who may, what is said, and what is not shown."""
+"""The form that adds a picture, without scripts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def keyed(folder: Path) -> Iterator[Client]:
         yield client
 
 
-def test_where_nobody_may_write_nothing_is_offered(client: Client) -> None:
+def test_add_page_without_writes_is_forbidden_and_not_linked(client: Client) -> None:
     assert "/page/add" not in client.get("/").text
     for response in (
         client.get("/page/add"),
@@ -42,7 +42,7 @@ def test_where_nobody_may_write_nothing_is_offered(client: Client) -> None:
         assert '<a class="again" href="/">Go to the first page</a>' in response.text
 
 
-def test_a_picture_and_its_captions_are_added_and_known_again(keyed: Client) -> None:
+def test_add_picture_twice_reports_added_then_known(keyed: Client) -> None:
     assert "/page/add" in keyed.get("/").text
     fields = {"key": f" {KEY}\n", "captions": "a dog in the park\r\n\r\n  a red animal \r\n"}
     for said in ("Added", "It was here already"):
@@ -67,7 +67,7 @@ def test_a_picture_and_its_captions_are_added_and_known_again(keyed: Client) -> 
     ],
     ids=["none", "wrong", "letters", "text", "empty"],
 )
-def test_what_was_typed_stays_when_it_cannot_be_added(
+def test_add_that_fails_keeps_what_was_typed(
     keyed: Client, key: str, content: bytes, status: int, words: str
 ) -> None:
     data = {"key": key, "captions": "a <dog>"}
@@ -78,7 +78,7 @@ def test_what_was_typed_stays_when_it_cannot_be_added(
     assert not key or key not in response.text
 
 
-def test_too_many_captions_are_counted_in_words_for_visitors(keyed: Client) -> None:
+def test_add_too_many_captions_counts_them(keyed: Client) -> None:
     data = {"key": KEY, "captions": "a dog\n" * 40}
     response = keyed.post("/page/add", data=data, files={"image": ("a.png", png(73))})
     assert response.status_code == 422
@@ -86,18 +86,17 @@ def test_too_many_captions_are_counted_in_words_for_visitors(keyed: Client) -> N
     assert response.text.count("a dog\n") == 40, "what was typed stays"
 
 
-def test_the_log_says_whose_key_a_picture_was_added_with(keyed: Client) -> None:
+def test_add_picture_logs_the_name_of_the_key(keyed: Client) -> None:
     logs.flush()  # what came before
     out = io.StringIO()
     logs.configure("json", stream=out)
     keyed.post("/page/add", data={"key": KEY}, files={"image": ("a.png", png(74))})
     logs.flush()
-    logs.flush()
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["key"] for line in lines if line["event"] == "request"] == ["a"]
 
 
-def test_a_service_open_to_all_asks_for_no_key(tmp_path: Path) -> None:
+def test_add_page_with_open_writes_asks_for_no_key(tmp_path: Path) -> None:
     settings = Settings(index=make_collection(tmp_path), device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         assert 'name="key"' not in client.get("/page/add").text
@@ -105,7 +104,7 @@ def test_a_service_open_to_all_asks_for_no_key(tmp_path: Path) -> None:
         assert "Added: " in response.text
 
 
-def test_where_all_who_may_read_may_write_the_key_is_asked_for_that_lets_them_read(
+def test_add_page_with_open_writes_and_read_keys_asks_for_a_key(
     tmp_path: Path,
 ) -> None:
     index = make_collection(tmp_path)

@@ -1,4 +1,4 @@
-"""The pages that walk the order, and several parts in the search box."""
+"""The pages of the diagram and of claims, and several parts in the search box."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.service.collection import png
 from tests.service.page.markup import HTMX, Tags, said
 
 
-@pytest.mark.parametrize("path", ["/page/order?q=a+dog+runs", "/page/order?image=1003"])
-def test_every_node_of_a_diagram_leads_to_its_own_and_is_named(client: Client, path: str) -> None:
+@pytest.mark.parametrize("path", ["/page/diagram?q=a+dog+runs", "/page/diagram?image=1003"])
+def test_diagram_nodes_have_labels_and_link_to_their_diagrams(client: Client, path: str) -> None:
     response = client.get(path)
     assert response.status_code == 200, response.text
     links = re.findall(r'<a class="(?:focus|above|below|beside)" href="([^"]+)"', response.text)
@@ -26,16 +26,16 @@ def test_every_node_of_a_diagram_leads_to_its_own_and_is_named(client: Client, p
         assert client.get(link.replace("&amp;", "&")).status_code == 200
 
 
-def test_a_diagram_names_words_never_seen_and_counts_its_captions(client: Client) -> None:
-    page = said(client.get("/page/order?q=a+zorp+dog", headers=HTMX))
+def test_diagram_names_unknown_words_and_counts_captions(client: Client) -> None:
+    page = said(client.get("/page/diagram?q=a+zorp+dog", headers=HTMX))
     assert "never seen the word “zorp” : the answer rests" in page
-    assert "never seen" not in said(client.get("/page/order?q=a+dog"))
+    assert "never seen" not in said(client.get("/page/diagram?q=a+dog"))
     shown = client.get("/diagram?caption=a+zorp+dog").json()["nodes"]
     captions = sum(len(node["captions"]) for node in shown)
     assert f"{captions} caption{'s' * (captions != 1)} in the diagram." in page
 
 
-def test_a_claim_is_answered_with_a_verdict_and_can_be_asked_again(client: Client) -> None:
+def test_claim_shows_a_verdict_and_the_form(client: Client) -> None:
     response = client.get("/page/claim?image=1003&hypothesis=a+dog+runs")
     assert response.status_code == 200
     assert re.search(r'class="verdict (yes|no)">(True|Not true)<', response.text)
@@ -46,13 +46,13 @@ def test_a_claim_is_answered_with_a_verdict_and_can_be_asked_again(client: Clien
 @pytest.mark.parametrize(
     "path",
     [
-        "/page/order?q=a+dog+runs",
-        "/page/order?image=1003",
+        "/page/diagram?q=a+dog+runs",
+        "/page/diagram?image=1003",
         "/page/claim?hypothesis=a+dog&image=1003",
         "/?image=1003",
     ],
 )
-def test_the_options_stay_from_view_to_view(client: Client, path: str) -> None:
+def test_links_of_each_page_keep_the_options(client: Client, path: str) -> None:
     response = client.get(f"{path}&k=7&mode=exact", headers=HTMX)
     page = Tags(response.text)
     assert response.headers["HX-Push-Url"] == f"{path}&k=7&mode=exact"
@@ -64,7 +64,7 @@ def test_the_options_stay_from_view_to_view(client: Client, path: str) -> None:
     assert hidden.count(("k", "7")) == hidden.count(("mode", "exact")) == len(forms)
 
 
-def test_without_scripts_a_claim_of_a_picture_that_is_brought_keeps_the_options(
+def test_claim_form_without_scripts_keeps_the_options(
     client: Client,
 ) -> None:
     form = {"hypothesis": "a dog", "k": "7", "mode": "exact"}
@@ -78,34 +78,34 @@ def test_without_scripts_a_claim_of_a_picture_that_is_brought_keeps_the_options(
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("/page/order", 422),
-        ("/page/order?image=7", 404),
+        ("/page/diagram", 422),
+        ("/page/diagram?image=7", 404),
         ("/page/claim?image=1003", 422),
         ("/page/claim?image=x&hypothesis=a", 404),
         ("/?q=" + "+%2B+".join(["a"] * 20), 422),
     ],
 )
-def test_what_cannot_be_shown_is_said_in_words(client: Client, path: str, status: int) -> None:
+def test_page_that_cannot_be_shown_is_an_error_page(client: Client, path: str, status: int) -> None:
     response = client.get(path)
     assert response.status_code == status
-    assert 'data-view="problem"' in response.text
+    assert 'data-view="error"' in response.text
 
 
-def test_parts_joined_by_a_plus_are_searched_for_together(client: Client) -> None:
+def test_search_by_parts_with_plus_shows_the_pictures_of_the_api(client: Client) -> None:
     page = client.get("/", params={"q": "a dog + a cat"}).text
     found = client.post("/search/all_of", json={"all_of": ["a dog", "a cat"], "k": 12}).json()
     shown = re.findall(r'class="shot" href="/\?image=(\d+)', page)
     assert shown == [str(hit["image_id"]) for hit in found["hits"]]
 
 
-def test_a_claim_about_a_picture_that_is_brought_has_the_verdict_of_the_api(client: Client) -> None:
+def test_claim_about_upload_has_the_verdict_of_the_api(client: Client) -> None:
     form = {"hypothesis": " a  dog runs ", "k": "12", "mode": "exact"}
     files = {"image": ("a.png", png())}
     response = client.post("/page/claim", files=files, data=form)
     answer = client.post("/entails", files=files, data={"hypothesis": "a dog runs"}).json()
     assert response.status_code == 200
     assert (">True<" if answer["entailed"] else ">Not true<") in response.text
-    assert f"by {answer['violation']:.3f}" in said(response)
+    assert f"violation is {answer['violation']:.3f}" in said(response)
     assert "a dog runs" in said(response)
     assert 'src="data:image/jpeg;base64,' in response.text
     assert 'hx-post="/page/claim"' in response.text
@@ -114,17 +114,17 @@ def test_a_claim_about_a_picture_that_is_brought_has_the_verdict_of_the_api(clie
 
 
 @pytest.mark.parametrize(("content", "hypothesis", "status"), [(png(), " ", 422), (b"x", "a", 415)])
-def test_a_claim_that_cannot_be_judged_is_answered_in_words(
+def test_claim_about_upload_that_cannot_be_read_is_an_error_page(
     client: Client, content: bytes, hypothesis: str, status: int
 ) -> None:
     files = {"image": ("a.png", content)}
     response = client.post("/page/claim", files=files, data={"hypothesis": hypothesis})
     assert response.status_code == status
-    assert 'data-view="problem"' in response.text
+    assert 'data-view="error"' in response.text
 
 
 @pytest.mark.parametrize(("threshold", "is_said"), [(0.0, True), (1.0, False)])
-def test_no_good_match_is_said_where_even_the_best_is_beyond_the_threshold(
+def test_no_match_notice_is_shown_if_the_best_is_beyond_the_threshold(
     client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float, is_said: bool
 ) -> None:
     engine: Engine = client.engine
@@ -135,21 +135,21 @@ def test_no_good_match_is_said_where_even_the_best_is_beyond_the_threshold(
         ("/?image=1003", "No caption here is likely to be true of it."),
         ("/?q=a+red+animal+%2B+a+dog", "This is not likely to be true of any picture here."),
         (
-            "/page/together?ask=all_of&image=1003&words=a+dog",
+            "/page/combine?operation=all_of&image=1003&words=a+dog",
             "It is not likely that any picture here has it all.",
         ),
         (
-            "/page/together?ask=common&image=1003&image=1004",
+            "/page/combine?operation=common&image=1003&image=1004",
             "No caption here is likely to be true of it all.",
         ),
     ):
         page = client.get(path)
         assert (f"{words} The nearest come first." in said(page)) is is_said
         if path.startswith("/?q="):  # what shows nothing of the sort shares nothing of it either
-            assert ("/page/together?ask=common" in page.text) is not is_said
+            assert ("/page/combine?operation=common" in page.text) is not is_said
 
 
-def test_what_words_share_is_doubted_by_what_follows_from_words(
+def test_no_match_notice_of_words_uses_the_calibration_of_captions(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine: Engine = client.engine
@@ -159,18 +159,18 @@ def test_what_words_share_is_doubted_by_what_follows_from_words(
         (Calibrations(image=replace(strict, threshold=9.0), caption=strict), True),
     ):
         monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
-        page = client.get("/page/together?ask=common&words=a+person+runs%0Aa+cat+runs")
+        page = client.get("/page/combine?operation=common&words=a+person+runs%0Aa+cat+runs")
         assert ("No caption here is likely to be true of it all." in said(page)) is is_said
 
 
-def test_nothing_is_said_of_doubt_where_nobody_measured_it(
+def test_no_match_notice_is_not_shown_without_calibration(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine: Engine = client.engine
     strict = Calibrations(image=Calibration((0.1, 0.9), (0.9, 0.1), 0.0, 100, 10))
     monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=strict))
     # How far a picture is from another is no violation of a caption.
-    page = client.get("/page/together?ask=all_of&image=1003&image=1005")
+    page = client.get("/page/combine?operation=all_of&image=1003&image=1005")
     assert "The nearest come first" not in said(page)
     unknown = replace(engine.checkpoint, calibration=Calibrations())
     monkeypatch.setattr(engine, "checkpoint", unknown)

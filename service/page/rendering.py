@@ -1,4 +1,4 @@
-"""Views turned into responses: a whole document, or for htmx the part that changes."""
+"""Renders views: a whole document, or for htmx the fragment that changes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
-from service.page.views import SIZES, Query
+from service.core.stages import Stages
+from service.errors import ServiceError
+from service.page.query import SIZES, PageQuery
+from service.page.results import distinct
+from service.schemas import THUMBNAIL_URL
 from service.services import services_of
 
 HERE = Path(__file__).parent
+KEEP_URL = ""
 
-HTMX = {
+_HTMX = {
     "allowEval": False,
     "allowScriptTags": False,
     "includeIndicatorStyles": False,
@@ -29,34 +34,33 @@ HTMX = {
     "responseHandling": [
         {"code": "204", "swap": False},
         {"code": "[23]..", "swap": True},
-        # Errors are views like any other, in our words.
-        {"code": "...", "swap": True, "error": True},
+        {"code": "...", "swap": True, "error": True},  # errors are views, too
     ],
 }
-STAY = ""
-MODES = (
+_MODES = (
     ("certified", "Proved", "the best, with a proof that nothing better was missed"),
     ("exact", "Exhaustive", "every single one is compared"),
-    ("fast", "Fast", "the likely best, proved only by luck"),
+    ("fast", "Fast", "likely the best, but usually without a proof"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
-    """What is shown: a template and what it needs.
+class View:
+    """A template and what it needs.
 
-    `spoken` is announced by screen readers, `url` is the address when it is not the query's own;
-    `STAY` leaves it as it is.
+    Attributes:
+        announcement: what screen readers announce.
+        url: the new address, if it is not that of the query; `KEEP_URL` leaves it unchanged.
+        error: gives the response its status.
     """
 
     template: str
     title: str = "Hasse"
-    spoken: str = ""
+    announcement: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
     url: str | None = None
-    status: int = 200
-    timing: str | None = None
-    retry_after: int | None = None
+    stages: Stages | None = None
+    error: ServiceError | None = None
 
 
 @cache
@@ -73,11 +77,14 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals.update(static=static, htmx_config=dumps(HTMX), modes=MODES)
+_TEMPLATES.globals.update(
+    static=static, htmx_config=dumps(_HTMX), modes=_MODES, thumbnail_url=THUMBNAIL_URL
+)
+_TEMPLATES.filters["distinct"] = distinct
 
 
-def respond(request: Request, query: Query, screen: Screen) -> Response:
-    """Render a screen: the fragment for htmx, the document for everyone else."""
+def render(request: Request, query: PageQuery, view: View) -> Response:
+    """Render a view: a fragment for htmx, a document for everyone else."""
     settings = services_of(request.app).settings
     headers = {"Vary": "HX-Request, HX-History-Restore-Request"}
     fragment = (
@@ -86,39 +93,43 @@ def respond(request: Request, query: Query, screen: Screen) -> Response:
     )
     if fragment:
         headers["Cache-Control"] = "no-store"
-        headers |= _history(request, query.url() if screen.url is None else screen.url)
+        headers |= _history(request, query.url() if view.url is None else view.url)
     else:
         headers["Cache-Control"] = "no-cache"
-    if screen.retry_after is not None:
-        headers["Retry-After"] = str(screen.retry_after)
-    if screen.timing is not None:
-        headers["Server-Timing"] = screen.timing
+    status = 200
+    if view.error is not None:
+        request.scope["hasse.reason"] = view.error.reason
+        status = view.error.kind.status
+        if view.error.retry_after is not None:
+            headers["Retry-After"] = str(view.error.retry_after)
+    if view.stages is not None:
+        headers["Server-Timing"] = view.stages.header()
     template = _TEMPLATES.get_template("fragment.html" if fragment else "page.html")
     body = template.render(
-        content=screen.template,
-        title=screen.title,
-        spoken=screen.spoken,
+        content=view.template,
+        title=view.title,
+        announcement=view.announcement,
         query=query,
-        usual=Query.read({}, settings),
+        defaults=PageQuery.read({}, settings),
         settings=settings,
         fragment=fragment,
         sizes=sorted({query.k} | {size for size in SIZES if size <= settings.k_maximum}),
-        **screen.context,
+        **view.context,
     )
-    return HTMLResponse(body, screen.status, headers)
+    return HTMLResponse(body, status, headers)
 
 
 def _history(request: Request, url: str) -> dict[str, str]:
-    """Say what becomes of the address: keystrokes refine one entry, all else makes a new one."""
-    if url in (_here(request), STAY):
+    """Return what becomes of the address: typing replaces one history entry, the rest adds one."""
+    if url in (_current_url(request), KEEP_URL):
         return {"HX-Push-Url": "false"}
     if request.headers.get("Hasse-Typing"):
         return {"HX-Replace-Url": url}
     return {"HX-Push-Url": url}
 
 
-def _here(request: Request) -> str:
-    """Return the address that the visitor sees, as far as it is one."""
+def _current_url(request: Request) -> str:
+    """Return the address in the browser, or "" if htmx sent none that can be read."""
     try:
         current = urlsplit(request.headers.get("HX-Current-URL", ""))
     except ValueError:

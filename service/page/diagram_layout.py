@@ -1,22 +1,24 @@
-"""A Hasse diagram laid out for a page: rows by depth, the general above, each node a link."""
+"""Layout of a Hasse diagram: one row per depth, the general above, each node a link."""
 
 from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from statistics import fmean
 
 from service.lattice_schemas import Diagram, DiagramNode
-from service.page.views import Query
+from service.page.query import PageQuery
 from service.schemas import THUMBNAIL_URL
 
-_WIDE, _GAP = 184, 20  # of a node, and between two
+# Pixels.
+_WIDTH, _GAP = 184, 20  # of a node, and between two of a row
+_ROW_GAP = 64
+_HALF = _WIDTH // 2
 _LINE, _PADDING = 20, 12
-_BETWEEN = 64  # rows
-_LETTERS = 22  # of a line
-_LINES = 3
 _PICTURE = 120
+_CHARACTERS, _LINES = 22, 3  # of a node's text
 
-_WORDS = {
+_PLACES = {
     "focus": "you are here",
     "above": "more general",
     "below": "more particular",
@@ -26,12 +28,12 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A node where it stands: its corner, its size, and the lines of its text."""
+    """A node: its upper left corner, its size, and its lines of text with their heights."""
 
     x: int
     y: int
-    wide: int
-    high: int
+    width: int
+    height: int
     lines: tuple[tuple[int, str], ...]
     label: str
     url: str
@@ -41,40 +43,43 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """Boxes in reading order, the lines between them, and the size of it all."""
+class Layout:
+    """Boxes in reading order, SVG paths of the edges, and the size of the whole."""
 
-    wide: int
-    high: int
+    width: int
+    height: int
     boxes: tuple[Box, ...]
     edges: tuple[str, ...]
 
 
-def drawn(diagram: Diagram, query: Query) -> Drawing:
-    """Lay a diagram out."""
+def lay_out(diagram: Diagram, query: PageQuery) -> Layout:
+    """Place the nodes and edges of a diagram."""
     rows = _rows(diagram)
-    wide = max((len(row) for row in rows), default=1) * (_WIDE + _GAP) - _GAP
+    width = max((len(row) for row in rows), default=1) * (_WIDTH + _GAP) - _GAP
     boxes: dict[int, Box] = {}
-    y = 4
+    bottom = 4
     for row in rows:
-        high = max(_height(diagram.nodes[at]) for at in row)
-        left = (wide - len(row) * (_WIDE + _GAP) + _GAP) // 2
+        height = max(_height(diagram.nodes[at]) for at in row)
+        left = (width - len(row) * (_WIDTH + _GAP) + _GAP) // 2
         for column, at in enumerate(row):
-            boxes[at] = _box(diagram.nodes[at], left + column * (_WIDE + _GAP), y, query)
-        y += high + _BETWEEN
+            boxes[at] = _box(diagram.nodes[at], left + column * (_WIDTH + _GAP), bottom, query)
+        bottom += height + _ROW_GAP
     edges = []
     for edge in diagram.edges:
         lower, upper = boxes[edge.lower], boxes[edge.upper]
-        start, end = (lower.x + _WIDE // 2, lower.y), (upper.x + _WIDE // 2, upper.y + upper.high)
+        start, end = (
+            (lower.x + _WIDTH // 2, lower.y),
+            (upper.x + _WIDTH // 2, upper.y + upper.height),
+        )
         middle = (start[1] + end[1]) // 2
         edges.append(
             f"M{start[0]} {start[1]}C{start[0]} {middle} {end[0]} {middle} {end[0]} {end[1]}"
         )
-    return Drawing(wide, y - _BETWEEN + 4, tuple(boxes.values()), tuple(edges))
+    return Layout(width, bottom - _ROW_GAP + 4, tuple(boxes.values()), tuple(edges))
 
 
 def _rows(diagram: Diagram) -> list[list[int]]:
-    """Return the nodes of each depth, each near the middle of what it hangs from."""
+    """Return the nodes of each depth, ordered by the mean position of their upper neighbours."""
     rows: list[list[int]] = []
     place: dict[int, float] = {}
     above: dict[int, list[int]] = {}
@@ -83,11 +88,7 @@ def _rows(diagram: Diagram) -> list[list[int]]:
     deepest = max((node.depth for node in diagram.nodes), default=-1)
     for depth in range(deepest + 1):
         row = [at for at, node in enumerate(diagram.nodes) if node.depth == depth]
-        pulled = {
-            at: sum(place[u] for u in above[at]) / len(above[at]) if at in above else 0.5
-            for at in row
-        }
-        row.sort(key=lambda at, pulled=pulled: pulled[at])  # type: ignore[misc]
+        row.sort(key=lambda at: fmean([place[one] for one in above.get(at, [])] or [0.5]))
         place |= {at: (column + 0.5) / len(row) for column, at in enumerate(row)}
         rows.append(row)
     return rows
@@ -96,7 +97,7 @@ def _rows(diagram: Diagram) -> list[list[int]]:
 def _text(node: DiagramNode) -> list[str]:
     if node.image_id is not None:
         return []
-    return textwrap.wrap(node.captions[0], _LETTERS, max_lines=_LINES, placeholder="…")
+    return textwrap.wrap(node.captions[0], _CHARACTERS, max_lines=_LINES, placeholder="…")
 
 
 def _height(node: DiagramNode) -> int:
@@ -105,21 +106,21 @@ def _height(node: DiagramNode) -> int:
     return len(_text(node)) * _LINE + 2 * _PADDING
 
 
-def _box(node: DiagramNode, x: int, y: int, query: Query) -> Box:
-    url = query.of_order(image_id=node.image_id)
+def _box(node: DiagramNode, x: int, y: int, query: PageQuery) -> Box:
+    url = query.diagram_url(image_id=node.image_id)
     name = "this picture"
     if node.image_id is None:
         name = node.captions[0]
-        url = query.of_order(text=name)
+        url = query.diagram_url(text=name)
     also = tuple(node.captions[1:])
     same = f"; means the same here as {'; '.join(also)}" if also else ""
     return Box(
         x=x,
         y=y,
-        wide=_WIDE,
-        high=_height(node),
+        width=_WIDTH,
+        height=_height(node),
         lines=tuple((y + _PADDING + 15 + at * _LINE, line) for at, line in enumerate(_text(node))),
-        label=f"{name} ({_WORDS[node.place]}{same})",
+        label=f"{name} ({_PLACES[node.place]}{same})",
         url=url,
         place=node.place,
         also=also,

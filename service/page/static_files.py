@@ -1,4 +1,4 @@
-"""The files that the page is made of: styles, scripts, an icon."""
+"""Serves the static files of the page: styles, scripts, an icon."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from starlette.types import Message, Receive, Scope, Send
 FOLDER = Path(__file__).parent / "static"
 
 
-class Files(StaticFiles):
-    """Sends each file whole: `Range` is ignored, since the files are small."""
+class WholeFiles(StaticFiles):
+    """Static files without range requests: the files are small, and bad ranges cause errors."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         super().__init__(directory=folder)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request as if it named no part."""
+        """Serve the whole file, whatever range the request names."""
 
         async def send_whole(message: Message) -> None:
             if message["type"] == "http.response.start":

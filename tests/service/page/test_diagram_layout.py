@@ -1,4 +1,4 @@
-"""Where the nodes of a diagram stand, and which lines lead from one to another."""
+"""The layout of a diagram: rows by depth, no overlaps, edges that meet their nodes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 import pytest
 
 from service.lattice_schemas import Diagram, DiagramEdge, DiagramNode
-from service.page.drawing import Box, drawn
-from service.page.views import Query
+from service.page.diagram_layout import Box, lay_out
+from service.page.query import PageQuery
 
 CROSSED = "An animal;A thing;A dog;A red thing that is long enough for two lines;Red dogs"
 
@@ -27,26 +27,26 @@ def boxes() -> dict[str, Box]:
 
 def placed(diagram: Diagram) -> dict[str, Box]:
     """Return the boxes by what they say, after a look at the lines between them."""
-    drawing = drawn(diagram, Query())
-    by_text = {box.label.partition(" (")[0]: box for box in drawing.boxes}
-    for edge, path in zip(diagram.edges, drawing.edges, strict=True):
+    layout = lay_out(diagram, PageQuery())
+    by_text = {box.label.partition(" (")[0]: box for box in layout.boxes}
+    for edge, path in zip(diagram.edges, layout.edges, strict=True):
         ends = [int(number) for number in re.findall(r"\d+", path)]
         lower, upper = (by_text[diagram.nodes[at].captions[0]] for at in (edge.lower, edge.upper))
-        assert ends[:2] == [lower.x + lower.wide // 2, lower.y]
-        assert ends[-2:] == [upper.x + upper.wide // 2, upper.y + upper.high]
+        assert ends[:2] == [lower.x + lower.width // 2, lower.y]
+        assert ends[-2:] == [upper.x + upper.width // 2, upper.y + upper.height]
     return by_text
 
 
-def test_the_general_stands_above_and_nothing_covers_another(boxes: dict[str, Box]) -> None:
+def test_layout_puts_general_above_specific_without_overlaps(boxes: dict[str, Box]) -> None:
     animal, thing, dog, red, both = (boxes[said] for said in CROSSED.split(";"))
     for upper, lower in ((animal, dog), (thing, red), (dog, both), (red, both)):
-        assert upper.y + upper.high < lower.y
+        assert upper.y + upper.height < lower.y
     for one, other in ((animal, thing), (dog, red)):
         assert one.y == other.y
-        assert abs(one.x - other.x) > one.wide
+        assert abs(one.x - other.x) > one.width
 
 
-def test_each_stands_below_what_it_hangs_from(boxes: dict[str, Box]) -> None:
+def test_layout_orders_a_row_by_its_upper_neighbours(boxes: dict[str, Box]) -> None:
     animal, thing, dog, red, both = (boxes[said] for said in CROSSED.split(";"))
     assert (dog.x, red.x) == (thing.x, animal.x)
     assert dog.x > red.x

@@ -1,0 +1,75 @@
+"""The page that adds a picture; it is offered only if the service takes writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.core.write_queue import Upload
+from service.errors import ServiceError
+from service.http.bodies import validated
+from service.page.errors import PageRoute, message_for
+from service.page.query import PageQuery
+from service.page.rendering import View, render
+from service.schemas import UploadFields
+from service.services import ServicesHere
+
+router = APIRouter(route_class=PageRoute)
+
+_URL = "/page/add"
+_FORM = View(
+    "add_image.html",
+    title="Add a picture · Hasse",
+    context={"typed": "", "message": None, "image": None},
+    url=_URL,
+)
+
+
+@router.get(_URL)
+async def form(request: Request, services: ServicesHere) -> Response:
+    """Show the form."""
+    _require_writes(services)
+    return render(request, PageQuery(), _FORM)
+
+
+@router.post(_URL)
+async def add(request: Request, services: ServicesHere) -> Response:
+    """Add the picture of the form.
+
+    The key is a field of the form, and no password that browsers send by themselves. So another
+    site cannot make them use it.
+    """
+    _require_writes(services)
+    typed = ""
+    try:
+        engine = services.engine
+        sent = await services.bodies.form(request)
+        picture, texts = sent.picture(), dict(sent.texts)
+        typed, key = texts.get("captions", ""), texts.get("key", "").strip()
+        if services.settings.writes_need_key and not key:
+            raise ServiceError("unauthorized", "type the key that lets you add pictures here")
+        request.scope["hasse.key"] = services.access.admit_key(key, "write") or None
+        captions = [line.strip() for line in typed.splitlines() if line.strip()]
+        fields = validated(UploadFields, {"caption": captions})
+        image = await engine.add(Upload(picture.content, picture.file_name, fields.caption))
+    except ServiceError as error:
+        message = message_for(error, services.settings)
+        if error.reason == "invalid":
+            message = replace(message, title="That cannot be added")
+        view = replace(
+            _FORM,
+            announcement=f"{message.title}. {message.detail}",
+            context={"typed": typed, "message": message, "image": None},
+            error=error,
+        )
+        return render(request, PageQuery(), view)
+    announcement = "The picture was added." if image.created else "The picture was here already."
+    context = {"typed": "", "message": None, "image": image}
+    return render(request, PageQuery(), replace(_FORM, announcement=announcement, context=context))
+
+
+def _require_writes(services: ServicesHere) -> None:
+    if not services.settings.takes_writes:
+        raise ServiceError("forbidden", "this service does not let anybody add pictures")

@@ -1,0 +1,131 @@
+"""Errors as pages: a title, a sentence, and a link that leads on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from models.vocabulary import Vocabulary, words
+from service.errors import CHALLENGE, ServiceError, invalid
+from service.page.query import PageQuery
+from service.page.rendering import KEEP_URL, View, render
+from service.runtime.readiness import Phase
+from service.services import services_of
+from service.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorMessage:
+    """What went wrong, in words for people; `retry` tells whether trying again may help."""
+
+    title: str
+    detail: str
+    retry: bool = False
+
+
+_MESSAGES: Mapping[str, ErrorMessage] = {
+    "not_found": ErrorMessage(
+        "That picture is not here",
+        "It may have been removed from the collection since the link was made.",
+    ),
+    "picture_missing": ErrorMessage(
+        "The file of that picture is missing",
+        "It is no longer where it was when the collection was indexed.",
+    ),
+    "too_many_pixels": ErrorMessage(
+        "That picture has too many pixels",
+        "Use a smaller copy: fine details do not matter here.",
+    ),
+    "not_a_picture": ErrorMessage(
+        "That is not a picture Hasse can read", "JPEG, PNG, WebP and GIF files work."
+    ),
+    "damaged_picture": ErrorMessage(
+        "That picture is damaged",
+        "The file is incomplete or has errors. Try another copy of it.",
+    ),
+    "busy": ErrorMessage("Hasse is busy", "Too many people are searching.", retry=True),
+    "late": ErrorMessage(
+        "That took too long", "Hasse gave up. The next try may be quicker.", retry=True
+    ),
+    "body_timeout": ErrorMessage("The picture did not arrive", "The connection was too slow."),
+}
+
+
+def message_for(error: ServiceError, settings: Settings) -> ErrorMessage:
+    """Put an error into words."""
+    if error.reason in _MESSAGES:
+        return _MESSAGES[error.reason]
+    if error.reason == "body_too_large":
+        return ErrorMessage(
+            "That picture is too large",
+            f"You can send at most {settings.picture_bytes / 1e6:g} MB. Use a smaller copy: fine "
+            "details do not matter here.",
+        )
+    # The names of fields are for programs.
+    reasons = "; ".join(reason for _, reason in error.errors) or error.detail
+    sentence = f"{reasons[:1].upper()}{reasons[1:]}."
+    if error.reason == "invalid":
+        return ErrorMessage("That cannot be asked", sentence)
+    return ErrorMessage(error.kind.title, sentence, retry=error.reason != "forbidden")
+
+
+def require_known_words(vocabulary: Vocabulary, texts: Iterable[str]) -> None:
+    """Refuse a text without any word that the model knows.
+
+    Raises:
+        ServiceError: `invalid`, which names the words.
+    """
+    for text in texts:
+        if not words(text):
+            raise invalid("words", f"Hasse reads words, and there are none in “{text}”")
+        if not vocabulary.knows(text):
+            *most, last = [f"“{word}”" for word in vocabulary.unknown(text)]
+            named = f"words {', '.join(most)} and {last}" if most else f"word {last}"
+            raise invalid("words", f"Hasse has never seen the {named}: say it in other words")
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of a request."""
+        handle = super().get_route_handler()
+
+        async def handle_errors(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except ServiceError as error:
+                return _error_page(request, error)
+
+        return handle_errors
+
+
+def _error_page(request: Request, error: ServiceError) -> Response:
+    services = services_of(request.app)
+    query = PageQuery.read(request.query_params, services.settings)
+    # A form that was posted is not sent again by itself.
+    is_post = request.method == "POST"
+    here = query.url() if is_post else str(request.url.replace(scheme="", netloc=""))
+    url = KEEP_URL if is_post else here
+    if error.reason == "unauthorized":
+        # The browser asks for name and password.
+        error = ServiceError(
+            error.reason, "type the key that you were given as the password; any name will do"
+        )
+    if error.reason == "not_ready" and services.readiness.phase is Phase.STARTING:
+        view = View(
+            "loading.html", "Hasse", "Hasse is still loading.", {"again": here}, url, error=error
+        )
+    else:
+        message = message_for(error, services.settings)
+        context = {"message": message, "link": here if message.retry else "/"}
+        view = View("error.html", context=context, url=url, error=error)
+    response = render(request, query, view)
+    if error.reason == "unauthorized":
+        response.headers.update(CHALLENGE)
+    return response

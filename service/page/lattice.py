@@ -1,0 +1,100 @@
+"""Two pages of the order: the diagram around a caption or picture, and whether a claim is true."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.core import diagram, lattice
+from service.core.stages import Stages
+from service.errors import invalid
+from service.lattice_schemas import Entailment
+from service.page.diagram_layout import lay_out
+from service.page.errors import PageRoute, require_known_words
+from service.page.query import PageQuery
+from service.page.rendering import View, render
+from service.page.results import ShownPicture
+from service.plural import count
+from service.services import ServicesHere
+
+router = APIRouter(route_class=PageRoute)
+
+
+@router.get("/page/diagram")
+async def show_diagram(request: Request, services: ServicesHere, image: str = "") -> Response:
+    """Show the Hasse diagram around a caption or a stored picture."""
+    engine, stages = services.engine, Stages()
+    query = PageQuery.read(request.query_params, services.settings).about(image)
+    if query.image_id is not None:
+        found = await diagram.of_image(engine, query.image_id, stages)
+    elif query.text:
+        found = await diagram.of_caption(engine, query.text, stages)
+        require_known_words(engine.vocabulary, [query.text])
+    else:
+        raise invalid("q", "name what to draw the diagram of: some words, or a picture")
+    captions = sum(len(node.captions) for node in found.nodes)
+    view = View(
+        "diagram.html",
+        title=f"{query.text or 'A picture'} in the order · Hasse",
+        announcement=f"{count(captions, 'caption')} in the diagram.",
+        context={"layout": lay_out(found, query), "unknown_words": found.unknown_words},
+        url=query.diagram_url(query.text, query.image_id),
+        stages=stages,
+    )
+    return render(request, query, view)
+
+
+@router.get("/page/claim")
+async def claim(
+    request: Request, *, services: ServicesHere, hypothesis: str = "", image: str = ""
+) -> Response:
+    """Tell whether a caption is true of a stored picture."""
+    engine, stages = services.engine, Stages()
+    query = PageQuery.read(request.query_params, services.settings).about(image)
+    caption = _caption(hypothesis)
+    if query.image_id is None:
+        raise invalid("image", "name the picture that the caption may be true of")
+    shown = ShownPicture.stored(await engine.image(query.image_id), query)
+    answer = await lattice.entails(engine, query.image_id, caption, stages)
+    require_known_words(engine.vocabulary, [caption])
+    return render(
+        request, query, _verdict(shown, caption, answer, stages, query.claim_url(caption))
+    )
+
+
+@router.post("/page/claim")
+async def claim_of_upload(request: Request, services: ServicesHere) -> Response:
+    """Tell whether a caption is true of an uploaded picture."""
+    engine, stages = services.engine, Stages()
+    form = await services.bodies.form(request)
+    picture, fields = form.picture().content, dict(form.texts)
+    query, caption = (
+        PageQuery.read(fields, services.settings),
+        _caption(fields.get("hypothesis", "")),
+    )
+    answer = await lattice.entails(engine, picture, caption, stages)
+    require_known_words(engine.vocabulary, [caption])
+    shown = ShownPicture.uploaded(await engine.preview(picture))
+    url = query.upload_url(fields.get("upload", ""), caption)
+    return render(request, query, _verdict(shown, caption, answer, stages, url))
+
+
+def _caption(hypothesis: str) -> str:
+    caption = " ".join(hypothesis.split())
+    if not caption:
+        raise invalid("hypothesis", "type a caption that may be true of the picture")
+    return caption
+
+
+def _verdict(
+    shown: ShownPicture, caption: str, answer: Entailment, stages: Stages, url: str
+) -> View:
+    verdict = {True: "True", False: "Not true", None: "Hard to say"}[answer.entailed]
+    return View(
+        "claim.html",
+        title=f"{verdict}: {caption} · Hasse",
+        announcement=f"{verdict}.",
+        context={"picture": shown, "caption": caption, "answer": answer, "verdict": verdict},
+        url=url,
+        stages=stages,
+    )

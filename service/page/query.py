@@ -1,0 +1,123 @@
+"""The query of a page: what its address asks for, and the addresses of related pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+from urllib.parse import urlencode
+
+from service.errors import ServiceError
+from service.schemas import Mode, SearchOptions, image_id_of
+from service.settings import Settings
+
+SIZES = (12, 24, 48, 96)
+DEFAULT_SIZE = 24
+DEFAULT_MODE: Mode = "certified"
+
+# The same caption is written for many pictures, so a list without repeats needs more hits.
+_CAPTION_FACTOR = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """What an address asks for. Addresses leave out defaults and keep all other options."""
+
+    text: str = ""
+    image_id: int | None = None
+    k: int = DEFAULT_SIZE
+    mode: Mode = DEFAULT_MODE
+
+    @classmethod
+    def read(cls, fields: Mapping[str, str], settings: Settings) -> PageQuery:
+        """Read an address or a form; an option that makes no sense becomes the default."""
+        k, mode = fields.get("k", ""), fields.get("mode", "")
+        size = int(k) if k.isascii() and k.isdigit() and len(k) < 10 else DEFAULT_SIZE
+        return cls(
+            text=" ".join(fields.get("q", "").split()),
+            k=min(max(1, size), settings.k_maximum),
+            mode=next((known for known in get_args(Mode) if known == mode), DEFAULT_MODE),
+        )
+
+    def about(self, image: str) -> PageQuery:
+        """Return this query about a stored image, unless it has a text, which takes precedence.
+
+        Raises:
+            ServiceError: `not_found`, if `image` cannot be an id.
+        """
+        if self.text or not image.strip():
+            return self
+        image_id = image_id_of(image)
+        if image_id is None:
+            raise ServiceError("not_found", "there is no such image")
+        return replace(self, image_id=image_id)
+
+    @property
+    def options(self) -> SearchOptions:
+        """The options of a search for images."""
+        return SearchOptions(k=self.k, mode=self.mode)
+
+    def caption_options(self, settings: Settings) -> SearchOptions:
+        """Return options that find enough captions to show `k` without repeats."""
+        return SearchOptions(k=min(self.k * _CAPTION_FACTOR, settings.k_maximum), mode=self.mode)
+
+    def url(self) -> str:
+        """Return the address of this query."""
+        return self._url("/")
+
+    def text_url(self, text: str) -> str:
+        """Return the address of the pictures that a caption is true of."""
+        return replace(self, text=text, image_id=None).url()
+
+    def image_url(self, image_id: int) -> str:
+        """Return the address of the captions that are true of a stored image."""
+        return replace(self, text="", image_id=image_id).url()
+
+    def diagram_url(self, text: str = "", image_id: int | None = None) -> str:
+        """Return the address of the diagram of a caption or a stored image."""
+        return replace(self, text=text, image_id=image_id)._url("/page/diagram")
+
+    def claim_url(self, hypothesis: str) -> str:
+        """Return the address that tells whether a caption is true of this stored image."""
+        return self._url("/page/claim", [("hypothesis", hypothesis)])
+
+    def upload_url(self, upload: str = "", hypothesis: str = "") -> str:
+        """Return the address of an answer about an uploaded picture.
+
+        `upload` distinguishes uploads, so that each has its own entry in the browser's history.
+        """
+        return self._url("/page/picture", [("upload", upload), ("hypothesis", hypothesis)])
+
+    def combine_url(
+        self,
+        operation: str = "",
+        words: Sequence[str] = (),
+        without: Sequence[str] = (),
+        image_ids: Sequence[int] = (),
+        *,
+        lost_uploads: bool = False,
+    ) -> str:
+        """Return the address that combines these parts; without `operation`, that of the form.
+
+        `lost_uploads` tells that there were uploaded pictures, which an address cannot hold.
+        """
+        fields = [
+            ("operation", operation),
+            *(("words", text) for text in words),
+            *(("without", text) for text in without),
+            *(("image", str(image_id)) for image_id in image_ids),
+            ("lost_uploads", "yes" if lost_uploads else ""),
+        ]
+        return replace(self, text="", image_id=None)._url("/page/combine", fields)
+
+    def _url(self, path: str, fields: Iterable[tuple[str, str]] = ()) -> str:
+        fields = [(name, text) for name, text in fields if text]
+        if self.text:
+            fields.append(("q", self.text))
+        elif self.image_id is not None:
+            fields.append(("image", str(self.image_id)))
+        if self.k != DEFAULT_SIZE:
+            fields.append(("k", str(self.k)))
+        if self.mode != DEFAULT_MODE:
+            fields.append(("mode", self.mode))
+        return f"{path}?{urlencode(fields)}" if fields else path

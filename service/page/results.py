@@ -1,0 +1,137 @@
+"""What pages show of the engine's answers: pictures, captions without repeats, and how sure."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from models.evaluation.calibration import Calibration
+from service.core.pictures import THUMBNAIL_MEDIA_TYPE
+from service.core.stages import Stages
+from service.lattice_schemas import JointCaptionHit, JointImageHit
+from service.page.query import PageQuery
+from service.page.scale import Fit, Scale
+from service.plural import count
+from service.schemas import CaptionHit, ImageHit, ImageRecord, SearchFacts
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPicture:
+    """A picture beside an answer; an uploaded one has no `image_id`, links or captions."""
+
+    url: str
+    name: str
+    alt: str
+    captions: tuple[str, ...] = ()
+    file_url: str = ""
+    link: str = ""
+    image_id: int | None = None
+
+    @classmethod
+    def stored(cls, record: ImageRecord, query: PageQuery, widest: int = 0) -> ShownPicture:
+        """Return a picture of the collection: the file up to `widest` pixels, or its thumbnail."""
+        captions = tuple(caption.caption for caption in record.captions)
+        whole = record.width is not None and record.width <= widest
+        return cls(
+            url=record.image_url if whole else record.thumbnail_url,
+            name=record.file_name,
+            alt=captions[0] if captions else record.file_name,
+            captions=captions,
+            file_url=record.image_url,
+            link=query.image_url(record.image_id),
+            image_id=record.image_id,
+        )
+
+    @classmethod
+    def uploaded(cls, preview: bytes, name: str = "") -> ShownPicture:
+        """Return an uploaded picture. It is part of the page, because it is not stored."""
+        data = base64.b64encode(preview).decode("ascii")
+        url = f"data:{THUMBNAIL_MEDIA_TYPE};base64,{data}"
+        return cls(url, name or "your picture", f"Your picture {name}".strip())
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionGroup:
+    """Captions that read the same, and the images they were written for."""
+
+    text: str
+    fit: Fit
+    image_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """How sure an answer is: a class name, and a sentence."""
+
+    kind: Literal["proved", "likely"]
+    sentence: str
+
+
+def group_captions(
+    hits: Sequence[CaptionHit], most: int, scale: Scale, knows: Callable[[str], bool]
+) -> list[CaptionGroup]:
+    """Group the hits by text, the best first; at most `most` groups.
+
+    `knows` tells whether the model knows any word of a caption: only then has it a fit.
+    """
+    by_text: dict[str, list[CaptionHit]] = {}
+    for hit in hits:
+        by_text.setdefault(_normalized(hit.caption), []).append(hit)
+    groups = []
+    for same in list(by_text.values())[:most]:
+        best = same[0]
+        fit = scale.fit(best.violation) if knows(best.caption) else Fit.unknown(best.violation)
+        groups.append(
+            CaptionGroup(best.caption, fit, tuple(dict.fromkeys(hit.image_id for hit in same)))
+        )
+    return groups
+
+
+def distinct(captions: Iterable[str]) -> list[str]:
+    """Return captions without those that read the same as an earlier one."""
+    first: dict[str, str] = {}
+    for text in captions:
+        first.setdefault(_normalized(text), text)
+    return list(first.values())
+
+
+def no_match_notice(
+    best: ImageHit | CaptionHit | None, calibrations: Sequence[Calibration | None], sentence: str
+) -> str:
+    """Return a notice if even the best hit is unlikely to be true, else "".
+
+    There is a calibration for each part of the query; a part without one raises no doubt.
+    """
+    if best is None:
+        return ""
+    violations = [best.violation]
+    if isinstance(best, JointImageHit | JointCaptionHit):
+        violations = best.parts
+    for violation, calibration in zip(violations, calibrations, strict=True):
+        if calibration is not None and violation > calibration.threshold:
+            return f"{sentence}. The nearest come first."
+    return ""
+
+
+def proof_of(facts: SearchFacts, shown: int, thing: str, stages: Stages) -> Proof:
+    """Tell how sure an answer is and how long it took."""
+    if not facts.searched:
+        return Proof("proved", f"There are no {thing}s here to search")
+    took = f"in {max(1, round(stages.seconds['total'] * 1000)):,} ms"
+    best = f"The best {shown:,} of {count(facts.searched, thing)}"
+    if facts.searched == 1:
+        best = f"The only {thing}"
+    elif facts.searched <= shown:
+        best = f"All {count(facts.searched, thing)}, the best first"
+    if facts.mode == "exact":
+        return Proof("proved", f"{best}, every one compared, {took}")
+    if facts.certified:
+        return Proof("proved", f"{best}, proved exact, {took}")
+    return Proof("likely", f"{best}, found {took}, likely but not proved")
+
+
+def _normalized(caption: str) -> str:
+    """Return a caption without what readers overlook: case, spacing and a full stop."""
+    return " ".join(caption.casefold().split()).rstrip(" .!")

@@ -1,0 +1,132 @@
+"""Entailment over HTTP: violation, probability and verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.checkpoints import checkpoint
+from models.model import OrderEmbedding, Points
+from models.vocabulary import Vocabulary
+from service.app import create_app
+from service.lattice_schemas import (
+    Entailment,
+    Entailments,
+)
+from service.settings import Settings
+from tests.oracle import pairwise_violation
+from tests.service.client import Client
+from tests.service.collection import make_collection, png
+from tests.service.core.calibrated import learn
+from tests.tiny import tiny_model
+
+
+def test_entails_gives_probability_and_verdict(
+    calibrated: Client, model: OrderEmbedding, images: Points
+) -> None:
+    for premise, point, threshold, first, last in (
+        (1005, images[5:6], 0.25, 1.0, 0.0),
+        ("a red animal", model.encode_captions(["a red animal"]), 2.0, 0.8, 0.2),
+    ):
+        body = {"premise": premise, "hypothesis": "a dog qux"}
+        answer = Entailment.model_validate_json(calibrated.post("/entails", json=body).content)
+        expected = pairwise_violation(point, model.encode_captions(["a dog qux"]))[0, 0]
+        assert answer.violation == pytest.approx(expected, abs=1e-5)
+        assert answer.probability == pytest.approx(first + (last - first) * expected, abs=1e-3)
+        assert answer.threshold == threshold
+        assert answer.entailed is bool(expected <= threshold)
+        assert answer.unknown_words == ["qux"]
+
+
+@pytest.mark.parametrize("unread", ["zorp florbles", "!?"])
+def test_caption_without_a_known_word_has_no_probability(calibrated: Client, unread: str) -> None:
+    for pair in ((1005, unread), ("a dog", unread), (unread, "a dog")):
+        body = dict(zip(("premise", "hypothesis"), pair, strict=True))
+        answer = calibrated.post("/entails", json=body).json()
+        assert (answer["probability"], answer["entailed"]) == (None, None)
+        assert answer["threshold"] is not None
+    questions: list[tuple[str, Any]] = [
+        ("/search/images", {"caption": unread}),
+        ("/search/all_of", {"all_of": ["a dog", unread]}),
+        ("/search/common", {"common": [1001, unread]}),
+    ]
+    for path, question in questions:
+        hits = calibrated.post(path, json=question).json()["hits"]
+        assert [hit["probability"] for hit in hits] == [None] * 10
+    both = {"captions": [unread, f"a dog {unread}"]}
+    none, some = calibrated.post("/search/images/batch", json=both).json()["answers"]
+    assert {hit["probability"] for hit in none["hits"]} == {None}
+    assert None not in {hit["probability"] for hit in some["hits"]}
+
+
+def test_hit_without_a_known_word_has_no_probability(
+    calibrated: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Vocabulary, "knows", lambda _, text: text != "a dog runs")
+    for path, question in (
+        ("common", {"json": {"common": [1001, "a dog"], "k": 24}}),
+        ("captions", {"files": {"image": png(1)}, "data": {"k": "24"}}),
+    ):
+        hits = calibrated.post(f"/search/{path}", **question).json()["hits"]
+        unknown = {hit["caption"] for hit in hits if hit["probability"] is None}
+        assert unknown == {"a dog runs"}
+
+
+def test_entails_with_equal_captions_is_true_for_any_threshold(
+    calibrated: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn(calibrated, monkeypatch, 0.0)
+    answer = calibrated.post("/entails", json={"premise": "a dog", "hypothesis": "a dog"}).json()
+    assert answer["violation"] == 0
+    assert answer["entailed"] is True
+
+
+def test_entails_with_upload_equals_the_stored_image(calibrated: Client) -> None:
+    sent = calibrated.post("/entails", files={"image": png(5)}, data={"hypothesis": "a dog"})
+    assert sent.status_code == 200, sent.text
+    stored = calibrated.post("/entails", json={"premise": 1005, "hypothesis": "a dog"}).json()
+    assert sent.json()["violation"] == pytest.approx(stored["violation"], abs=1e-5)
+    assert sent.json()["entailed"] is stored["entailed"]
+    lacking = calibrated.post("/entails", files={"image": png(5)})
+    assert lacking.status_code == 422
+    assert "hypothesis" in lacking.json()["detail"]
+    broken = calibrated.post("/entails", files={"image": b"text"}, data={"hypothesis": "a"})
+    assert broken.status_code == 415
+
+
+def test_entails_batch_equals_single_answers_in_order(calibrated: Client) -> None:
+    pairs = [
+        {"premise": "a poodle", "hypothesis": "a dog"},
+        {"premise": 1001, "hypothesis": "a cat"},
+        {"premise": "a dog", "hypothesis": "a cat"},
+    ]
+    batch = Entailments.model_validate_json(
+        calibrated.post("/entails/batch", json={"pairs": pairs}).content
+    )
+    for pair, answer in zip(pairs, batch.answers, strict=True):
+        alone = calibrated.post("/entails", json=pair).json()
+        assert alone["violation"] == pytest.approx(answer.violation, abs=1e-5)
+        assert alone["entailed"] is answer.entailed
+
+
+def test_joint_hit_has_the_probability_of_its_least_likely_part(calibrated: Client) -> None:
+    body = {"common": [1001, "a red animal"], "k": 3}
+    for hit in calibrated.post("/search/common", json=body).json()["hits"]:
+        chances = [1 - hit["parts"][0], 0.8 - 0.6 * hit["parts"][1]]
+        assert hit["probability"] == pytest.approx(min(chances), abs=1e-3)
+    # How likely a picture has all that another has, nobody measured.
+    (hit,) = calibrated.post("/search/all_of", json={"all_of": ["a", 1001], "k": 1}).json()["hits"]
+    assert hit["probability"] is None
+
+
+def test_entails_without_calibration_gives_only_the_violation(
+    tmp_path: Path,
+) -> None:
+    index = make_collection(tmp_path)
+    checkpoint.save(index.parent / "model", tiny_model(), "tiny", {})
+    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+        answer = client.post("/entails", json={"premise": 1001, "hypothesis": "a dog"}).json()
+    assert answer["violation"] > 0
+    assert [answer[name] for name in ("probability", "entailed", "threshold")] == [None] * 3

@@ -1,0 +1,78 @@
+"""Adding a picture, in a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import (
+    BrowserContext,
+    expect,
+)
+
+from service.app import create_app
+from service.http.access import fingerprint, new_key
+from service.settings import Settings
+from tests.service.collection import make_collection, png
+from tests.service.page.browser.actions import NEEDS_BROWSER, serving
+
+pytestmark = NEEDS_BROWSER
+
+
+KEY = new_key()
+
+
+@pytest.fixture
+def writable(tmp_path: Path) -> Iterator[str]:
+    """A service that takes pictures from who has the key."""
+    settings = Settings(
+        index=make_collection(tmp_path), device="cpu", write_keys=f"a:{fingerprint(KEY)}"
+    )
+    app = create_app(settings)
+    with serving(app) as url:
+        yield url
+
+
+def test_add_picture_with_the_keyboard_alone(context: BrowserContext, writable: str) -> None:
+    page = context.new_page()
+    page.goto(writable)
+    page.get_by_role("link", name="Add a picture").press("Enter")
+    heading = page.get_by_role("heading", name="Add a picture")
+    expect(heading).to_be_focused()
+    page.get_by_label("Picture", exact=True).set_input_files(
+        {"name": "beach.png", "mimeType": "image/png", "buffer": png(60)}
+    )
+    page.get_by_label("What is true of it").fill("a dog in the park\n\na red animal")
+    page.get_by_label("Your key").fill("wrong")
+    page.get_by_label("Your key").press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("This key is not known here")
+    expect(page.locator("#added")).to_contain_text("A key is needed")
+    expect(page.get_by_label("What is true of it")).to_have_value(re.compile("red animal"))
+    page.get_by_label("Your key").fill(KEY)
+    page.get_by_label("Your key").press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("The picture was added.")
+    expect(page.locator("#added")).to_contain_text("Added: beach.png, with 2 captions.")
+    expect(page.get_by_label("What is true of it")).to_have_value("")
+    assert KEY not in page.content()
+    page.locator("#added a").first.press("Enter")
+    expect(page.get_by_role("heading", name="True of this picture")).to_be_visible()
+    page.goto(f"{writable}/page/add")  # the tab remembers the key, another does not
+    expect(page.get_by_label("Your key")).to_have_value(KEY)
+    assert page.evaluate("JSON.stringify(localStorage)").count(KEY) == 0
+    other = context.new_page()
+    other.goto(f"{writable}/page/add")
+    expect(other.get_by_label("Your key")).to_have_value("")
+
+
+def test_add_file_that_is_no_picture_says_so(context: BrowserContext, writable: str) -> None:
+    page = context.new_page()
+    page.goto(f"{writable}/page/add")
+    page.get_by_label("Picture", exact=True).set_input_files(
+        {"name": "beach.png", "mimeType": "image/png", "buffer": b"no picture"}
+    )
+    page.get_by_label("Your key").fill(KEY)
+    page.get_by_role("button", name="Add it").click()
+    expect(page.locator("#added")).to_contain_text("That is not a picture Hasse can read")
+    expect(page.get_by_role("status")).to_contain_text("That is not a picture Hasse can read")

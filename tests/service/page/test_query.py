@@ -1,0 +1,73 @@
+"""Addresses of pages: read back as they were made, and kind to odd options."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.errors import ServiceError
+from service.page.query import DEFAULT_SIZE, PageQuery
+from service.schemas import Mode
+from service.settings import Settings
+
+SETTINGS = Settings()
+
+
+@given(
+    st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40),
+    st.integers(1, 1000),
+    st.sampled_from(["certified", "exact", "fast"]),
+)
+def test_query_read_from_its_own_address_is_equal(text: str, k: int, mode: Mode) -> None:
+    query = PageQuery(text=" ".join(text.split()), k=k, mode=mode)
+    parts = {name: values[0] for name, values in parse_qs(urlsplit(query.url()).query).items()}
+    assert PageQuery.read(parts, SETTINGS) == query
+
+
+def test_url_leaves_out_defaults() -> None:
+    assert PageQuery().url() == "/"
+    assert PageQuery(text="a dog & a cat").url() == "/?q=a+dog+%26+a+cat"
+    assert PageQuery(image_id=7, k=48).url() == "/?image=7&k=48"
+    assert PageQuery(image_id=0).url() == "/?image=0"
+    assert PageQuery(k=12, mode="exact").upload_url() == "/page/picture?k=12&mode=exact"
+
+
+def test_urls_of_other_queries_keep_the_options() -> None:
+    query = PageQuery(text="a dog", k=96, mode="fast")
+    assert query.image_url(5) == "/?image=5&k=96&mode=fast"
+    assert query.text_url("a cat") == "/?q=a+cat&k=96&mode=fast"
+
+
+@pytest.mark.parametrize("k", ["", "0x10", "-3", "¾", "many", "9" * 30])
+def test_read_option_that_makes_no_sense_gives_the_default(k: str) -> None:
+    query = PageQuery.read({"q": "a dog", "k": k, "mode": "sideways"}, SETTINGS)
+    assert query == PageQuery(text="a dog", k=DEFAULT_SIZE, mode="certified")
+
+
+def test_read_k_beyond_bounds_is_clamped() -> None:
+    assert PageQuery.read({"k": "5000"}, SETTINGS).k == SETTINGS.k_maximum
+    assert PageQuery.read({"k": "0"}, SETTINGS).k == 1
+
+
+@pytest.mark.parametrize(
+    "image", ["dog", "-1", "1.5", "²", "9" * 19, "9" * 400, "0" * 5000, "0" * 20 + "9" * 20]
+)
+def test_about_what_is_no_id_is_not_found(image: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        PageQuery().about(image)
+    assert caught.value.reason == "not_found"
+
+
+def test_about_keeps_a_text_and_ignores_a_blank_image() -> None:
+    assert PageQuery(text="a dog").about("5") == PageQuery(text="a dog")
+    assert PageQuery(k=7).about(" ") == PageQuery(k=7)
+
+
+def test_caption_options_never_exceed_k_maximum() -> None:
+    few = Settings(k_maximum=30)
+    query = PageQuery.read({"k": "1000"}, SETTINGS)
+    assert query.caption_options(SETTINGS).k == SETTINGS.k_maximum
+    assert PageQuery.read({"k": "12"}, few).caption_options(few).k == few.k_maximum

@@ -1,0 +1,146 @@
+"""What pages show of answers: captions without repeats, notices and proofs."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.evaluation.calibration import Calibration
+from service.core.stages import Stages
+from service.page.query import PageQuery
+from service.page.results import (
+    ShownPicture,
+    distinct,
+    group_captions,
+    no_match_notice,
+    proof_of,
+)
+from service.page.scale import Scale
+from service.schemas import CaptionAnswer, CaptionHit, ImageRecord, Mode
+
+
+def stages(seconds: float = 0.0124) -> Stages:
+    """Stages of a search that took so long."""
+    found = Stages()
+    found.seconds["total"] = seconds
+    return found
+
+
+def caption_answer(
+    *hits: tuple[int, str, float],
+    mode: Mode = "certified",
+    certified: bool = True,
+    searched: int = 2000,
+) -> CaptionAnswer:
+    """An answer with hits given as image id, caption and violation."""
+    return CaptionAnswer(
+        hits=[
+            CaptionHit(
+                rank=at + 1,
+                caption_id=at,
+                image_id=image_id,
+                caption=text,
+                violation=violation,
+                probability=None,
+            )
+            for at, (image_id, text, violation) in enumerate(hits)
+        ],
+        mode=mode,
+        certified=certified,
+        searched=searched,
+        rescored=3,
+        model="tiny",
+        generation=1,
+    )
+
+
+def test_group_captions_joins_captions_that_read_the_same() -> None:
+    answer = caption_answer(
+        (1, "a dog", 0.1),
+        (2, "A dog.", 0.1),
+        (2, "a  dog!", 0.1),
+        (3, "a cat", 0.2),
+        (4, "a dog", 0.3),
+        (5, "a dog", 0.3),
+    )
+    dog, cat = group_captions(answer.hits, 24, Scale.even(), lambda _: True)
+    assert (dog.text, dog.image_ids) == ("a dog", (1, 2, 4, 5))
+    assert dog.fit == Scale.even().fit(0.1)
+    assert (cat.text, cat.image_ids) == ("a cat", (3,))
+
+
+@pytest.mark.parametrize(("widest", "url"), [(64, "/file"), (63, "/thumbnail")])
+def test_stored_picture_wider_than_the_limit_is_shown_as_thumbnail(widest: int, url: str) -> None:
+    record = ImageRecord(
+        image_id=3,
+        file_name="3.png",
+        width=64,
+        height=48,
+        split="",
+        added="2026-01-01T00:00:00Z",
+        captions=[],
+        image_url="/file",
+        thumbnail_url="/thumbnail",
+    )
+    shown = ShownPicture.stored(record, PageQuery(k=12), widest)
+    assert (shown.url, shown.file_url, shown.alt) == (url, "/file", "3.png")
+    assert shown.link == "/?image=3&k=12"
+
+
+def test_group_captions_without_a_known_word_has_no_fit() -> None:
+    answer = caption_answer((1, "zorp glim", 0.0), (2, "a dog", 0.0))
+    nonsense, dog = group_captions(answer.hits, 24, Scale.even(), lambda text: text == "a dog")
+    assert (nonsense.fit.percent, nonsense.fit.word) == (0, "unknown words")
+    assert (dog.fit.percent, dog.fit.word) == (100, "fits")
+
+
+def test_no_match_notice_is_given_only_beyond_the_threshold() -> None:
+    calibration = Calibration((0.1, 0.2), (0.9, 0.3), 0.15, 10, 4)
+    beyond, at_threshold = caption_answer((2, "a dog", 0.2), (2, "a dog", 0.15)).hits
+    notice = no_match_notice(beyond, [calibration], "Unlikely")
+    assert notice == "Unlikely. The nearest come first."
+    assert no_match_notice(at_threshold, [calibration], "Unlikely") == ""
+    assert no_match_notice(beyond, [None], "Unlikely") == ""
+    assert no_match_notice(None, [calibration], "Unlikely") == ""
+
+
+def test_group_captions_gives_at_most_so_many_groups() -> None:
+    answer = caption_answer(*((n, f"thing {n}", 0.1) for n in range(30)))
+    assert len(group_captions(answer.hits, 12, Scale.even(), lambda _: True)) == 12
+
+
+def test_distinct_keeps_the_first_of_captions_that_read_the_same() -> None:
+    assert distinct(["a dog runs", "a dog", "A dog runs."]) == ["a dog runs", "a dog"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "certified", "proof", "words"),
+    [
+        ("certified", True, "proved", "The best 2 of 2,000 captions, proved exact, in 12 ms"),
+        ("exact", True, "proved", "The best 2 of 2,000 captions, every one compared, in 12 ms"),
+        ("fast", True, "proved", "The best 2 of 2,000 captions, proved exact, in 12 ms"),
+        (
+            "fast",
+            False,
+            "likely",
+            "The best 2 of 2,000 captions, found in 12 ms, likely but not proved",
+        ),
+    ],
+)
+def test_proof_of_claims_a_proof_only_if_there_is_one(
+    mode: Mode, certified: bool, proof: str, words: str
+) -> None:
+    found = proof_of(caption_answer(mode=mode, certified=certified), 2, "caption", stages())
+    assert (found.kind, found.sentence) == (proof, words)
+
+
+def test_proof_of_takes_at_least_1_ms() -> None:
+    found = proof_of(caption_answer(), 2, "caption", stages(0.0001))
+    assert found.sentence.endswith(", in 1 ms")
+
+
+def test_proof_of_small_collection_says_that_all_is_shown() -> None:
+    for searched, words in ((1, "The only picture"), (2, "All 2 pictures, the best first")):
+        found = proof_of(caption_answer(searched=searched), searched, "picture", stages())
+        assert found.sentence == f"{words}, proved exact, in 12 ms"
+    found = proof_of(caption_answer(searched=0), 0, "caption", stages())
+    assert found.sentence == "There are no captions here to search"
