@@ -70,7 +70,7 @@ REASONS: Mapping[str, ErrorKind] = {
     "encoding_failed": ErrorKind(500, "The model could not encode this"),
     "internal": ErrorKind(500, "Something went wrong inside the service"),
     "not_ready": ErrorKind(503, "The service is not ready"),
-    "catalog_unreachable": ErrorKind(503, "The catalog does not respond"),
+    "catalog_unreachable": ErrorKind(503, "The catalog does not answer"),
     "late": ErrorKind(503, "The answer took too long"),
     "write_failed": ErrorKind(503, "The collection could not be changed"),
     "disk_full": ErrorKind(507, "The disk is full"),
@@ -113,11 +113,11 @@ def reaching_catalog() -> Iterator[None]:
 
 
 def unreachable(error: Exception) -> ServiceError:
-    """Return the error for a catalog that does not respond, and log the cause."""
+    """Return the error for a catalog that does not answer, and log the cause."""
     event("catalog unreachable", logging.ERROR, error=str(error))
     return ServiceError(
         "catalog_unreachable",
-        "the database of the collection does not respond: try again shortly",
+        "the database of the collection does not answer: try again shortly",
         retry_after=5,
     )
 

@@ -27,7 +27,7 @@ from hasse import (
     UnsendableError,
 )
 from service.client.errors import error_of
-from service.errors import REASONS, Kind
+from service.errors import REASONS, ErrorKind
 
 
 def problem(status: int, **headers: str) -> httpx.Response:
@@ -174,7 +174,7 @@ def test_error_that_waiting_does_not_help_is_raised(
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(REASONS.values()), ids=lambda kind: kind.title)
-def test_every_error_of_the_service_has_its_class(kind: Kind) -> None:
+def test_every_error_of_the_service_has_its_class(kind: ErrorKind) -> None:
     classes: dict[int, type[HasseError]] = {
         **dict.fromkeys((400, 413, 415, 422), InvalidError),
         **dict.fromkeys((401, 403), AccessError),

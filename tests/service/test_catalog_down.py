@@ -41,7 +41,7 @@ def take_away(
     def answering() -> AbstractContextManager[Any]:
         raise kind(f"the catalog {ADDRESS} does not answer")
 
-    monkeypatch.setattr(client.engine.index.catalog, "_answering", answering)
+    monkeypatch.setattr(client.engine.index.catalog, "_errors_translated", answering)
 
 
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [

@@ -113,7 +113,7 @@ def test_a_caption_beyond_the_limits_is_refused_and_says_the_limit(client: Clien
 def test_a_letter_that_may_not_stand_there_is_told_without_a_pattern(client: Client) -> None:
     asked = {"caption": "a dog", "split": "a\0b"}
     found = problem(client.post("/search/images", json=asked), 422, "invalid")
-    assert found.detail == "split: this holds a character that may not stand here"
+    assert found.detail == "split: this contains a character that is not allowed here"
 
 
 def test_a_body_of_another_shape_is_told_which_is_wanted(client: Client) -> None:

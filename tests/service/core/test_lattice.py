@@ -213,7 +213,7 @@ def test_expand_words_filters_the_captions_once_per_old_word() -> None:
     captions = ["a dog runs", "a red dog", "a red ball", "a cat"]
     put, taken = expand_words(captions, ["cat", "child", "park"], ["dog", "red"], counting)
     assert [minus for minus, count in looked if count == len(captions)] == ["dog", "red"]
-    assert taken == ["a dog runs", "a red dog", "a red ball"]
+    assert set(taken) == {"a dog runs", "a red dog", "a red ball"}
     assert "a cat runs" in put
 
 
