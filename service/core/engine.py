@@ -390,8 +390,8 @@ class Engine:
         self._metrics.watch("hasse_in_flight", lambda: self.admission.in_flight)
         self._metrics.watch("hasse_queue_length", lambda: self.admission.waiting)
         self._metrics.watch("hasse_generation", lambda: self.generation)
-        self._metrics.watch_rows("image", lambda: self._info.images)
-        self._metrics.watch_rows("caption", lambda: self._info.captions)
+        self._metrics.watch("hasse_rows", lambda: self._info.images, kind="image")
+        self._metrics.watch("hasse_rows", lambda: self._info.captions, kind="caption")
         self._metrics.watch("hasse_device_memory_bytes", self._device_memory)
 
     def _device_memory(self) -> float:

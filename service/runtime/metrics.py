@@ -1,8 +1,7 @@
-"""What operators see at /metrics: one table, one registry for each application.
+"""The metrics at /metrics: one table, one registry for each application.
 
-Where several processes share a port, each keeps its counts in files of one folder
-(`PROMETHEUS_MULTIPROC_DIR`, which has to be set before this is imported), and whichever is asked
-answers for all of them.
+Several worker processes keep their counts in files of one folder (`PROMETHEUS_MULTIPROC_DIR`, which
+must be set before this module is imported). The worker that is asked answers for all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from prometheus_client import (
     CollectorRegistry,
@@ -29,7 +28,7 @@ from prometheus_client.registry import Collector
 
 from service.core.stages import STAGES, Stages
 
-# When a counter began is of no use here, and as many lines again.
+# The time at which each counter was made would double the lines.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -52,9 +51,8 @@ METRICS = {
     "hasse_device_memory_bytes": "Memory of the encoders' device in use by this process.",
 }
 
-
-# What is read when it is looked at, and what that of several processes is as one.
-_GAUGES: dict[str, Literal["livesum", "livemin"]] = {
+# How the gauges of several processes are combined.
+GAUGES: dict[str, Literal["livesum", "livemin"]] = {
     "hasse_in_flight": "livesum",
     "hasse_queue_length": "livesum",
     "hasse_body_bytes": "livesum",
@@ -63,69 +61,45 @@ _GAUGES: dict[str, Literal["livesum", "livemin"]] = {
     "hasse_generation": "livemin",
     "hasse_rows": "livemin",
 }
-_LABELS = {"hasse_rows": ("kind",)}
-# What the system knows of each of several processes is added up, but for these.
+# Of what the system knows about each process, all is added up but for these.
 _LEAST = ("process_start_time_seconds", "process_max_fds")
 
 
-class _Watched(NamedTuple):
-    name: str
-    labels: tuple[str, ...]
-    read: Callable[[], float]
-
-
 class Metrics:
-    """The counters, gauges and histograms of one application, or of all that share a folder."""
+    """The counters, gauges and histograms of one application, or of all workers together."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._shown = self.registry
+        self._exposed = self.registry
         self._gauges: dict[str, Gauge] = {}
-        self._watched: list[_Watched] = []
-        folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")  # by it prometheus_client decides too
-        self._several = bool(folder)
+        self._watched: list[tuple[Gauge, Callable[[], float]]] = []
+        folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")  # prometheus_client reads it too
         if folder:
-            self._shown = CollectorRegistry()
-            MultiProcessCollector(self._shown)  # type: ignore[no-untyped-call]
-            self._shown.register(_Processes(Path(folder)))
+            self._exposed = CollectorRegistry()
+            MultiProcessCollector(self._exposed)  # type: ignore[no-untyped-call]
+            self._exposed.register(_Processes(Path(folder)))
         else:
             ProcessCollector(registry=self.registry)
-            for name in _GAUGES:
-                self._gauge(name)
-        self._requests = Counter(
-            "hasse_requests", METRICS["hasse_requests"], ("route", "status"), registry=self.registry
-        )
-        self._rejections = Counter(
-            "hasse_rejections", METRICS["hasse_rejections"], ("reason",), registry=self.registry
-        )
+        self._requests = self._counter("hasse_requests", "route", "status")
+        self._rejections = self._counter("hasse_rejections", "reason")
         self._request_seconds = self._histogram("hasse_request_seconds", "route", _SECONDS)
-        # Looking a label up takes longer than counting; routes, statuses and reasons are few.
-        self._answers: dict[tuple[str, int, str | None], tuple[Counter, Counter | None]] = {}
-        self._seconds: dict[str, Histogram] = {}
         stage_seconds = self._histogram("hasse_stage_seconds", "stage", _SECONDS)
         self._stages = {stage: stage_seconds.labels(stage) for stage in STAGES}
         self._batch_size = self._histogram("hasse_batch_size", "kind", _SIZES)
+
+    def _counter(self, name: str, *labels: str) -> Counter:
+        return Counter(name, METRICS[name], labels, registry=self.registry)
 
     def _histogram(self, name: str, label: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, METRICS[name], (label,), registry=self.registry, buckets=buckets)
 
     def answered(self, route: str, status: int, reason: str | None, seconds: float | None) -> None:
         """Count an answer, and how long it took unless the request was not let in."""
-        counted = self._answers.get((route, status, reason))
-        if counted is None:
-            counted = self._answers[route, status, reason] = (
-                self._requests.labels(route, str(status)),
-                self._rejections.labels(reason) if reason is not None else None,
-            )
-        requests, rejections = counted
-        requests.inc()
-        if rejections is not None:
-            rejections.inc()
+        self._requests.labels(route, str(status)).inc()
+        if reason is not None:
+            self._rejections.labels(reason).inc()
         if seconds is not None:
-            of_route = self._seconds.get(route)
-            if of_route is None:
-                of_route = self._seconds[route] = self._request_seconds.labels(route)
-            of_route.observe(seconds)
+            self._request_seconds.labels(route).observe(seconds)
 
     def searched(self, stages: Stages) -> None:
         """Record the stages of one search."""
@@ -137,55 +111,39 @@ class Metrics:
         """Record the size of one batch."""
         self._batch_size.labels(kind).observe(size)
 
-    def watch(self, name: str, read: Callable[[], float]) -> None:
-        """Let a gauge of the table read its value when it is looked at."""
-        self._watch(_Watched(name, (), read))
-
-    def watch_rows(self, kind: str, read: Callable[[], float]) -> None:
-        """Let the rows of a kind be read when they are looked at."""
-        self._watch(_Watched("hasse_rows", (kind,), read))
+    def watch(self, name: str, read: Callable[[], float], **labels: str) -> None:
+        """Give a gauge of the table the value that `read` returns whenever it is shown."""
+        # A gauge is 0 from the moment it is made, also in the least of all workers.
+        gauge = self._gauges.get(name) or Gauge(
+            name,
+            METRICS[name],
+            tuple(labels),
+            registry=self.registry,
+            multiprocess_mode=GAUGES[name],
+        )
+        self._gauges[name] = gauge
+        self._watched.append((gauge.labels(**labels) if labels else gauge, read))
+        self.show()
 
     def show(self) -> None:
-        """Let the other processes, if there are any, see what is watched here as it is now."""
-        for watched in self._watched:
-            self._one(watched).set(watched.read())
+        """Read all gauges, so that other workers see them as they are now."""
+        for gauge, read in self._watched:
+            gauge.set(read())
 
     def text(self) -> bytes:
         """Return everything in the exposition format."""
         self.show()
-        return generate_latest(self._shown)
-
-    def _watch(self, watched: _Watched) -> None:
-        if self._several:  # whose functions no other process can call
-            self._watched.append(watched)
-        else:
-            self._one(watched).set_function(watched.read)
-
-    def _one(self, watched: _Watched) -> Gauge:
-        gauge = self._gauge(watched.name)
-        return gauge.labels(*watched.labels) if watched.labels else gauge
-
-    def _gauge(self, name: str) -> Gauge:
-        # Of several processes each has a gauge from when it shows it: a new one is 0 for all.
-        if name not in self._gauges:
-            self._gauges[name] = Gauge(
-                name,
-                METRICS[name],
-                _LABELS.get(name, ()),
-                registry=self.registry,
-                multiprocess_mode=_GAUGES[name],
-            )
-        return self._gauges[name]
+        return generate_latest(self._exposed)
 
 
 class _Processes(Collector):
-    """What the system knows of several processes, as of one: those that have gauges in a folder."""
+    """What the system knows about all live workers, as if they were one process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics of a `ProcessCollector`, over all processes that live."""
+        """Return the metrics of a `ProcessCollector`, over all workers that have gauges."""
         found: dict[str, Metric] = {}
         values: defaultdict[str, list[float]] = defaultdict(list)
         for pid in {path.stem.rpartition("_")[2] for path in self._folder.glob("gauge_live*.db")}:
@@ -193,7 +151,6 @@ class _Processes(Collector):
                 found[metric.name] = metric
                 values[metric.name] += [sample.value for sample in metric.samples]
         for name, metric in found.items():
-            (first, *_) = metric.samples
             total = min(values[name]) if name in _LEAST else sum(values[name])
-            metric.samples = [first._replace(value=total)]
+            metric.samples = [metric.samples[0]._replace(value=total)]
         return found.values()

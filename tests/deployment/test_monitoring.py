@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service.core.stages import STAGES, Stages
 from service.errors import REASONS
-from service.runtime.metrics import Metrics
+from service.runtime.metrics import GAUGES, Metrics
 
 FOLDER = Path(__file__).parents[2] / "docker" / "monitoring"
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboard.json").read_text())
@@ -32,7 +32,8 @@ def known() -> dict[str, set[str]]:
     metrics = Metrics()
     metrics.answered("/search/images", 429, "busy", 0.1)
     metrics.batch("caption", 3)
-    metrics.watch_rows("image", lambda: 1)
+    for name in GAUGES:
+        metrics.watch(name, lambda: 1, **({"kind": "image"} if name == "hasse_rows" else {}))
     stages = Stages()
     metrics.searched(stages)
     return {
