@@ -42,7 +42,7 @@ class Direction:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """A line of the table."""
 
     model: str
@@ -52,52 +52,56 @@ class Row:
 
 # Table 2, as printed.
 PAPER_BLOCKS = (
-    Row("MNLM", Direction(43.4, 85.8, 2), Direction(31.0, 79.9, 3)),
-    Row("m-RNN", Direction(41.0, 83.5, 2), Direction(29.0, 77.0, 3)),
-    Row("DVSA", Direction(38.4, 80.5, 1), Direction(27.4, 74.8, 3)),
-    Row("STV", Direction(33.8, 82.1, 3), Direction(25.9, 74.6, 4)),
-    Row("FV", Direction(39.4, 80.9, 2, 10.4), Direction(25.1, 76.6, 4, 11.1)),
-    Row("m-CNN", Direction(38.3, 81.0, 2), Direction(27.4, 79.5, 3)),
-    Row("m-CNN, four models", Direction(42.8, 84.1, 2), Direction(32.6, 82.8, 3)),
-    Row(
+    TableRow("MNLM", Direction(43.4, 85.8, 2), Direction(31.0, 79.9, 3)),
+    TableRow("m-RNN", Direction(41.0, 83.5, 2), Direction(29.0, 77.0, 3)),
+    TableRow("DVSA", Direction(38.4, 80.5, 1), Direction(27.4, 74.8, 3)),
+    TableRow("STV", Direction(33.8, 82.1, 3), Direction(25.9, 74.6, 4)),
+    TableRow("FV", Direction(39.4, 80.9, 2, 10.4), Direction(25.1, 76.6, 4, 11.1)),
+    TableRow("m-CNN", Direction(38.3, 81.0, 2), Direction(27.4, 79.5, 3)),
+    TableRow("m-CNN, four models", Direction(42.8, 84.1, 2), Direction(32.6, 82.8, 3)),
+    TableRow(
         "order-embeddings (reversed)",
         Direction(11.2, 44.0, 14.2, 86.6),
         Direction(12.3, 53.5, 9.0, 30.1),
     ),
-    Row(
+    TableRow(
         "order-embeddings (1-crop)",
         Direction(41.4, 84.2, 2.0, 8.7),
         Direction(33.5, 82.2, 2.6, 10.0),
     ),
-    Row(
+    TableRow(
         "order-embeddings (symm.)",
         Direction(45.4, 88.7, 2.0, 5.8),
         Direction(36.3, 85.8, 2.0, 9.0),
     ),
-    Row("order-embeddings", Direction(46.7, 88.9, 2.0, 5.7), Direction(37.9, 85.9, 2.0, 8.1)),
+    TableRow("order-embeddings", Direction(46.7, 88.9, 2.0, 5.7), Direction(37.9, 85.9, 2.0, 8.1)),
 )
 PAPER_ALL = (
-    Row("DVSA", Direction(11.8, 45.4, 12.2), Direction(8.9, 36.3, 19.5)),
-    Row("FV", Direction(17.3, 50.2, 10.0, 46.4), Direction(10.8, 40.1, 17.0, 49.3)),
-    Row(
+    TableRow("DVSA", Direction(11.8, 45.4, 12.2), Direction(8.9, 36.3, 19.5)),
+    TableRow("FV", Direction(17.3, 50.2, 10.0, 46.4), Direction(10.8, 40.1, 17.0, 49.3)),
+    TableRow(
         "order-embeddings (symm.)",
         Direction(21.5, 62.9, 6.0, 24.4),
         Direction(16.8, 56.3, 8.0, 40.4),
     ),
-    Row("order-embeddings", Direction(23.3, 65.0, 5.0, 24.4), Direction(18.0, 57.6, 7.0, 35.9)),
+    TableRow(
+        "order-embeddings", Direction(23.3, 65.0, 5.0, 24.4), Direction(18.0, 57.6, 7.0, 35.9)
+    ),
 )
 
 
-def row(name: str, found: Evaluation) -> Row:
+def row(name: str, found: Evaluation) -> TableRow:
     """Keep of an evaluation what the paper's table has."""
     captions, images = (
         Direction(metrics.r1, metrics.r10, metrics.median, metrics.mean)
         for metrics in (found.caption_retrieval, found.image_retrieval)
     )
-    return Row(name, captions, images)
+    return TableRow(name, captions, images)
 
 
-def measured(checkpoint: Checkpoint, dataset: Dataset, features: Sequence[Path]) -> tuple[Row, Row]:
+def measured(
+    checkpoint: Checkpoint, dataset: Dataset, features: Sequence[Path]
+) -> tuple[TableRow, TableRow]:
     """Measure a checkpoint in blocks and over all images."""
     source = ImageSource(_features_of(checkpoint, features), skipped=_complain)
     encoded = encode_dataset(checkpoint.model, dataset, source, lambda done, total: None)
@@ -109,7 +113,7 @@ def measured(checkpoint: Checkpoint, dataset: Dataset, features: Sequence[Path])
     return in_blocks, over_all
 
 
-def table(title: str, paper: Sequence[Row], ours: Sequence[Row]) -> str:
+def table(title: str, paper: Sequence[TableRow], ours: Sequence[TableRow]) -> str:
     """Lay the paper's rows and ours out as the paper does, in Markdown."""
     head = "R@1 | R@10 | Med r | Mean r"
     lines = [f"| {title} | captions: {head} | images: {head} |", "|---" * 9 + "|"]

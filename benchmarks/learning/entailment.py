@@ -39,7 +39,7 @@ from models.evaluation.threshold import Threshold
 from models.score import penalties_between
 from models.tasks import entailment
 from models.tasks.entailment.embedding import Penalties, SentenceConfig
-from models.tasks.entailment.evaluation import Accuracy, evaluate, evaluate_majority
+from models.tasks.entailment.evaluation import EntailmentAccuracy, evaluate, evaluate_majority
 from models.tasks.entailment.pairs import Corpus
 from models.tasks.entailment.training import (
     EntailmentRun,
@@ -100,7 +100,9 @@ def main() -> None:
     )
 
 
-def labelled(corpus: Corpus, config: EntailmentTraining, start: Path | None) -> dict[str, Accuracy]:
+def labelled(
+    corpus: Corpus, config: EntailmentTraining, start: Path | None
+) -> dict[str, EntailmentAccuracy]:
     """Return the rows of the table."""
     rows = {"majority class": evaluate_majority(corpus.train, corpus.test)}
 

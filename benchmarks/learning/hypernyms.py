@@ -21,7 +21,7 @@ import torch
 
 from models.evaluation.threshold import Threshold
 from models.tasks.hypernyms.embedding import COMPARISONS
-from models.tasks.hypernyms.evaluation import Accuracy, evaluate, evaluate_closure
+from models.tasks.hypernyms.evaluation import HypernymAccuracy, evaluate, evaluate_closure
 from models.tasks.hypernyms.task import HELD_OUT, Protocol, make_task
 from models.tasks.hypernyms.training import HypernymRun, preset
 from models.tasks.hypernyms.wordnet import read
@@ -83,7 +83,7 @@ def main() -> None:
     )
 
 
-def _row(found: Accuracy, seconds: float) -> dict[str, Any]:
+def _row(found: HypernymAccuracy, seconds: float) -> dict[str, Any]:
     return found.to_json() | {"seconds": seconds}
 
 

@@ -59,7 +59,7 @@ SOME = 250  # pictures of the collection, or all there are, through which captio
 TRUE = 1000  # the captions truest of a picture, in which the service reads a word
 
 Values = NDArray[np.float64]
-Truth = NDArray[np.bool_]
+GroundTruth = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

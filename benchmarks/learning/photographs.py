@@ -47,7 +47,7 @@ FILES = (WEIGHTS, CONFIG, VOCABULARY, CALIBRATION, METRICS)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ModelRow:
     """A line of the table.
 
     Attributes:
@@ -78,7 +78,7 @@ def seconds(checkpoint: Checkpoint, pictures: Sequence[Image.Image], batch: int)
     return (time.process_time() - start) / len(pictures)
 
 
-def row(checkpoint: Checkpoint, dataset: Dataset, alone: float, together: float) -> Row:
+def row(checkpoint: Checkpoint, dataset: Dataset, alone: float, together: float) -> ModelRow:
     """Measure retrieval, and put all that is known of a checkpoint in a line."""
     encoded = encode_dataset(checkpoint.model, dataset, ImageSource(), lambda done, total: None)
     found = measure(checkpoint, encoded, 1, lambda done, total: None).to_json()
@@ -88,7 +88,7 @@ def row(checkpoint: Checkpoint, dataset: Dataset, alone: float, together: float)
         for side in ("caption_retrieval", "image_retrieval")
     )
     size = sum((checkpoint.folder / name).stat().st_size for name in FILES)
-    return Row(
+    return ModelRow(
         checkpoint.name,
         f"{checkpoint.model.config.backbone}, {checkpoint.model.preprocessing.crop} pixels",
         size / 1e6,

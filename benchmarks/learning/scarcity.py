@@ -43,7 +43,7 @@ class ScarcityError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Answered:
     """What a process found, and what it took.
 
     Attributes:
@@ -117,7 +117,7 @@ def compared(
             raise RuntimeError("an answer in scarcity is another than in plenty")
     half = len(queries) // 2  # of which the first fetch what the others find in memory
 
-    def line(name: str, value: Callable[[Asked], str]) -> tuple[str, str, str]:
+    def line(name: str, value: Callable[[Answered], str]) -> tuple[str, str, str]:
         return name, value(plenty), value(scarcity)
 
     return [
@@ -131,7 +131,7 @@ def compared(
     ]
 
 
-def ask(folder: Path, queries: Points, kind: Kind, group: Path | None) -> Asked:
+def ask(folder: Path, queries: Points, kind: Kind, group: Path | None) -> Answered:
     """Answer each query, certified, as a member of a control group."""
     if group is not None:
         (group / "cgroup.procs").write_text(str(os.getpid()))
@@ -144,7 +144,7 @@ def ask(folder: Path, queries: Points, kind: Kind, group: Path | None) -> Asked:
             seconds.append(time.perf_counter() - began)
             proved += answer.certified
             found.append(Hits(answer.ids, answer.violations))
-        return Asked(found, proved, seconds, processes.read_bytes() - before)
+        return Answered(found, proved, seconds, processes.read_bytes() - before)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class MadeUpData:
     """A dataset of one caption to an image, and features of the images."""
 
     dataset: Dataset
@@ -150,7 +150,7 @@ def plain_loss(penalty: Tensor, margin: float) -> Tensor:
     return by_image.sum() + by_caption.sum()
 
 
-def make(captions: int) -> Material:
+def make(captions: int) -> MadeUpData:
     """Make up captions and the features of their images."""
     draw = np.random.default_rng(0)
     share = 1 / np.arange(1, WORDS + 1)
@@ -164,7 +164,7 @@ def make(captions: int) -> Material:
         text = " ".join(f"w{word}" for word in chosen)
         name = f"{row}.jpg"
         images.append(Image(row, name, Path(name), captions=(Caption(row, row, text),)))
-    return Material(Dataset("made up", tuple(images)), np.maximum(features, 0))
+    return MadeUpData(Dataset("made up", tuple(images)), np.maximum(features, 0))
 
 
 def config_of(precision: Precision) -> TrainingConfig:
@@ -174,10 +174,10 @@ def config_of(precision: Precision) -> TrainingConfig:
 
 
 def ours(
-    material: Material, precision: Precision, steps: int, device: str
+    data: MadeUpData, precision: Precision, steps: int, device: str
 ) -> tuple[Steps, list[Rows]]:
     """Train for some steps; return what was seen and the rows of each batch."""
-    images = Watched(np.arange(len(material.dataset)), material.features)
+    images = Watched(np.arange(len(data.dataset)), data.features)
     object.__setattr__(images, "seen", [])
     found = Steps()
     began: list[tuple[float, float]] = []
@@ -190,20 +190,20 @@ def ours(
     def report(progress: Progress[Evaluation]) -> None:
         found.losses.append(progress.loss * progress.step - sum(found.losses))
 
-    data = (material.dataset, images)
+    both = (data.dataset, images)
     with tempfile.TemporaryDirectory() as folder, suppress(TrainingStopped):
         RetrievalTraining(
-            config_of(precision), "benchmark", Path(folder), data, data, world=World(device)
+            config_of(precision), "benchmark", Path(folder), both, both, world=World(device)
         ).train(report, stop)
     found.clock, found.processor = np.diff(began, axis=0).T.tolist()
     # One batch more was read than learned from: the next is prepared while a step is under way.
     return found, images.seen[: len(found.losses)]
 
 
-def plain(material: Material, batches: list[Rows], device: str) -> Steps:
+def plain(data: MadeUpData, batches: list[Rows], device: str) -> Steps:
     """Train on the same batches from the same weights, the plain way."""
     config = config_of("float32")
-    texts = [caption.text for caption in material.dataset.captions]
+    texts = [caption.text for caption in data.dataset.captions]
     vocabulary = Vocabulary.build(texts, config.min_word_count)
     # Once for all epochs, as ours does: a step has but to pad.
     numbered = [torch.tensor(vocabulary.encode(text, config.model.max_words)) for text in texts]
@@ -218,7 +218,7 @@ def plain(material: Material, batches: list[Rows], device: str) -> Steps:
         clock, processor = time.perf_counter(), time.process_time()
         words = [numbered[row] for row in rows]
         tokens, lengths = padded(words)
-        features = torch.from_numpy(material.features[rows]).to(device)
+        features = torch.from_numpy(data.features[rows]).to(device)
         points = network(features, tokens.to(device), lengths.to(device))
         loss = plain_loss(plain_violation(*points), config.margin)
         optimizer.zero_grad(set_to_none=True)
@@ -233,10 +233,10 @@ def plain(material: Material, batches: list[Rows], device: str) -> Steps:
     return found
 
 
-def products(material: Material, batches: list[Rows]) -> float:
+def products(data: MadeUpData, batches: list[Rows]) -> float:
     """Count the operations in the matrix products of an average step, padding left out."""
     model = config_of("float32").model
-    captions = [caption.text for caption in material.dataset.captions]
+    captions = [caption.text for caption in data.dataset.captions]
     words = np.mean([sum(len(captions[row].split()) + 1 for row in rows) for rows in batches])
     gates = words * 3 * model.dimension * (model.word_dimension + model.dimension)
     image = len(batches[0]) * FEATURES * model.dimension
@@ -325,17 +325,17 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     device: str = options.device
 
-    material = make(EPOCH)
+    data = make(EPOCH)
     found: dict[str, Steps] = {}
     every: list[Precision] = ["float32"]
     if supports_bfloat16(device):
         every.append("bfloat16")
     for _ in range(options.rounds):
         for precision in every:
-            seen, batches = ours(material, precision, options.steps, device)
+            seen, batches = ours(data, precision, options.steps, device)
             _add(found, precision, seen)
-        _add(found, "plain", plain(material, batches, device))
-    work = products(material, batches)
+        _add(found, "plain", plain(data, batches, device))
+    work = products(data, batches)
     steps = EPOCH / len(batches[0])
     print(
         f"{'':<16}{'epoch, s':>10}{'processor, s':>14}{'faster':>8}{'(processor)':>13}"

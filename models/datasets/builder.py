@@ -1,20 +1,20 @@
-"""Gather the rows of a collection, whatever its format, into a `Dataset`.
+"""Build a `Dataset` from the rows of a collection, whatever its format.
 
 An importer knows a format; what makes a row usable is the same for all of them and is here. A bad
-row costs itself only: it is noted in `Problems` and the rest goes on.
+row costs itself only: it is noted in `SkippedRows` and the rest goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from models.datasets.dataset import Caption, Dataset, DatasetError, Image
-from models.datasets.problems import Problems
+from models.datasets.skipped_rows import SkippedRows
 from models.datasets.source import is_file, is_text
 from models.images.preprocessing import PictureError, picture_size
 
@@ -53,16 +53,24 @@ class _Row:
         return f"image {self.id} ({self.file_name})"
 
 
-class Gathering:
-    """The rows of a collection on their way to a `Dataset`: images first, then captions."""
+class DatasetBuilder:
+    """Takes the rows of a collection, images first, then captions."""
 
     def __init__(self, name: str) -> None:
         """Begin a collection of that name, of which broken characters become '?'."""
         self.name = name.encode(errors="replace").decode()
-        self.problems = Problems()
+        self.skipped = SkippedRows()
         self._rows: dict[int, _Row] = {}
         self._refused: set[object] = set()
         self._caption_ids: set[int] = set()
+
+    def objects(self, rows: Iterable[Any], where: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a JSON list that are objects; `where` names the list."""
+        for at, row in enumerate(rows):
+            if isinstance(row, dict):
+                yield row
+            else:
+                self.skipped.add(f"{where}[{at}]", "row that is no object")
 
     def image(
         self,
@@ -80,7 +88,7 @@ class Gathering:
         if not _is_id(image_id):
             self._refuse(image_id, subject, "no whole number as id")
         elif image_id in self._rows:
-            self.problems.add(subject, "id of an earlier image")
+            self.skipped.add(subject, "id of an earlier image")
         elif not isinstance(file_name, str) or not file_name.strip():
             self._refuse(image_id, f"image {image_id}", "no file name")
         elif not all(is_text(str(folder / file_name)) for folder in folders):
@@ -94,7 +102,7 @@ class Gathering:
             )
             known = SPLITS.get(split.lower()) if isinstance(split, str) else None
             if known is None:
-                self.problems.add(subject, "unknown split", "in no split", str(split))
+                self.skipped.add(subject, "unknown split", "in no split", str(split))
             self._rows[image_id] = _Row(image_id, file_name, path, known or "")
             return True
         return False
@@ -105,18 +113,18 @@ class Gathering:
         """Add a caption of an image added before; whitespace within it becomes single spaces."""
         subject = subject or f"caption {caption_id} of image {image_id}"
         if not _is_id(caption_id):
-            self.problems.add(subject, "no whole number as id")
+            self.skipped.add(subject, "no whole number as id")
         elif caption_id in self._caption_ids:
-            self.problems.add(subject, "id of an earlier caption")
+            self.skipped.add(subject, "id of an earlier caption")
         elif not isinstance(text, str):
-            self.problems.add(subject, "caption that is not text")
+            self.skipped.add(subject, "caption that is not text")
         elif not text.strip():
-            self.problems.add(subject, "empty caption")
+            self.skipped.add(subject, "empty caption")
         elif not is_text(text):
-            self.problems.add(subject, "caption with broken characters")
+            self.skipped.add(subject, "caption with broken characters")
         elif not _is_id(image_id) or image_id not in self._rows:
             if not isinstance(image_id, int | str) or image_id not in self._refused:
-                self.problems.add(subject, "caption of an unknown image")
+                self.skipped.add(subject, "caption of an unknown image")
         else:
             self._caption_ids.add(caption_id)
             self._rows[image_id].captions.append(
@@ -125,8 +133,8 @@ class Gathering:
 
     def finish(
         self, *, known: AbstractSet[str] = frozenset(), progress: Tally | None = None
-    ) -> Dataset:
-        """Return the images whose pictures can be used, in the order they were added.
+    ) -> tuple[Dataset, SkippedRows]:
+        """Return the images whose pictures can be used, in their order, and what was skipped.
 
         Each picture's header is read, which finds empty files and other formats, and gives widths
         and heights. Where others have captions, an image without any is noted as a problem,
@@ -137,13 +145,13 @@ class Gathering:
         """
         images = tuple(self._usable(known, progress))
         if not images:
-            lines = self.problems.lines[:1]
-            why = f" ({self.problems.summary()}; the first: {lines[0]})" if lines else ""
+            lines = self.skipped.lines[:1]
+            why = f" ({self.skipped.summary()}; the first: {lines[0]})" if lines else ""
             raise DatasetError(
                 f"no image of '{self.name}' is usable{why}: "
                 f"check the folder of pictures and the file of captions"
             )
-        return Dataset(self.name, images)
+        return Dataset(self.name, images), self.skipped
 
     def _usable(self, known: AbstractSet[str], progress: Tally | None) -> Iterator[Image]:
         rows = list(self._rows.values())
@@ -156,7 +164,7 @@ class Gathering:
                         self._note_picture(row, found)
                         continue
                     if self._caption_ids and not row.captions and str(row.path) not in known:
-                        self.problems.add(str(row), "no captions", "kept, can be found")
+                        self.skipped.add(str(row), "no captions", "kept, can be found")
                     yield Image(
                         row.id, row.file_name, row.path, row.split, *found, tuple(row.captions)
                     )
@@ -166,20 +174,20 @@ class Gathering:
 
     def _note_picture(self, row: _Row, error: PictureError) -> None:
         if not is_file(row.path):
-            self.problems.add(str(row), "file not found")
+            self.skipped.add(str(row), "file not found")
         else:
             reason = {
                 "not_a_picture": "not a picture",
                 "too_many_pixels": "too large a picture",
                 "damaged": "damaged picture",
             }[error.reason]
-            self.problems.add(str(row), reason, detail=str(error))
+            self.skipped.add(str(row), reason, detail=str(error))
 
     def _refuse(self, image_id: object, subject: str, reason: str) -> None:
         # One line for the image is enough; its captions would say the same again.
         if isinstance(image_id, int | str):
             self._refused.add(image_id)
-        self.problems.add(subject, reason)
+        self.skipped.add(subject, reason)
 
 
 def _headers(rows: Sequence[_Row]) -> list[tuple[_Row, _Found]]:

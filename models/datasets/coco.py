@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from models.datasets import source
-from models.datasets.builder import SPLITS, Gathering, Tally
+from models.datasets.builder import SPLITS, DatasetBuilder, Tally
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.problems import Problems
+from models.datasets.skipped_rows import SkippedRows
 
 _EXPECTED = "give MS-COCO caption annotations, such as captions_train2017.json"
 
@@ -20,7 +20,7 @@ def read(
     split: str | None = None,
     *,
     progress: Tally | None = None,
-) -> tuple[Dataset, Problems]:
+) -> tuple[Dataset, SkippedRows]:
     """Read annotation files that share one folder of pictures.
 
     A picture is looked for in the folder below `images` that the annotation file is named after
@@ -35,7 +35,7 @@ def read(
     if split is not None and split.lower() not in SPLITS:
         raise DatasetError(f"no split is called '{split}': give train, val or test")
     folder = source.folder(images)
-    gathering = Gathering(folder.name)
+    builder = DatasetBuilder(folder.name)
     for path in annotations:
         document = source.read_json(path)
         rows = source.rows(document, "images", path, _EXPECTED)
@@ -47,20 +47,13 @@ def read(
         named = re.search(r"(?<![a-z])(train|val|test)(?=ing|idation|[^a-z]|$)\d*", path.stem)
         folders = [folder / named.group(), folder] if named else [folder]
         of_file = named.group(1) if named else ""
-        for at, row in enumerate(rows):
-            if not isinstance(row, dict):
-                gathering.problems.add(f"{path.name}, images[{at}]", "row that is no object")
-                continue
-            gathering.image(
+        for row in builder.objects(rows, f"{path.name}, images"):
+            builder.image(
                 row.get("id"),
                 row.get("file_name"),
                 folders,
                 split=row.get("split", of_file) if split is None else split,
             )
-        for at, note in enumerate(notes):
-            if not isinstance(note, dict):
-                gathering.problems.add(f"{path.name}, annotations[{at}]", "row that is no object")
-                continue
-            gathering.caption(note.get("id"), note.get("image_id"), note.get("caption"))
-    dataset = gathering.finish(progress=progress)
-    return dataset, gathering.problems
+        for note in builder.objects(notes, f"{path.name}, annotations"):
+            builder.caption(note.get("id"), note.get("image_id"), note.get("caption"))
+    return builder.finish(progress=progress)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from models.datasets import source
-from models.datasets.builder import Gathering, Tally
+from models.datasets.builder import DatasetBuilder, Tally
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.problems import Problems
+from models.datasets.skipped_rows import SkippedRows
 
 _LINE = re.compile(r"(?P<name>[^\t#]+)#\d+\t(?P<caption>.*)")
 # Flickr8k's own token file calls one picture '2258277193_586949ec62.jpg.1'.
@@ -22,7 +22,7 @@ def read(
     splits: Mapping[str, Path],
     *,
     progress: Tally | None = None,
-) -> tuple[Dataset, Problems]:
+) -> tuple[Dataset, SkippedRows]:
     """Read `Flickr8k.token.txt` ("name.jpg#0<TAB>caption") and the names of each split.
 
     Images are numbered from 1 in the order of the token file and captions by its lines, so that
@@ -32,14 +32,14 @@ def read(
         DatasetError: a file or folder is missing, no line is of this form, or nothing is usable.
     """
     folder = source.folder(images)
-    gathering = Gathering(folder.parent.name if folder.name.lower() == "images" else folder.name)
+    builder = DatasetBuilder(folder.parent.name if folder.name.lower() == "images" else folder.name)
     captions: list[tuple[int, str, str]] = []
     for number, line in enumerate(source.read_text(tokens).split("\n"), start=1):
         if not line.strip():
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            gathering.problems.add(f"{tokens.name}, line {number}", "line that is no caption")
+            builder.skipped.add(f"{tokens.name}, line {number}", "line that is no caption")
             continue
         captions.append((number, _NUMBERED.sub(r"\1", match["name"].strip()), match["caption"]))
     if not captions:
@@ -49,17 +49,16 @@ def read(
     ids: dict[str, int] = {}
     for _, name, _ in captions:
         ids.setdefault(name, len(ids) + 1)
-    split_of = _splits(splits, ids, gathering.problems)
+    split_of = _splits(splits, ids, builder.skipped)
     for name, image_id in ids.items():
-        gathering.image(image_id, name, [folder], split=split_of.get(name, ""))
+        builder.image(image_id, name, [folder], split=split_of.get(name, ""))
     for number, name, text in captions:
-        gathering.caption(number, ids[name], text, f"{tokens.name}, line {number}")
-    dataset = gathering.finish(progress=progress)
-    return dataset, gathering.problems
+        builder.caption(number, ids[name], text, f"{tokens.name}, line {number}")
+    return builder.finish(progress=progress)
 
 
 def _splits(
-    splits: Mapping[str, Path], ids: Mapping[str, int], problems: Problems
+    splits: Mapping[str, Path], ids: Mapping[str, int], skipped: SkippedRows
 ) -> dict[str, str]:
     found: dict[str, str] = {}
     for split, path in splits.items():
@@ -69,7 +68,7 @@ def _splits(
                 continue
             subject = f"{path.name}, line {number} ({name})"
             if name not in ids:
-                problems.add(subject, "image that has no captions in the token file")
+                skipped.add(subject, "image that has no captions in the token file")
             elif found.setdefault(name, split) != split:
-                problems.add(subject, "image of two splits", f"stays in {found[name]}")
+                skipped.add(subject, "image of two splits", f"stays in {found[name]}")
     return found

@@ -14,22 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from models.datasets import source
-from models.datasets.builder import SPLITS, Gathering, Tally
+from models.datasets.builder import SPLITS, DatasetBuilder, Tally
 from models.datasets.dataset import Dataset, DatasetError
-from models.datasets.problems import Problems
+from models.datasets.skipped_rows import SkippedRows
 
 READ = {".jpg", ".jpeg", ".png", ".webp", ".gif"}
 _OTHER_PICTURES = {
-    ".avif",
-    ".bmp",
-    ".cr2",
-    ".heic",
-    ".heif",
-    ".jxl",
-    ".nef",
-    ".svg",
-    ".tif",
-    ".tiff",
+    *(".avif", ".bmp", ".cr2", ".heic", ".heif", ".jxl", ".nef", ".svg", ".tif", ".tiff"),
 }
 _EXPECTED = "it needs the columns 'file_name' and 'caption', and may have 'split'"
 
@@ -50,7 +41,7 @@ def read(
     *,
     known: AbstractSet[str] = frozenset(),
     progress: Tally | None = None,
-) -> tuple[Dataset, Problems]:
+) -> tuple[Dataset, SkippedRows]:
     """Read the pictures in a folder and all folders below it, hidden ones and links aside.
 
     Captions are the lines of `dog.txt` beside `dog.jpg`; or the rows of `captions`, a CSV, TSV or
@@ -63,8 +54,8 @@ def read(
             usable picture.
     """
     root = source.folder(folder)
-    gathering = Gathering(root.name)
-    names = sorted(_pictures(root, gathering.problems))
+    builder = DatasetBuilder(root.name)
+    names = sorted(_pictures(root, builder.skipped))
     if not names:
         raise DatasetError(
             f"no pictures in {folder}: Hasse reads {', '.join(sorted(READ))} there and below"
@@ -72,31 +63,30 @@ def read(
     ids = {name: at for at, name in enumerate(names, start=1)}
     names_of = {unicodedata.normalize("NFC", name): name for name in names}
     names_of |= {name: name for name in names}
-    problems = gathering.problems
+    skipped = builder.skipped
     if captions is None:
-        said = list(_beside(root, names, problems))
+        said = list(_beside(root, names, skipped))
     else:
-        said = [_as_on_disk(row, names_of) for row in _table(captions, problems)]
+        said = [_as_on_disk(row, names_of) for row in _table(captions, skipped)]
     splits: dict[str, str] = {}
     for row in said:
         first = splits[row.file_name] = splits.get(row.file_name) or row.split
         if row.split and SPLITS.get(row.split.lower()) != SPLITS.get(first.lower()):
             subject = f"{row.subject} ({row.file_name})"
-            problems.add(subject, "another split than before", f"{first} is kept", row.split)
+            skipped.add(subject, "another split than before", f"{first} is kept", row.split)
     for name, image_id in ids.items():
-        gathering.image(image_id, name, [root], split=splits.get(name, ""))
+        builder.image(image_id, name, [root], split=splits.get(name, ""))
     for number, row in enumerate(said, start=1):
         if row.file_name in ids:
-            gathering.caption(number, ids[row.file_name], row.caption, row.subject)
+            builder.caption(number, ids[row.file_name], row.caption, row.subject)
         else:
-            problems.add(f"{row.subject} ({row.file_name})", "file not found")
-    dataset = gathering.finish(known=known, progress=progress)
-    return dataset, problems
+            skipped.add(f"{row.subject} ({row.file_name})", "file not found")
+    return builder.finish(known=known, progress=progress)
 
 
 def read_pictures(
     pictures: Sequence[Path], known: AbstractSet[str] = frozenset()
-) -> tuple[Dataset, Problems]:
+) -> tuple[Dataset, SkippedRows]:
     """Read single pictures, each with the lines of `dog.txt` beside `dog.jpg` as its captions.
 
     Images are numbered from 1 in the order given; one that is named twice is there once. `known`
@@ -106,31 +96,31 @@ def read_pictures(
         DatasetError: there is no usable picture among them.
     """
     places = list(dict.fromkeys(path.parent.resolve() / path.name for path in pictures))
-    gathering = Gathering(places[0].parent.name)
+    builder = DatasetBuilder(places[0].parent.name)
     for image_id, place in enumerate(places, start=1):
-        gathering.image(image_id, place.name, [place.parent])
+        builder.image(image_id, place.name, [place.parent])
     said = (
         (image_id, row)
         for image_id, place in enumerate(places, start=1)
-        for row in _beside(place.parent, [place.name], gathering.problems)
+        for row in _beside(place.parent, [place.name], builder.skipped)
     )
     for number, (image_id, row) in enumerate(said, start=1):
-        gathering.caption(number, image_id, row.caption, row.subject)
-    return gathering.finish(known=known), gathering.problems
+        builder.caption(number, image_id, row.caption, row.subject)
+    return builder.finish(known=known)
 
 
-def _pictures(root: Path, problems: Problems) -> Iterator[str]:
+def _pictures(root: Path, skipped: SkippedRows) -> Iterator[str]:
     """Yield the names of all pictures, relative to `root`, with forward slashes."""
 
     def unread(error: OSError) -> None:
         place = Path(error.filename).relative_to(root).as_posix()
-        problems.add(place, "folder that cannot be read", detail=error.strerror or "")
+        skipped.add(place, "folder that cannot be read", detail=error.strerror or "")
 
     for at, folders, files in os.walk(root, onerror=unread):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in folders:
             if (path := Path(at, name)).is_symlink():
-                problems.add(path.relative_to(root).as_posix(), "link to a folder, not followed")
+                skipped.add(path.relative_to(root).as_posix(), "link to a folder, not followed")
         for name in files:
             path = Path(at, name)
             relative = path.relative_to(root).as_posix()
@@ -139,10 +129,10 @@ def _pictures(root: Path, problems: Problems) -> Iterator[str]:
             if path.suffix.lower() in READ:
                 yield relative
             elif path.suffix.lower() in _OTHER_PICTURES:
-                problems.add(relative, "format that is not read, convert it to JPEG")
+                skipped.add(relative, "format that is not read, convert it to JPEG")
 
 
-def _beside(root: Path, names: list[str], problems: Problems) -> Iterator[_Said]:
+def _beside(root: Path, names: list[str], skipped: SkippedRows) -> Iterator[_Said]:
     for name in names:
         path = (root / name).with_suffix(".txt")
         if not source.is_file(path):
@@ -151,7 +141,7 @@ def _beside(root: Path, names: list[str], problems: Problems) -> Iterator[_Said]
         try:
             text = source.read_text(path)
         except DatasetError as error:
-            problems.add(subject, "captions that cannot be read", detail=str(error))
+            skipped.add(subject, "captions that cannot be read", detail=str(error))
             continue
         for number, line in enumerate(text.splitlines(), start=1):
             if line.strip():
@@ -165,22 +155,22 @@ def _as_on_disk(row: _Said, names_of: Mapping[str, str]) -> _Said:
     return replace(row, file_name=name)
 
 
-def _table(path: Path, problems: Problems) -> Iterator[_Said]:
+def _table(path: Path, skipped: SkippedRows) -> Iterator[_Said]:
     text = source.read_text(path)
     lines = path.suffix.lower() in {".jsonl", ".ndjson", ".json"}
     rows = _json_rows if lines else _csv_rows
-    for number, row in rows(text, path, problems):
+    for number, row in rows(text, path, skipped):
         subject = f"{path.name}, line {number}"
         name, caption, split = (row.get(key) for key in ("file_name", "caption", "split"))
         if not isinstance(name, str) or not name.strip():
-            problems.add(subject, "no file name")
+            skipped.add(subject, "no file name")
         else:
             plain = name.strip().replace("\\", "/").removeprefix("./")
             yield _Said(subject, plain, caption, split.strip() if isinstance(split, str) else "")
 
 
 def _csv_rows(
-    text: str, path: Path, problems: Problems
+    text: str, path: Path, skipped: SkippedRows
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     mark = "\t" if path.suffix.lower() == ".tsv" else ","
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark)
@@ -203,7 +193,7 @@ def _csv_rows(
             if any(row.get(None, ())):  # what is behind an unquoted comma of a caption
                 subject = f"{path.name}, line {reader.line_num}"
                 remedy = f"quote a caption that holds a {'comma' if mark == ',' else 'tab'}"
-                problems.add(subject, "more cells than columns", detail=remedy)
+                skipped.add(subject, "more cells than columns", detail=remedy)
                 continue
             yield reader.line_num, row
     except csv.Error as error:
@@ -223,7 +213,7 @@ def _is_well_quoted(lines: Sequence[str], mark: str) -> bool:
 
 
 def _json_rows(
-    text: str, path: Path, problems: Problems
+    text: str, path: Path, skipped: SkippedRows
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     some = False
     for number, line in enumerate(text.split("\n"), start=1):
@@ -232,10 +222,10 @@ def _json_rows(
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            problems.add(f"{path.name}, line {number}", "line that is not JSON", detail=str(error))
+            skipped.add(f"{path.name}, line {number}", "line that is not JSON", detail=str(error))
             continue
         if not isinstance(row, dict):
-            problems.add(f"{path.name}, line {number}", "row that is no object")
+            skipped.add(f"{path.name}, line {number}", "row that is no object")
             continue
         some = some or {"file_name", "caption"} <= row.keys()
         yield number, row

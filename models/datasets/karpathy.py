@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.datasets import source
-from models.datasets.builder import Gathering, Tally, stays_inside
+from models.datasets.builder import DatasetBuilder, Tally, stays_inside
 from models.datasets.dataset import Dataset
-from models.datasets.problems import Problems
+from models.datasets.skipped_rows import SkippedRows
 
 
 def read(
@@ -15,7 +15,7 @@ def read(
     images: Path,
     *,
     progress: Tally | None = None,
-) -> tuple[Dataset, Problems]:
+) -> tuple[Dataset, SkippedRows]:
     """Read a split file; pictures are below `images`, in `val2014` and so on where it says so.
 
     Image ids are COCO's where the file has them, else its own `imgid`; caption ids are `sentid`.
@@ -30,25 +30,18 @@ def read(
     rows = source.rows(
         document, "images", path, "give one of Karpathy's files, such as dataset_coco.json"
     )
-    gathering = Gathering(str(document.get("dataset") or path.stem))
-    for at, row in enumerate(rows):
-        if not isinstance(row, dict):
-            gathering.problems.add(f"{path.name}, images[{at}]", "row that is no object")
-            continue
+    builder = DatasetBuilder(str(document.get("dataset") or path.stem))
+    for row in builder.objects(rows, f"{path.name}, images"):
         image_id = row.get("cocoid", row.get("imgid"))
         filepath = row.get("filepath", "")
         inside = isinstance(filepath, str) and stays_inside(filepath)
         folders = [folder / filepath, folder] if inside else [folder]
-        if not gathering.image(image_id, row.get("filename"), folders, split=row.get("split", "")):
+        if not builder.image(image_id, row.get("filename"), folders, split=row.get("split", "")):
             continue  # an earlier image of that id may be another picture
         sentences = row.get("sentences", [])
         if not isinstance(sentences, list):
-            gathering.problems.add(f"image {image_id}", "sentences that are no list", "no captions")
+            builder.skipped.add(f"image {image_id}", "sentences that are no list", "no captions")
             continue
-        for sentence in sentences:
-            if not isinstance(sentence, dict):
-                gathering.problems.add(f"image {image_id}", "sentence that is no object")
-                continue
-            gathering.caption(sentence.get("sentid"), image_id, sentence.get("raw"))
-    dataset = gathering.finish(progress=progress)
-    return dataset, gathering.problems
+        for sentence in builder.objects(sentences, f"image {image_id}, sentences"):
+            builder.caption(sentence.get("sentid"), image_id, sentence.get("raw"))
+    return builder.finish(progress=progress)

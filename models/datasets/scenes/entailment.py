@@ -1,4 +1,4 @@
-"""Bools and entailment, exactly.
+"""Truth and entailment, exactly.
 
 A statement is true of a scene when its descriptions fit distinct entities of the scene so that
 every relation holds, and its place and sky lie above the scene's. It entails another when the

@@ -173,11 +173,10 @@ class _Layout:
             return 27.0 if figure.held else 52.0
         return TALL.get(kind, 22.0) * figure.unit
 
-    def half(self, index: int) -> float:
+    def half(self, index: int, unit: float | None = None) -> float:
         """Return half the width of an entity on the ground."""
-        if self._kind(index) in HEIGHTS:
-            return 0.24 * self.unit(index)
-        return HALF_WIDTHS[self._kind(index)] * self.unit(index)
+        width = 0.24 if self._kind(index) in HEIGHTS else HALF_WIDTHS[self._kind(index)]
+        return width * (self.unit(index) if unit is None else unit)
 
     def _cover(self, left: float, right: float) -> None:
         self.left, self.right = min(self.left, left), max(self.right, right)
@@ -202,14 +201,19 @@ class _Layout:
     def _hand(self, figure: Figure, hand: Point) -> Point:
         return figure.x + hand[0] * figure.unit, figure.y + hand[1] * figure.unit
 
+    def _put(self, layer: list[Figure | Cord], figure: Figure) -> None:
+        """Add a figure to a layer, and its width to that of the group."""
+        layer.append(figure)
+        half = self.half(figure.index, figure.unit)
+        self._cover(figure.x - half, figure.x + half)
+
     def _walking(self, figure: Figure, target: int) -> Figure:
         front = (0.24, 0.44)
         x = figure.x + 0.2 * figure.unit + self.half(target) + 5
         dog = Figure(target, x, 0.0, self.unit(target), "walk")
-        self.middle.append(dog)
+        self._put(self.middle, dog)
         collar = (x + 5.5 * dog.unit, 11.5 * dog.unit)
         self.ahead.append(Cord(self._hand(figure, front), collar, 3.0))
-        self._cover(0, x + self.half(target))
         return replace(figure, pose="walk", front=front)
 
     def _riding(self, figure: Figure, target: int) -> Figure:
@@ -217,8 +221,7 @@ class _Layout:
         child = is_a(self._kind(figure.index), "child")
         if kind == "bicycle":
             scale = figure.unit / (43.0 if child else 47.0)
-            self.behind.append(Figure(target, figure.x, 0.0, scale))
-            self._cover(-HALF_WIDTHS[kind] * scale, HALF_WIDTHS[kind] * scale)
+            self._put(self.behind, Figure(target, figure.x, 0.0, scale))
             return replace(figure, pose="cycle", front=(0.2, 0.5), back=(0.2, 0.5))
         if kind == "horse":
             action = self.situation.entities[target].action
@@ -233,24 +236,16 @@ class _Layout:
 
     def _holding(self, figure: Figure, target: int) -> Figure:
         kind = self._kind(target)
-        if figure.front is not None and kind in ("umbrella", "balloon"):
-            hand = (-0.16, 0.6)
-            x, y = self._hand(figure, hand)
-            self._give(target, x, y)
-            return replace(figure, back=hand)
-        hand = _HANDS[kind]
-        if figure.pose in ("rest", "seat") and kind != "balloon":
-            hand = (hand[0], hand[1] - 0.08)
-        shift = 0.16 if figure.pose == "seat" else 0.0
-        x, y = self._hand(figure, (hand[0], hand[1] - shift))
-        self._give(target, x, y)
-        return replace(figure, front=(hand[0], hand[1] - shift))
-
-    def _give(self, target: int, x: float, y: float) -> None:
-        held = Figure(target, x, y, self.unit(target), held=True)
-        self.ahead.append(held)
-        reach = 14.0 if self._kind(target) == "umbrella" else 6.0
+        second = figure.front is not None and kind in ("umbrella", "balloon")
+        hand = (-0.16, 0.6) if second else _HANDS[kind]
+        if not second:
+            low = 0.08 if figure.pose in ("rest", "seat") and kind != "balloon" else 0.0
+            hand = (hand[0], hand[1] - low - (0.16 if figure.pose == "seat" else 0.0))
+        x, y = self._hand(figure, hand)
+        self.ahead.append(Figure(target, x, y, self.unit(target), held=True))
+        reach = 14.0 if kind == "umbrella" else 6.0
         self._cover(x - reach, x + reach)
+        return replace(figure, back=hand) if second else replace(figure, front=hand)
 
     def _reading(self, figure: Figure, target: int) -> Figure:
         figure = self._holding(figure, target)
@@ -260,67 +255,54 @@ class _Layout:
         hand = (0.24, 0.74)
         x, y = figure.x + 14.0, 68.0
         self.behind.append(Cord(self._hand(figure, hand), (x, y - 6), -2.0))
-        self.ahead.append(Figure(target, x, y, 1.0, held=True))
-        self._cover(0, x + 9)
+        self._put(self.ahead, Figure(target, x, y, 1.0, held=True))
         return replace(figure, front=hand)
 
     def _kicking(self, figure: Figure, target: int) -> Figure:
         x = figure.x + 0.42 * figure.unit + self.half(target)
-        self.ahead.append(Figure(target, x, 2.0, self.unit(target)))
-        self._cover(0, x + self.half(target))
+        self._put(self.ahead, Figure(target, x, 2.0, self.unit(target)))
         return replace(figure, pose="kick")
 
     def _throwing(self, figure: Figure, target: int) -> Figure:
-        hand = (0.2, 0.86)
         x, y = self._hand(figure, (0.3, 0.98))
-        self.ahead.append(Figure(target, x + self.half(target), y, self.unit(target)))
-        self._cover(0, x + 2 * self.half(target))
-        return replace(figure, pose="stand", front=hand)
+        self._put(self.ahead, Figure(target, x + self.half(target), y, self.unit(target)))
+        return replace(figure, pose="stand", front=(0.2, 0.86))
 
     def _pulling(self, figure: Figure, target: int) -> Figure:
         hand = (-0.22, 0.42)
         x = figure.x - 0.2 * figure.unit - self.half(target) - 4
-        self.middle.append(Figure(target, x, 0.0, 1.0))
+        self._put(self.middle, Figure(target, x, 0.0, 1.0))
         self.ahead.append(Cord(self._hand(figure, hand), (x + 12, 5.0), 1.0))
-        self._cover(x - self.half(target), 0)
         return replace(figure, back=hand)
 
     def _chasing(self, figure: Figure, target: int) -> Figure:
         x = figure.x + self.half(figure.index) + self.half(target) + 7
         pose = "stand" if self._kind(target) == "ball" else "run"
-        self.middle.append(Figure(target, x, 0.0, self.unit(target), pose))
-        self._cover(0, x + self.half(target))
+        self._put(self.middle, Figure(target, x, 0.0, self.unit(target), pose))
         return replace(figure, pose="run")
 
     def _sitting_on(self, figure: Figure, target: int) -> Figure:
-        self.behind.append(Figure(target, figure.x, 0.0, 1.0))
-        self._cover(figure.x - self.half(target), figure.x + self.half(target))
+        self._put(self.behind, Figure(target, figure.x, 0.0, 1.0))
         return replace(figure, pose="seat", y=SEAT - 0.27 * figure.unit)
 
     def _on(self, figure: Figure, target: int) -> Figure:
-        kind = self._kind(target)
-        self.behind.append(Figure(target, figure.x, 0.0, 1.0))
-        self._cover(figure.x - self.half(target), figure.x + self.half(target))
-        return replace(figure, y=20.0 if kind == "table" else SEAT)
+        self._put(self.behind, Figure(target, figure.x, 0.0, 1.0))
+        return replace(figure, y=20.0 if self._kind(target) == "table" else SEAT)
 
     def _under(self, figure: Figure, target: int) -> Figure:
-        self.behind.append(Figure(target, figure.x, 0.0, self.unit(target)))
-        self._cover(figure.x - self.half(target), figure.x + self.half(target))
+        self._put(self.behind, Figure(target, figure.x, 0.0, self.unit(target)))
         return replace(figure, x=figure.x + (4.0 if self._kind(target) != "table" else 0.0))
 
     def _in(self, figure: Figure, target: int) -> Figure:
         self.afloat = True
-        self.ahead.append(Figure(target, figure.x, 0.0, 1.0))
-        self._cover(figure.x - self.half(target), figure.x + self.half(target))
+        self._put(self.ahead, Figure(target, figure.x, 0.0, 1.0))
         lift = 4.0 - 0.1 * figure.unit if self._kind(figure.index) in HEIGHTS else 5.0
-        return replace(
-            figure, x=figure.x - 3, y=lift, pose="sit" if figure.pose == "sit" else "seat"
-        )
+        pose = "sit" if figure.pose == "sit" else "seat"
+        return replace(figure, x=figure.x - 3, y=lift, pose=pose)
 
     def _next_to(self, figure: Figure, target: int) -> Figure:
         x = figure.x + self.half(figure.index) + self.half(target) + 1.0
-        self._cover(0, x + self.half(target))
-        self.behind.append(Figure(target, x, 0.0, self.unit(target)))
+        self._put(self.behind, Figure(target, x, 0.0, self.unit(target)))
         return figure
 
     def _hand_in_hand_with(self, figure: Figure, target: int) -> Figure:
@@ -329,6 +311,5 @@ class _Layout:
         middle = (figure.x + 0.58 * (x - figure.x), 0.47 * other)
         hand = ((middle[0] - figure.x) / figure.unit, middle[1] / figure.unit)
         theirs = ((middle[0] - x) / other, middle[1] / other)
-        self.middle.append(Figure(target, x, 0.0, other, figure.pose, back=theirs))
-        self._cover(0, x + self.half(target))
+        self._put(self.middle, Figure(target, x, 0.0, other, figure.pose, back=theirs))
         return replace(figure, front=hand)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.tasks.entailment import sick, snli
-from models.tasks.entailment.pairs import Corpus, EntailmentError, Pair
+from models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair
 
-__all__ = ["Corpus", "EntailmentError", "Pair", "read"]
+__all__ = ["Corpus", "EntailmentError", "SentencePair", "read"]
 
 
 def read(path: Path) -> Corpus:

@@ -21,7 +21,7 @@ from models.encoders.text_encoder import (
 )
 from models.encoders.text_inference import TextInference
 from models.order import violation
-from models.tasks.entailment.pairs import Pair
+from models.tasks.entailment.pairs import SentencePair
 from models.vocabulary import Vocabulary
 
 Comparison = Literal["order", "symmetric"]
@@ -101,7 +101,7 @@ class SentenceEmbedding(nn.Module):
         return violation(premises, hypotheses)
 
     @torch.inference_mode()
-    def penalties(self, pairs: Sequence[Pair], batch_size: int = 256) -> Penalties:
+    def penalties(self, pairs: Sequence[SentencePair], batch_size: int = 256) -> Penalties:
         """Return the penalty of each pair: (n,). A sentence is read once however often it comes."""
         number: dict[str, int] = {}
         for pair in pairs:

@@ -13,11 +13,11 @@ from models.evaluation.bootstrap import interval
 from models.evaluation.ranking import average_precisions
 from models.evaluation.threshold import called_right
 from models.tasks.entailment.embedding import Penalties, SentenceEmbedding
-from models.tasks.entailment.pairs import Pair, labels
+from models.tasks.entailment.pairs import SentencePair, labels
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
+class EntailmentAccuracy:
     """What was measured on labelled pairs, in percent.
 
     Attributes:
@@ -38,7 +38,7 @@ class Accuracy:
     @classmethod
     def of(
         cls, right: NDArray[np.bool_], true: NDArray[np.bool_], penalty: Penalties | None = None
-    ) -> Accuracy:
+    ) -> EntailmentAccuracy:
         """Summarise which pairs (n,) were called right, which are entailed, and the ranking."""
         low, high = interval(right)
         precision = None
@@ -53,14 +53,18 @@ class Accuracy:
         return asdict(self)
 
 
-def evaluate(model: SentenceEmbedding, threshold: float, pairs: Sequence[Pair]) -> Accuracy:
+def evaluate(
+    model: SentenceEmbedding, threshold: float, pairs: Sequence[SentencePair]
+) -> EntailmentAccuracy:
     """Measure a model on pairs, with a threshold chosen on others."""
     true, penalty = labels(pairs), model.penalties(pairs)
-    return Accuracy.of(called_right(penalty, true, threshold), true, penalty)
+    return EntailmentAccuracy.of(called_right(penalty, true, threshold), true, penalty)
 
 
-def evaluate_majority(train: Sequence[Pair], pairs: Sequence[Pair]) -> Accuracy:
+def evaluate_majority(
+    train: Sequence[SentencePair], pairs: Sequence[SentencePair]
+) -> EntailmentAccuracy:
     """Measure what always says what is more frequent in training."""
     true = labels(pairs)
     answer = bool(labels(train).mean() > 0.5)
-    return Accuracy.of(true == answer, true)
+    return EntailmentAccuracy.of(true == answer, true)

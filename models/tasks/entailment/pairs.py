@@ -17,7 +17,7 @@ class EntailmentError(HasseError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class SentencePair:
     """A premise, a hypothesis, and whether the premise entails it."""
 
     premise: str
@@ -36,14 +36,14 @@ class Corpus:
     """
 
     name: str
-    train: tuple[Pair, ...]
-    validation: tuple[Pair, ...]
-    test: tuple[Pair, ...]
+    train: tuple[SentencePair, ...]
+    validation: tuple[SentencePair, ...]
+    test: tuple[SentencePair, ...]
     dropped: int = 0
     note: str = ""
 
 
-def labels(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+def labels(pairs: Sequence[SentencePair]) -> NDArray[np.bool_]:
     """Return which pairs are entailed: (n,)."""
     return np.array([pair.entailed for pair in pairs], dtype=np.bool_)
 

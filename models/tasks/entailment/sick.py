@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.tasks.entailment.pairs import Corpus, EntailmentError, Pair, read_lines
+from models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair, read_lines
 
 COLUMNS = ("sentence_A", "sentence_B", "entailment_AB", "entailment_BA", "SemEval_set")
 FORWARD = {"A_entails_B": True, "A_neutral_B": False, "A_contradicts_B": False}
@@ -36,7 +36,7 @@ def read(path: Path) -> Corpus:
             f"its columns, separated by tabs"
         )
     places = [header.index(name) for name in COLUMNS]
-    parts: dict[str, list[tuple[Pair, Pair]]] = {name: [] for name in SETS}
+    parts: dict[str, list[tuple[SentencePair, SentencePair]]] = {name: [] for name in SETS}
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
@@ -52,7 +52,9 @@ def read(path: Path) -> Corpus:
                 f"{path}, line {number}: '{forward}', '{backward}', '{part}' are not SICK's "
                 f"labels, such as A_entails_B, B_neutral_A, TRAIN"
             )
-        parts[part].append((Pair(a, b, FORWARD[forward]), Pair(b, a, BACKWARD[backward])))
+        parts[part].append(
+            (SentencePair(a, b, FORWARD[forward]), SentencePair(b, a, BACKWARD[backward]))
+        )
     train, validation, test = parts.values()
     note = ""
     if not test:
@@ -67,5 +69,5 @@ def read(path: Path) -> Corpus:
     return Corpus("SICK", _flat(train), _flat(validation), _flat(test), note=note)
 
 
-def _flat(lines: list[tuple[Pair, Pair]]) -> tuple[Pair, ...]:
+def _flat(lines: list[tuple[SentencePair, SentencePair]]) -> tuple[SentencePair, ...]:
     return tuple(pair for line in lines for pair in line)

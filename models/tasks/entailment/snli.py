@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from models.tasks.entailment.pairs import Corpus, EntailmentError, Pair, read_lines
+from models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair, read_lines
 
 SPLITS = ("train", "dev", "test")
 LABELS = ("entailment", "neutral", "contradiction")
@@ -37,9 +37,9 @@ def _file(folder: Path, split: str) -> Path:
     return found[0]
 
 
-def _pairs(path: Path) -> tuple[tuple[Pair, ...], int]:
+def _pairs(path: Path) -> tuple[tuple[SentencePair, ...], int]:
     """Return the pairs of a file that have a label, and how many have none."""
-    pairs: list[Pair] = []
+    pairs: list[SentencePair] = []
     dropped = 0
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
@@ -65,7 +65,7 @@ def _pairs(path: Path) -> tuple[tuple[Pair, ...], int]:
                 f"{path}, line {number}: the label is {json.dumps(label)[:40]}; SNLI's are "
                 f"entailment, neutral, contradiction and '{NO_LABEL}'"
             )
-        pairs.append(Pair(premise, hypothesis, label == "entailment"))
+        pairs.append(SentencePair(premise, hypothesis, label == "entailment"))
     if not pairs:
         raise EntailmentError(f"{path} has no pair with a label")
     return tuple(pairs), dropped

@@ -16,7 +16,7 @@ from models.tasks.hypernyms.taxonomy import closure
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
+class HypernymAccuracy:
     """The share of test pairs called right, in percent.
 
     Attributes:
@@ -32,7 +32,7 @@ class Accuracy:
     pairs: int
 
     @classmethod
-    def of(cls, right: NDArray[np.bool_], true: NDArray[np.bool_]) -> Accuracy:
+    def of(cls, right: NDArray[np.bool_], true: NDArray[np.bool_]) -> HypernymAccuracy:
         """Summarise which pairs (n,) were called right, and which are true."""
         low, high = interval(right)
         return cls(
@@ -49,17 +49,17 @@ class Accuracy:
         return asdict(self)
 
 
-def evaluate(model: ConceptEmbedding, threshold: float, task: Task) -> Accuracy:
+def evaluate(model: ConceptEmbedding, threshold: float, task: Task) -> HypernymAccuracy:
     """Measure a model on the test pairs, with a threshold chosen on others."""
     penalty = model.penalties(task.test.pairs)
-    return Accuracy.of(called_right(penalty, task.test.true, threshold), task.test.true)
+    return HypernymAccuracy.of(called_right(penalty, task.test.true, threshold), task.test.true)
 
 
-def evaluate_closure(task: Task) -> Accuracy:
+def evaluate_closure(task: Task) -> HypernymAccuracy:
     """Measure the baseline that learns nothing: call true what follows by transitivity.
 
     As in the paper, from the true pairs of training and validation together.
     """
     known = np.concatenate((task.train, task.validation.pairs[task.validation.true]))
     called = PairSet(closure(np.unique(known, axis=0)), task.concepts).holds(task.test.pairs)
-    return Accuracy.of(called == task.test.true, task.test.true)
+    return HypernymAccuracy.of(called == task.test.true, task.test.true)

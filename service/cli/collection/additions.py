@@ -10,10 +10,10 @@ from index.store import Index
 from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Dataset
 from models.datasets import folder as reader
-from models.datasets.problems import Problems
+from models.datasets.skipped_rows import SkippedRows
 from service.cli.terminal.errors import CommandError, resumable
-from service.cli.terminal.problems import tell_each
 from service.cli.terminal.progress import progress, tell
+from service.cli.terminal.skipped_rows import tell_each
 from service.pipelines import adding, indexing
 from service.pipelines.adding import Known
 from service.pipelines.dataset_encoding import ImageSource
@@ -32,7 +32,7 @@ def known_of(folder: Path) -> Known | None:
 
 def read_pictures(
     paths: Sequence[Path], captions: Path | None, known: Known | None
-) -> tuple[list[Dataset], Problems]:
+) -> tuple[list[Dataset], SkippedRows]:
     """Return the pictures that paths name: those of each folder, and the single ones together."""
     for path in paths:
         if not (path.is_dir() or path.is_file()):
@@ -43,9 +43,9 @@ def read_pictures(
     read = [reader.read(path, captions, known=present) for path in paths if path.is_dir()]
     if single := [path for path in paths if not path.is_dir()]:
         read.append(reader.read_pictures(single, present))
-    problems = Problems.joined(found for _, found in read)
-    tell_each(problems)
-    return [dataset for dataset, _ in read], problems
+    skipped = SkippedRows.joined(found for _, found in read)
+    tell_each(skipped)
+    return [dataset for dataset, _ in read], skipped
 
 
 def added_to(

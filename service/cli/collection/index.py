@@ -20,8 +20,8 @@ from service.cli.terminal.options import (
     Model,
     Workers,
 )
-from service.cli.terminal.problems import counted
 from service.cli.terminal.progress import progress, tell
+from service.cli.terminal.skipped_rows import counted
 from service.plural import count
 
 if TYPE_CHECKING:
@@ -132,18 +132,16 @@ def add(
     from service.pipelines.dataset_encoding import ImageSource
 
     known = known_of(folder)
-    datasets, problems = read_pictures(pictures, captions, known)
+    datasets, skipped = read_pictures(pictures, captions, known)
     checkpoint = load_checkpoint(
         find_or_default(model or remembered_model(folder, known), datasets[0]), device
     )
     source = ImageSource(None, batch_size, workers, tell)
     added, present, generation = added_to(folder, datasets, checkpoint, source, known)
     if undecoded := sum(map(len, datasets)) - added - present:
-        problems.by_reason["cannot be decoded"] = undecoded
+        skipped.by_reason["cannot be decoded"] = undecoded
     again = f"; {present:,} were there already" if present else ""
-    typer.echo(
-        f"{count(added, 'picture')} added{again}{counted(problems)}; generation {generation}"
-    )
+    typer.echo(f"{count(added, 'picture')} added{again}{counted(skipped)}; generation {generation}")
 
 
 @index.add

@@ -10,13 +10,13 @@ import typer
 
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.help_text import Commands, join_lines
-from service.cli.terminal.problems import counted, tell_each
 from service.cli.terminal.progress import progress
+from service.cli.terminal.skipped_rows import counted, tell_each
 from service.plural import count
 
 if TYPE_CHECKING:
     from models.datasets import Dataset
-    from models.datasets.problems import Problems
+    from models.datasets.skipped_rows import SkippedRows
 
 data = Commands(help="Bring pictures and captions into one format.", no_args_is_help=True)
 imports = Commands(
@@ -102,8 +102,8 @@ def coco(
     from models.datasets import coco as reader
 
     with progress("reading pictures") as report:
-        dataset, problems = reader.read(annotations, images, split, progress=report)
-    _keep(dataset, problems, out, as_json)
+        dataset, skipped = reader.read(annotations, images, split, progress=report)
+    _keep(dataset, skipped, out, as_json)
 
 
 @imports.add
@@ -121,8 +121,8 @@ def karpathy(
     from models.datasets import karpathy as reader
 
     with progress("reading pictures") as report:
-        dataset, problems = reader.read(document, images, progress=report)
-    _keep(dataset, problems, out, as_json)
+        dataset, skipped = reader.read(document, images, progress=report)
+    _keep(dataset, skipped, out, as_json)
 
 
 @imports.add
@@ -153,8 +153,8 @@ def flickr8k(
     named = {"train": train, "val": val, "test": test}
     splits = {name: path for name, path in named.items() if path is not None}
     with progress("reading pictures") as report:
-        dataset, problems = reader.read(tokens, images, splits, progress=report)
-    _keep(dataset, problems, out, as_json)
+        dataset, skipped = reader.read(tokens, images, splits, progress=report)
+    _keep(dataset, skipped, out, as_json)
 
 
 @imports.add
@@ -186,22 +186,22 @@ def folder(
     from models.datasets import folder as reader
 
     with progress("reading pictures") as report:
-        dataset, problems = reader.read(pictures, captions, progress=report)
-    _keep(dataset, problems, out, as_json)
+        dataset, skipped = reader.read(pictures, captions, progress=report)
+    _keep(dataset, skipped, out, as_json)
 
 
-def _keep(dataset: Dataset, problems: Problems, out: Path, as_json: bool) -> None:
+def _keep(dataset: Dataset, skipped: SkippedRows, out: Path, as_json: bool) -> None:
     from models.datasets import save
 
     save(dataset, out)
-    _summary(dataset, problems, out, as_json)
+    _summary(dataset, skipped, out, as_json)
 
 
-def _summary(dataset: Dataset, problems: Problems | None, out: Path, as_json: bool) -> None:
-    from models.datasets.problems import Problems
+def _summary(dataset: Dataset, skipped: SkippedRows | None, out: Path, as_json: bool) -> None:
+    from models.datasets.skipped_rows import SkippedRows
 
     captions = sum(len(image.captions) for image in dataset.images)
-    found = problems or Problems()
+    found = skipped or SkippedRows()
     if as_json:
         document = {
             "dataset": str(out),

@@ -37,8 +37,8 @@ def test_coco_ids_survive_to_the_dataset_and_through_its_file(draw: Draw) -> Non
         [image(391895), image(9)],
         [caption(770337, 391895, "A man on a moped. "), caption(2**63 - 1, 9), caption(1, 391895)],
     )
-    dataset, problems = coco.read([path], root)
-    assert problems.total == 0
+    dataset, skipped = coco.read([path], root)
+    assert skipped.total == 0
     assert [i.id for i in dataset.images] == [391895, 9]
     assert [(c.id, c.image_id) for c in dataset.captions] == [
         (770337, 391895),
@@ -124,10 +124,10 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
         {"image_id": 1, "caption": "no id"},
         7,
     ]
-    dataset, problems = coco.read([annotation_file(root / "x.json", images, captions)], root)
+    dataset, skipped = coco.read([annotation_file(root / "x.json", images, captions)], root)
     assert [i.id for i in dataset.images] == [1, 2, 3]
     assert [c.text for c in dataset.captions] == ["fine", "fine too"]
-    assert problems.by_reason == {
+    assert skipped.by_reason == {
         "id of an earlier image": 1,
         "no whole number as id": 6,
         "no file name": 2,
@@ -145,10 +145,10 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
         "too large a picture": 1,
         "no captions": 1,
     }
-    assert "image 4 (000000000004.jpg): file not found: skipped" in problems.lines
-    assert "image 3 (000000000003.jpg): no captions: kept, can be found" in problems.lines
-    assert "caption 6 of image 99: caption of an unknown image: skipped" in problems.lines
-    assert len(problems.lines) == problems.total
+    assert "image 4 (000000000004.jpg): file not found: skipped" in skipped.lines
+    assert "image 3 (000000000003.jpg): no captions: kept, can be found" in skipped.lines
+    assert "caption 6 of image 99: caption of an unknown image: skipped" in skipped.lines
+    assert len(skipped.lines) == skipped.total
 
 
 def test_sizes_come_from_the_picture_whatever_its_row_says(draw: Draw) -> None:
@@ -161,9 +161,9 @@ def test_sizes_come_from_the_picture_whatever_its_row_says(draw: Draw) -> None:
 def test_an_unknown_split_is_told_and_the_image_kept(draw: Draw) -> None:
     root = draw("000000000001.jpg")
     path = annotation_file(root / "x.json", [image(1, split="extra")], [caption(1, 1)])
-    dataset, problems = coco.read([path], root)
+    dataset, skipped = coco.read([path], root)
     assert dataset.splits() == {"": 1}
-    assert problems.lines == ["image 1 (000000000001.jpg): unknown split (extra): in no split"]
+    assert skipped.lines == ["image 1 (000000000001.jpg): unknown split (extra): in no split"]
 
 
 def test_a_split_asked_for_all_that_nobody_knows_is_refused(draw: Draw) -> None:
@@ -215,9 +215,9 @@ def test_no_row_however_odd_breaks_the_import(
 def test_a_file_name_longer_than_any_file_system_takes_is_not_found(draw: Draw) -> None:
     root = draw("000000000001.jpg")
     rows = [image(1), image(2, file_name="x" * 10_000)]
-    dataset, problems = coco.read([annotation_file(root / "x.json", rows, [caption(1, 1)])], root)
+    dataset, skipped = coco.read([annotation_file(root / "x.json", rows, [caption(1, 1)])], root)
     assert len(dataset) == 1
-    assert problems.by_reason["file not found"] == 1
+    assert skipped.by_reason["file not found"] == 1
 
 
 def refusal(path: Path, root: Path) -> str:

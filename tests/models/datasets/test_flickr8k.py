@@ -28,8 +28,8 @@ def test_images_are_numbered_in_token_order_and_captions_by_line(draw: Draw) -> 
         "train": write(root / "train.txt", "a.jpg", ""),
         "val": write(root / "dev.txt", "b.jpg"),
     }
-    dataset, problems = flickr8k.read(tokens, root, splits)
-    assert problems.total == 0
+    dataset, skipped = flickr8k.read(tokens, root, splits)
+    assert skipped.total == 0
     assert [(i.id, i.file_name, i.split) for i in dataset.images] == [
         (1, "b.jpg", "val"),
         (2, "a.jpg", "train"),
@@ -46,17 +46,17 @@ def test_images_are_numbered_in_token_order_and_captions_by_line(draw: Draw) -> 
 def test_ids_do_not_depend_on_which_pictures_are_there(draw: Draw) -> None:
     root = draw("b.jpg")
     tokens = write(root / "t.txt", "a.jpg#0\tA dog .", "b.jpg#0\tA cat .")
-    dataset, problems = flickr8k.read(tokens, root, {})
+    dataset, skipped = flickr8k.read(tokens, root, {})
     assert [(i.id, i.captions[0].id) for i in dataset.images] == [(2, 2)]
-    assert problems.lines == ["image 1 (a.jpg): file not found: skipped"]
+    assert skipped.lines == ["image 1 (a.jpg): file not found: skipped"]
 
 
 def test_the_picture_that_flickr8k_misnames_is_found(draw: Draw) -> None:
     names = ["2258277193_586949ec62.jpg", "IMG.JPG"]
     root = draw(*names)
     tokens = write(root / "t.txt", *(f"{name}.1#0\tPeople waiting ." for name in names))
-    dataset, problems = flickr8k.read(tokens, root, {})
-    assert problems.total == 0
+    dataset, skipped = flickr8k.read(tokens, root, {})
+    assert skipped.total == 0
     assert [image.file_name for image in dataset.images] == names
 
 
@@ -70,9 +70,9 @@ def test_a_collection_is_named_by_its_folder_or_by_the_one_that_has_its_images(d
 def test_a_caption_may_hold_what_unicode_calls_the_end_of_a_line(draw: Draw) -> None:
     root = draw("a.jpg")
     tokens = write(root / "t.txt", "a.jpg#0\tA dog\u2028runs .", "a.jpg#1\tIt runs .")
-    dataset, problems = flickr8k.read(tokens, root, {})
+    dataset, skipped = flickr8k.read(tokens, root, {})
     assert [(c.id, c.text) for c in dataset.captions] == [(1, "A dog runs ."), (2, "It runs .")]
-    assert problems.total == 0
+    assert skipped.total == 0
 
 
 def test_broken_lines_and_stray_names_cost_themselves(draw: Draw) -> None:
@@ -82,10 +82,10 @@ def test_broken_lines_and_stray_names_cost_themselves(draw: Draw) -> None:
         "train": write(root / "train.txt", "a.jpg", "b.jpg"),
         "test": write(root / "test.txt", "a.jpg"),
     }
-    dataset, problems = flickr8k.read(tokens, root, splits)
+    dataset, skipped = flickr8k.read(tokens, root, splits)
     assert [c.text for c in dataset.captions] == ["A dog ."]
     assert dataset.splits() == {"train": 1}
-    assert problems.lines == [
+    assert skipped.lines == [
         "t.txt, line 2: line that is no caption: skipped",
         "t.txt, line 5: line that is no caption: skipped",
         "train.txt, line 2 (b.jpg): image that has no captions in the token file: skipped",

@@ -18,8 +18,8 @@ from tests.models.datasets.conftest import Draw
 def test_pictures_of_all_folders_are_numbered_by_name_and_need_no_captions(draw: Draw) -> None:
     root = draw("b.JPG", "holiday/a.png", "holiday/z.webp", "a.gif", ".hidden/x.jpg", ".y.jpg")
     (root / "notes.pdf").touch()
-    dataset, problems = folder.read(root)
-    assert problems.total == 0
+    dataset, skipped = folder.read(root)
+    assert skipped.total == 0
     assert [(i.id, i.file_name, i.split) for i in dataset.images] == [
         (1, "a.gif", ""),
         (2, "b.JPG", ""),
@@ -34,16 +34,16 @@ def test_captions_stand_beside_the_picture_one_on_a_line(draw: Draw) -> None:
     root = draw("x/dog.jpg", "cat.jpg", "sun.jpg")
     (root / "x/dog.txt").write_text("A dog runs.\n\nAn animal.\n")
     (root / "cat.txt").touch()
-    dataset, problems = folder.read(root)
+    dataset, skipped = folder.read(root)
     assert [[c.text for c in i.captions] for i in dataset.images] == [
         [],
         [],
         ["A dog runs.", "An animal."],
     ]
     assert [(c.id, c.image_id) for c in dataset.captions] == [(1, 3), (2, 3)]
-    assert problems.by_reason == {"captions that cannot be read": 1, "no captions": 2}
-    assert problems.lines[0].startswith("cat.txt: captions that cannot be read (")
-    assert "cat.txt is empty" in problems.lines[0]
+    assert skipped.by_reason == {"captions that cannot be read": 1, "no captions": 2}
+    assert skipped.lines[0].startswith("cat.txt: captions that cannot be read (")
+    assert "cat.txt is empty" in skipped.lines[0]
 
 
 ROWS = [
@@ -70,13 +70,13 @@ def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
             ' ./cat.jpg,"A ""cat"".", dev\n'
             'x\\dog.jpg,"An\nanimal.",Training\n'
         )
-    dataset, problems = folder.read(root, path)
+    dataset, skipped = folder.read(root, path)
     assert [(i.file_name, i.split, [c.text for c in i.captions]) for i in dataset.images] == [
         ("cat.jpg", "val", ['A "cat".']),
         ("sun.jpg", "", []),
         ("x/dog.jpg", "train", ["A dog, running.", "An animal."]),
     ]
-    assert problems.by_reason == {"no captions": 1}
+    assert skipped.by_reason == {"no captions": 1}
 
 
 def test_a_picture_stays_in_the_first_split_that_is_named_and_others_are_told(draw: Draw) -> None:
@@ -85,9 +85,9 @@ def test_a_picture_stays_in_the_first_split_that_is_named_and_others_are_told(dr
     path.write_text("file_name,caption,split\n" + "".join(
         f"dog.jpg,A dog.,{split}\n" for split in ("", "dev", "", "val", "test", "train")
     ))  # fmt: skip
-    dataset, problems = folder.read(root, path)
+    dataset, skipped = folder.read(root, path)
     assert [image.split for image in dataset.images] == ["val"]
-    assert problems.lines == [
+    assert skipped.lines == [
         f"captions.csv, line {line} (dog.jpg): another split than before ({split}): dev is kept"
         for line, split in ((6, "test"), (7, "train"))
     ]
@@ -99,8 +99,8 @@ def test_a_name_in_a_table_is_found_however_its_accents_are_written(draw: Draw) 
     names = [f"a/{composed}", f"b/{apart}", f"both/{apart}", f"both/{composed}"]
     rows = [f"{name},Number {at}." for at, name in enumerate(names)]
     (root / "captions.csv").write_text("\n".join(["file_name,caption", *rows]))
-    dataset, problems = folder.read(root, root / "captions.csv")
-    assert problems.total == 0
+    dataset, skipped = folder.read(root, root / "captions.csv")
+    assert skipped.total == 0
     assert {image.file_name: [c.text for c in image.captions] for image in dataset.images} == {
         f"a/{apart}": ["Number 0."],
         f"b/{composed}": ["Number 1."],
@@ -120,16 +120,16 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
         "{broken\n"
         "[]\n" + "[" * 100_000
     )
-    dataset, problems = folder.read(root, path)
+    dataset, skipped = folder.read(root, path)
     assert [c.text for c in dataset.captions] == ["A dog."]
-    assert problems.by_reason == {
+    assert skipped.by_reason == {
         "no file name": 1,
         "line that is not JSON": 2,
         "row that is no object": 1,
         "file not found": 1,
         "caption that is not text": 1,
     }
-    assert "captions.jsonl, line 2 (../dog.jpg): file not found: skipped" in problems.lines
+    assert "captions.jsonl, line 2 (../dog.jpg): file not found: skipped" in skipped.lines
 
 
 @pytest.mark.parametrize(("kind", "mark"), [("csv", ","), ("tsv", "\t")])
@@ -138,11 +138,11 @@ def test_a_caption_that_is_not_quoted_is_told_and_not_cut(kind: str, mark: str, 
     path = root / f"captions.{kind}"
     rows = [("file_name", "caption"), ("dog.jpg", "A dog", " running."), ("dog.jpg", "A dog.", "")]
     path.write_text("\n".join(mark.join(row) for row in [*rows, ("cat.jpg", "A cat.")]))
-    dataset, problems = folder.read(root, path)
+    dataset, skipped = folder.read(root, path)
     assert [caption.text for caption in dataset.captions] == ["A dog."]
     name = {",": "comma", "\t": "tab"}[mark]
     why = f"more cells than columns (quote a caption that holds a {name})"
-    assert problems.lines == [
+    assert skipped.lines == [
         f"captions.{kind}, line 2: {why}: skipped",
         f"captions.{kind}, line 4 (cat.jpg): file not found: skipped",
     ]
@@ -159,16 +159,16 @@ def test_a_caption_may_hold_an_inch_and_another_two_lines(draw: Draw) -> None:
 def test_formats_that_are_not_read_are_told(draw: Draw) -> None:
     root = draw("dog.jpg")
     (root / "IMG_0001.HEIC").write_bytes(b"of a phone")
-    _, problems = folder.read(root)
-    assert problems.lines == ["IMG_0001.HEIC: format that is not read, convert it to JPEG: skipped"]
+    _, skipped = folder.read(root)
+    assert skipped.lines == ["IMG_0001.HEIC: format that is not read, convert it to JPEG: skipped"]
 
 
 def test_a_link_to_a_folder_above_is_not_followed_for_ever(draw: Draw) -> None:
     root = draw("x/dog.jpg")
     (root / "x/up").symlink_to(root)
-    dataset, problems = folder.read(root)
+    dataset, skipped = folder.read(root)
     assert len(dataset) == 1
-    assert problems.lines == ["x/up: link to a folder, not followed: skipped"]
+    assert skipped.lines == ["x/up: link to a folder, not followed: skipped"]
 
 
 def test_a_folder_that_may_not_be_read_is_told(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +180,9 @@ def test_a_folder_that_may_not_be_read_is_told(draw: Draw, monkeypatch: pytest.M
         return entries(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    dataset, problems = folder.read(root)
+    dataset, skipped = folder.read(root)
     assert [image.file_name for image in dataset.images] == ["dog.jpg"]
-    assert problems.lines == ["private: folder that cannot be read (Permission denied): skipped"]
+    assert skipped.lines == ["private: folder that cannot be read (Permission denied): skipped"]
 
 
 def test_a_folder_that_may_not_be_entered_costs_itself_only(
@@ -197,9 +197,9 @@ def test_a_folder_that_may_not_be_entered_costs_itself_only(
 
     (root / "private/cat.jpg").write_bytes(b"")  # as good as unread
     monkeypatch.setattr(os, "stat", stat)
-    dataset, problems = folder.read(root)
+    dataset, skipped = folder.read(root)
     assert [image.file_name for image in dataset.images] == ["dog.jpg"]
-    assert problems.lines == ["image 2 (private/cat.jpg): file not found: skipped"]
+    assert skipped.lines == ["image 2 (private/cat.jpg): file not found: skipped"]
 
 
 def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
@@ -251,7 +251,7 @@ def test_single_pictures_are_read_like_those_of_a_folder(
     monkeypatch.chdir(root)
     names = ["sun.jpg", "x/../sun.jpg", "b\udcff.jpg", "note.jpg", "cat.jpg", "x/dog.jpg"]
     names.append("bird.jpg")  # keeps its own name, and has no captions beside it
-    dataset, problems = folder.read_pictures([Path(name) for name in names])
+    dataset, skipped = folder.read_pictures([Path(name) for name in names])
     assert [(image.file_name, image.path, image.width) for image in dataset.images] == [
         ("sun.jpg", root / "sun.jpg", 8),
         ("cat.jpg", root / "cat.jpg", 8),
@@ -264,14 +264,14 @@ def test_single_pictures_are_read_like_those_of_a_folder(
         ["A dog runs.", "An animal."],
         [],
     ]
-    assert problems.by_reason == {
+    assert skipped.by_reason == {
         "file name with broken characters": 1,
         "captions that cannot be read": 1,
         "caption with broken characters": 1,
         "not a picture": 1,
         "no captions": 2,
     }
-    assert "sun.txt, line 1: caption with broken characters: skipped" in problems.lines
+    assert "sun.txt, line 1: caption with broken characters: skipped" in skipped.lines
 
 
 def test_pictures_of_which_none_can_be_used_are_refused(draw: Draw) -> None:

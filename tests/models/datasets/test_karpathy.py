@@ -42,8 +42,8 @@ def test_coco_rows_keep_coco_ids_and_restval_is_train(draw: Draw) -> None:
             row(2, "restval", [(4, "A cat.")], cocoid=6, filepath="val2014"),
         ],
     )
-    dataset, problems = karpathy.read(path, root)
-    assert problems.total == 0
+    dataset, skipped = karpathy.read(path, root)
+    assert skipped.total == 0
     assert dataset.name == "coco"
     assert [(i.id, i.split) for i in dataset.images] == [
         (391895, "test"),
@@ -65,18 +65,18 @@ def test_flickr_rows_have_no_coco_id_and_no_folder(draw: Draw) -> None:
         [row(0, "train", [(0, "A child.")]), row(1, "val", [(5, "A dog.")])],
         "flickr8k",
     )
-    dataset, problems = karpathy.read(path, root)
-    assert problems.total == 0
+    dataset, skipped = karpathy.read(path, root)
+    assert skipped.total == 0
     assert [(i.id, i.split) for i in dataset.images] == [(0, "train"), (1, "val")]
 
 
 def test_a_row_may_be_of_no_split_and_have_no_sentences(draw: Draw) -> None:
     root = draw("0.jpg")
     path = split_file(root / "mine.json", [{"filename": "0.jpg", "imgid": 0}], "")
-    dataset, problems = karpathy.read(path, root)
+    dataset, skipped = karpathy.read(path, root)
     assert dataset.splits() == {"": 1}
     assert dataset.name == "mine", "as its file"
-    assert problems.total == 0
+    assert skipped.total == 0
 
 
 @pytest.mark.parametrize("outside", ["/", "../other"])
@@ -85,9 +85,9 @@ def test_a_folder_outside_that_of_the_pictures_is_not_looked_into(draw: Draw, ou
     root = draw("other/0.jpg", "pictures/1.jpg")
     filepath = str(root / "other") if outside == "/" else outside
     rows = [row(0, "train", [(0, "Theirs.")], filepath=filepath), row(1, "train", [(1, "Ours.")])]
-    dataset, problems = karpathy.read(split_file(root / "x.json", rows), root / "pictures")
+    dataset, skipped = karpathy.read(split_file(root / "x.json", rows), root / "pictures")
     assert [image.id for image in dataset.images] == [1]
-    assert problems.by_reason == {"file not found": 1}
+    assert skipped.by_reason == {"file not found": 1}
 
 
 def test_bad_rows_cost_themselves(draw: Draw) -> None:
@@ -104,21 +104,20 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
             "row",
         ],
     )
-    dataset, problems = karpathy.read(path, root)
+    dataset, skipped = karpathy.read(path, root)
     assert [i.id for i in dataset.images] == [0, 2, 4]
     assert [c.text for c in dataset.captions] == ["Fine."]
-    assert problems.by_reason == {
+    assert skipped.by_reason == {
         "id of an earlier caption": 1,
         "empty caption": 1,
         "id of an earlier image": 1,
         "caption that is not text": 1,
         "sentences that are no list": 1,
-        "sentence that is no object": 1,
-        "row that is no object": 1,
+        "row that is no object": 2,
         "file not found": 2,
         "no captions": 2,
     }
-    assert "image 2: sentences that are no list: no captions" in problems.lines
+    assert "image 2: sentences that are no list: no captions" in skipped.lines
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

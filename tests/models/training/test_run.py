@@ -14,7 +14,7 @@ from models.training.state import FILE_NAME, StateError, read_notes
 from tests.models.training.colours import stop_after
 
 
-class Line(ResumableRun[Tensor, float]):
+class LineFit(ResumableRun[Tensor, float]):
     """Fits a line to points that depend on the epoch and the step."""
 
     clock = 0.0
@@ -80,7 +80,7 @@ class Line(ResumableRun[Tensor, float]):
 
 
 def finished(folder: Path) -> list[float]:
-    line = Line(folder)
+    line = LineFit(folder)
     line.run()
     return line.weights()
 
@@ -88,7 +88,7 @@ def finished(folder: Path) -> list[float]:
 @pytest.mark.parametrize("steps", range(10))
 def test_run_stopped_at_any_step_ends_with_the_same_weights(tmp_path: Path, steps: int) -> None:
     with pytest.raises(TrainingStopped, match=f"in epoch {steps // 5 + 1} of 2"):
-        Line(tmp_path / "stopped").run(stop=stop_after(steps))
+        LineFit(tmp_path / "stopped").run(stop=stop_after(steps))
     notes = read_notes(tmp_path / "stopped")
     assert notes is not None
     assert (notes["epoch"], notes["step"]) == divmod(steps, 5)
@@ -96,7 +96,7 @@ def test_run_stopped_at_any_step_ends_with_the_same_weights(tmp_path: Path, step
 
 
 def test_run_prepares_the_next_batch_before_it_waits_for_a_loss(tmp_path: Path) -> None:
-    line = Line(tmp_path, epochs=1, steps=3)
+    line = LineFit(tmp_path, epochs=1, steps=3)
     line.run(lambda now: line.happened.append(f"loss {now.step}"))
     assert line.happened == [
         *("read", "learn"),
@@ -108,7 +108,7 @@ def test_run_prepares_the_next_batch_before_it_waits_for_a_loss(tmp_path: Path) 
 
 def test_run_reports_the_mean_loss_of_an_epoch_and_its_measure(tmp_path: Path) -> None:
     told: list[Progress[float]] = []
-    Line(tmp_path, qualities=(3.0, 1.0)).run(told.append)
+    LineFit(tmp_path, qualities=(3.0, 1.0)).run(told.append)
     assert [now.steps_done for now in told] == [1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10]
     ends = [now for now in told if now.measured is not None]
     assert [(now.measured, now.best) for now in ends] == [(3.0, True), (1.0, False)]
@@ -116,7 +116,7 @@ def test_run_reports_the_mean_loss_of_an_epoch_and_its_measure(tmp_path: Path) -
 
 
 def test_run_keeps_better_epochs_and_stops_when_patience_ends(tmp_path: Path) -> None:
-    line = Line(tmp_path, epochs=9, patience=2, qualities=(1.0, 5.0, 5.0, 3.0, 9.0))
+    line = LineFit(tmp_path, epochs=9, patience=2, qualities=(1.0, 5.0, 5.0, 3.0, 9.0))
     line.run()
     assert line.kept == [0, 1]
     assert line.notes["epoch"] == 4
@@ -125,7 +125,7 @@ def test_run_keeps_better_epochs_and_stops_when_patience_ends(tmp_path: Path) ->
 def test_run_saves_its_state_now_and_then_and_adds_up_the_seconds_of_all_calls(
     tmp_path: Path,
 ) -> None:
-    line = Line(tmp_path, epochs=1, steps=9)
+    line = LineFit(tmp_path, epochs=1, steps=9)
     line.seconds_between_states = 10
 
     def pass_time(_: object) -> None:
@@ -134,13 +134,13 @@ def test_run_saves_its_state_now_and_then_and_adds_up_the_seconds_of_all_calls(
     with pytest.raises(TrainingStopped):
         line.run(pass_time, stop_after(7))
     assert line.saved == [(0, 4), (0, 7)]
-    again = Line(tmp_path, epochs=1, steps=9)
+    again = LineFit(tmp_path, epochs=1, steps=9)
     again.run()
     assert again.seconds == 7 * 4
 
 
 def test_run_saves_a_state_before_it_keeps_the_first_model(tmp_path: Path) -> None:
-    class Killed(Line):
+    class Killed(LineFit):
         def keep(self, measured: float) -> None:
             raise KeyboardInterrupt
 
@@ -151,7 +151,7 @@ def test_run_saves_a_state_before_it_keeps_the_first_model(tmp_path: Path) -> No
 
 def test_run_that_is_finished_does_nothing(tmp_path: Path) -> None:
     finished(tmp_path)
-    line = Line(tmp_path)
+    line = LineFit(tmp_path)
     line.run()
     assert line.happened == []
 
@@ -160,7 +160,7 @@ def test_run_with_another_identity_is_refused_by_the_first_difference(tmp_path: 
     finished(tmp_path)
     refused = r"holds a training with another margin \(0\.1 there, 0\.2 now\)"
     with pytest.raises(TrainingError, match=refused):
-        Line(tmp_path, margin=0.2).run()
+        LineFit(tmp_path, margin=0.2).run()
 
 
 @pytest.mark.parametrize("size", [0, 5, 400])
@@ -169,11 +169,11 @@ def test_run_names_a_damaged_state(tmp_path: Path, size: int) -> None:
     state = tmp_path / FILE_NAME
     state.write_bytes(state.read_bytes()[:size])
     with pytest.raises(StateError, match=r"training\.safetensors is damaged \(.*delete this"):
-        Line(tmp_path).run()
+        LineFit(tmp_path).run()
 
 
 def test_run_stops_at_the_step_whose_loss_is_not_a_number(tmp_path: Path) -> None:
-    class Spoiled(Line):
+    class Spoiled(LineFit):
         def step(self, epoch: int, step: int, batch: Tensor) -> Tensor:
             return super().step(epoch, step, batch) / (0 if step == 2 else 1)
 
@@ -183,7 +183,7 @@ def test_run_stops_at_the_step_whose_loss_is_not_a_number(tmp_path: Path) -> Non
 
 
 def test_run_without_a_state_stops_and_keeps_nothing_on_disk(tmp_path: Path) -> None:
-    class Stateless(Line):
+    class Stateless(LineFit):
         begin, save = Run.begin, Run.save
 
     with pytest.raises(TrainingStopped):

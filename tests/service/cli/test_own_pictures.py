@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.datasets.problems import LINES_PER_REASON
+from models.datasets.skipped_rows import LINES_PER_REASON
 from tests.service.cli.shell import Outcome, hasse
 
 SIZES = ((640, 480), (480, 640), (1200, 300), (90, 90))

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from models.tasks.entailment import EntailmentError, read
-from models.tasks.entailment.pairs import Pair
+from models.tasks.entailment.pairs import SentencePair
 from tests.models.tasks.entailment.corpora import SICK_HEADER, facts, sick, snli
 
 
 def test_snli_is_read_without_the_pairs_that_have_no_label(tmp_path: Path) -> None:
     corpus = read(snli(tmp_path / "snli_1.0"))
-    expected = tuple(Pair(a, b, label == "entailment") for a, b, label in facts())
+    expected = tuple(SentencePair(a, b, label == "entailment") for a, b, label in facts())
     assert corpus.train == corpus.validation == corpus.test == expected
     assert corpus.dropped == 3
     assert corpus.name == "snli_1.0"
@@ -21,7 +21,10 @@ def test_snli_is_read_without_the_pairs_that_have_no_label(tmp_path: Path) -> No
 def test_a_line_of_sick_gives_both_its_directions(tmp_path: Path) -> None:
     corpus = read(sick(tmp_path / "SICK.txt", ("TRAIN", "TRIAL", "TEST")))
     a, b, _ = facts()[0]
-    assert corpus.test[:2] == (Pair(a, b, entailed=True), Pair(b, a, entailed=False))
+    assert corpus.test[:2] == (
+        SentencePair(a, b, entailed=True),
+        SentencePair(b, a, entailed=False),
+    )
     assert len(corpus.train) == len(corpus.validation) == len(corpus.test) == 2 * len(facts())
     assert corpus.note == ""
 
@@ -38,11 +41,11 @@ def test_each_part_is_read_from_its_own_place(tmp_path: Path) -> None:
         (tmp_path / f"snli_1.0_{split}.jsonl").write_text("\n".join(rows))
     corpus, other = read(table), read(tmp_path)
     for name, pairs in (("TRAIN", corpus.train), ("TRIAL", corpus.validation)):
-        assert pairs[0] == Pair(f"{name} runs", "It runs", entailed=False)
-        assert pairs[1] == Pair("It runs", f"{name} runs", entailed=True)
+        assert pairs[0] == SentencePair(f"{name} runs", "It runs", entailed=False)
+        assert pairs[1] == SentencePair("It runs", f"{name} runs", entailed=True)
     assert corpus.test[0].premise == "TEST runs"
     for name, pairs in (("train", other.train), ("dev", other.validation), ("test", other.test)):
-        assert pairs == (Pair(f"{name} runs", "It runs", entailed=False),)
+        assert pairs == (SentencePair(f"{name} runs", "It runs", entailed=False),)
     assert other.dropped == 7
 
 
@@ -157,4 +160,4 @@ def test_a_sentence_may_hold_a_line_separator(tmp_path: Path) -> None:
     for path in folder.iterdir():
         said = '{"gold_label": "neutral", "sentence1": "a\u2028dog\x85 runs", "sentence2": "b"}\r\n'
         path.write_bytes(said.encode())
-    assert read(folder).test == (Pair("a\u2028dog\x85 runs", "b", False),)
+    assert read(folder).test == (SentencePair("a\u2028dog\x85 runs", "b", False),)

@@ -21,8 +21,8 @@ from models.tasks import entailment
 from models.tasks.entailment import checkpoint
 from models.tasks.entailment.checkpoint import EntailmentCheckpoint
 from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
-from models.tasks.entailment.evaluation import Accuracy, evaluate, evaluate_majority
-from models.tasks.entailment.pairs import Corpus, EntailmentError, Pair, labels
+from models.tasks.entailment.evaluation import EntailmentAccuracy, evaluate, evaluate_majority
+from models.tasks.entailment.pairs import Corpus, EntailmentError, SentencePair, labels
 from models.tasks.entailment.training import (
     EntailmentRun,
     EntailmentTraining,
@@ -80,13 +80,13 @@ def test_the_majority_answers_what_is_more_frequent(corpus: Corpus) -> None:
     found = evaluate_majority(corpus.train, corpus.test)
     assert found.accuracy == pytest.approx(75)
     assert found.average_precision is None
-    assert evaluate_majority([Pair("a", "b", entailed=True)], corpus.test).accuracy == 25
+    assert evaluate_majority([SentencePair("a", "b", entailed=True)], corpus.test).accuracy == 25
 
 
 def test_what_is_measured_is_in_percent_and_its_interval_too() -> None:
     right, true = np.array([True, True, False, True] * 5), np.array([True, False] * 10)
     penalty = np.arange(20, dtype=np.float32)
-    found = Accuracy.of(right, true, penalty)
+    found = EntailmentAccuracy.of(right, true, penalty)
     assert (found.accuracy, found.pairs, found.entailed) == (75, 20, 10)
     assert (found.low / 100, found.high / 100) == pytest.approx(interval(right))
     expected = np.mean([hits / (2 * hits - 1) for hits in range(1, 11)])
@@ -252,7 +252,7 @@ def test_pairs_of_which_none_is_entailed_have_no_average_precision(
     learned: tuple[SentenceEmbedding, Threshold],
 ) -> None:
     model, threshold = learned
-    found = evaluate(model, threshold.value, [Pair("a dog", "a cat", entailed=False)])
+    found = evaluate(model, threshold.value, [SentencePair("a dog", "a cat", entailed=False)])
     assert found.average_precision is None
 
 
@@ -361,6 +361,6 @@ def test_the_symmetric_comparison_is_of_directions_whatever_the_length_says() ->
 
 
 def test_pairs_without_words_are_said(corpus: Corpus) -> None:
-    silent = replace(corpus, train=(Pair("...", "!?", entailed=True),))
+    silent = replace(corpus, train=(SentencePair("...", "!?", entailed=True),))
     with pytest.raises(EntailmentError, match="have no words"):
         initial(SMALL, silent)

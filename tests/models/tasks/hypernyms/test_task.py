@@ -9,7 +9,7 @@ import torch
 
 from models.evaluation.bootstrap import interval
 from models.tasks.hypernyms.embedding import ConceptEmbedding
-from models.tasks.hypernyms.evaluation import Accuracy, evaluate, evaluate_closure
+from models.tasks.hypernyms.evaluation import HypernymAccuracy, evaluate, evaluate_closure
 from models.tasks.hypernyms.task import LabelledPairs, PairSet, Task, corrupt, make_task
 from models.tasks.hypernyms.taxonomy import HypernymError, Taxonomy, closure
 from models.tasks.hypernyms.wordnet import read
@@ -118,7 +118,7 @@ def test_the_closure_baseline_knows_the_pairs_of_validation_too() -> None:
 
 def test_what_is_measured_is_in_percent_and_apart_for_true_and_false_pairs() -> None:
     right, true = np.array([True, True, True, False] * 5), np.array([True, True, False, False] * 5)
-    found = Accuracy.of(right, true)
+    found = HypernymAccuracy.of(right, true)
     assert (found.accuracy, found.of_true, found.of_false, found.pairs) == (75, 100, 50, 20)
     assert (found.low / 100, found.high / 100) == pytest.approx(interval(right))
     held = LabelledPairs(np.array([[0, 1], [1, 0], [1, 2]]), np.array([True, False, False]))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.datasets import load
-from models.datasets.problems import LINES_PER_REASON
+from models.datasets.skipped_rows import LINES_PER_REASON
 from tests.service.cli.shell import hasse
 from tests.service.collection import picture
 

@@ -8,17 +8,17 @@ from service.cli.terminal.progress import tell
 from service.plural import count
 
 if TYPE_CHECKING:
-    from models.datasets.problems import Problems
+    from models.datasets.skipped_rows import SkippedRows
 
 
-def tell_each(problems: Problems) -> None:
+def tell_each(skipped: SkippedRows) -> None:
     """Print a line for each problem on standard error; of many alike, for the first few."""
-    for line in problems.told():
+    for line in skipped.told():
         tell(line)
 
 
-def counted(problems: Problems) -> str:
-    """Return the number of problems and their reasons, to append to a result; "" for none."""
-    if not problems.total:
+def counted(skipped: SkippedRows) -> str:
+    """Return the number of skipped and their reasons, to append to a result; "" for none."""
+    if not skipped.total:
         return ""
-    return f"; {count(problems.total, 'problem')} ({problems.summary()})"
+    return f"; {count(skipped.total, 'problem')} ({skipped.summary()})"

@@ -12,7 +12,7 @@ _WIDTH = 120
 
 
 @dataclass(slots=True)
-class Problems:
+class SkippedRows:
     """Rows that were skipped or changed on import.
 
     Memory is bounded: a collection of a million missing files keeps `LINES_PER_REASON` lines.
@@ -26,8 +26,8 @@ class Problems:
     by_reason: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def joined(cls, several: Iterable[Problems]) -> Self:
-        """Return the problems of several collections as those of one."""
+    def joined(cls, several: Iterable[SkippedRows]) -> Self:
+        """Return the skipped of several collections as those of one."""
         lines: list[str] = []
         by_reason: Counter[str] = Counter()
         for one in several:
@@ -37,12 +37,12 @@ class Problems:
 
     @property
     def total(self) -> int:
-        """Count all problems, those without a line too."""
+        """Count all skipped, those without a line too."""
         return sum(self.by_reason.values())
 
     @property
     def untold(self) -> int:
-        """Count the problems that have no line."""
+        """Count the skipped that have no line."""
         return self.total - len(self.lines)
 
     def add(self, subject: str, reason: str, outcome: str = "skipped", detail: str = "") -> None:

@@ -1,39 +1,39 @@
-"""Problems are all counted, told in one line each, and never flood."""
+"""SkippedRows are all counted, told in one line each, and never flood."""
 
 from __future__ import annotations
 
-from models.datasets.problems import LINES_PER_REASON, Problems
+from models.datasets.skipped_rows import LINES_PER_REASON, SkippedRows
 
 
 def test_a_problem_is_one_line_that_says_what_why_and_what_follows() -> None:
-    problems = Problems()
-    problems.add("image 17 (dog.jpg)", "file not found")
-    problems.add("image 18 (cat.jpg)", "damaged picture", detail="cut\nshort")
-    assert problems.lines == [
+    skipped = SkippedRows()
+    skipped.add("image 17 (dog.jpg)", "file not found")
+    skipped.add("image 18 (cat.jpg)", "damaged picture", detail="cut\nshort")
+    assert skipped.lines == [
         "image 17 (dog.jpg): file not found: skipped",
         "image 18 (cat.jpg): damaged picture (cut\\nshort): skipped",
     ]
 
 
 def test_a_flood_is_counted_and_does_not_hide_other_reasons() -> None:
-    problems = Problems()
+    skipped = SkippedRows()
     for at in range(10_000):
-        problems.add(f"image {at}", "file not found")
-    problems.add("caption 3", "empty caption")
-    assert problems.total == 10_001
-    assert problems.by_reason == {"file not found": 10_000, "empty caption": 1}
-    assert len(problems.lines) == LINES_PER_REASON + 1
-    assert problems.untold == 10_001 - LINES_PER_REASON - 1
-    assert problems.summary() == "file not found: 10,000, empty caption: 1"
+        skipped.add(f"image {at}", "file not found")
+    skipped.add("caption 3", "empty caption")
+    assert skipped.total == 10_001
+    assert skipped.by_reason == {"file not found": 10_000, "empty caption": 1}
+    assert len(skipped.lines) == LINES_PER_REASON + 1
+    assert skipped.untold == 10_001 - LINES_PER_REASON - 1
+    assert skipped.summary() == "file not found: 10,000, empty caption: 1"
 
 
 def test_the_problems_of_several_collections_are_told_as_those_of_one() -> None:
-    one, other = Problems(), Problems()
+    one, other = SkippedRows(), SkippedRows()
     for at in range(LINES_PER_REASON + 5):
         one.add(f"image {at}", "no captions", "kept")
     other.add("image 1", "no captions", "kept")
     other.add("image 2", "not a picture")
-    joined = Problems.joined([one, other])
+    joined = SkippedRows.joined([one, other])
     assert joined.by_reason == {"no captions": LINES_PER_REASON + 6, "not a picture": 1}
     assert joined.told() == [
         *one.lines,
@@ -44,9 +44,9 @@ def test_the_problems_of_several_collections_are_told_as_those_of_one() -> None:
 
 
 def test_names_from_strangers_stay_on_one_short_line() -> None:
-    problems = Problems()
-    problems.add("image 1 (a\nb\x1b[31m\udc80" + "x" * 10_000 + ")", "file not found")
-    (line,) = problems.lines
+    skipped = SkippedRows()
+    skipped.add("image 1 (a\nb\x1b[31m\udc80" + "x" * 10_000 + ")", "file not found")
+    (line,) = skipped.lines
     assert line.startswith("image 1 (a\\nb\\x1b[31m\\udc80xxx")
     assert line.isprintable()
     assert len(line) < 200
