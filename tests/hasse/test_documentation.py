@@ -1,0 +1,49 @@
+"""The examples of docs/python.md run as they are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hasse
+from tests.service.collection import make_collection, picture
+from tests.service.runtime.test_server import serving
+
+PAGE = (Path(__file__).parents[2] / "docs/python.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```python\n(.+?)^```", PAGE, re.M | re.S)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("documentation")
+    make_collection(folder / "made")
+    (folder / "data").mkdir()
+    (folder / "made" / "index").rename(folder / "data" / "mine-index")
+    picture(60).save(folder / "photo.jpg")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    with serving(folder / "data" / "mine-index") as server:
+        yield server.url
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_example_of_the_page_runs(
+    folder: Path, url: str, example: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    exec(compile(example.replace("http://127.0.0.1:8000", url), "docs/python.md", "exec"), {})  # noqa: S102
+
+
+def test_page_names_what_the_package_exports() -> None:
+    for name in hasse.__all__:
+        if name not in ("ClientError", "LocalIndex", "Model", "Options"):
+            assert f"`{name}" in PAGE, name
+    for name in vars(hasse.LocalIndex):
+        if not name.startswith("_") and name != "close":
+            assert f"`{name}`" in PAGE, name
