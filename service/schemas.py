@@ -252,18 +252,27 @@ class CaptionHit(Answer):
     probability: Probability
 
 
+class Work(Answer):
+    """How many rows each stage of a search read, and how many bytes it read in all."""
+
+    scanned: int = Field(description="Rows scored in a pass over a whole segment.")
+    proposed: int = Field(description="Rows that the prefilter proposed, which were scored.")
+    bounded: int = Field(description="Rows bounded from below by 4 bits of some coordinates.")
+    checked: int = Field(description="Of these, rows bounded by 8 bits of every coordinate.")
+    survivors: int = Field(description="Of these, rows that no bound rules out: they were scored.")
+    bytes: int = Field(description="Bytes of points and codes that were read.")
+
+
 class SearchFacts(Answer):
-    """What both kinds of answers say."""
+    """What the answers of all searches have in common."""
 
     hits: Sequence[Any]
     mode: Mode
     certified: bool = Field(description="Whether the hits are proved to be the exact top k.")
     searched: int = Field(ge=0, description="Rows the search ran over: those selected.")
     rescored: int = Field(ge=0, description="Rows whose exact violation was computed.")
-    plan: str = Field(default="", description="How many segments were searched which way.")
-    touched: dict[str, int] = Field(
-        default_factory=dict, description="Rows that each stage of the search touched."
-    )
+    plan: str = Field(description="How many segments were searched which way.")
+    work: Work = Field(description="How many rows each stage of the search read.")
     model: str
     generation: int = Field(ge=0, description="The state of the collection that was searched.")
 

@@ -22,7 +22,7 @@ from service.core.batching import Batcher, Done, Next
 from service.core.encoding import Encoder, Point
 from service.core.stages import Stages
 from service.errors import UNREADABLE, ServiceError, unreachable
-from service.schemas import IMAGE_URL, THUMBNAIL_URL, SearchOptions, milliseconds
+from service.schemas import IMAGE_URL, THUMBNAIL_URL, SearchOptions, Work, milliseconds
 from service.settings import Settings
 
 _TOGETHER = 8  # searches that are made together also where they are more than half of all
@@ -118,7 +118,7 @@ class Found:
             "searched": answer.searched,
             "rescored": answer.rescored,
             "plan": answer.plan,
-            "touched": answer.touched._asdict(),
+            "work": dict(zip(Work.model_fields, answer.touched, strict=True)),
             "model": model,
             "generation": answer.generation,
         }

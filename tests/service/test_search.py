@@ -76,7 +76,7 @@ def test_an_answer_says_what_the_index_says_of_its_search(
     assert answer["certified"] is certified
     assert (answer["rescored"], answer["searched"]) == (7, IMAGES)
     assert answer["plan"] == told[0].plan != ""
-    assert answer["touched"] == told[0].touched._asdict()
+    assert tuple(answer["work"].values()) == told[0].touched
 
 
 def test_a_whole_number_may_be_written_with_a_point(client: Client) -> None:

@@ -15,7 +15,7 @@ from service.page.results import (
     proof_of,
 )
 from service.page.scale import Scale
-from service.schemas import CaptionAnswer, CaptionHit, ImageRecord, Mode
+from service.schemas import CaptionAnswer, CaptionHit, ImageRecord, Mode, Work
 
 
 def stages(seconds: float = 0.0124) -> Stages:
@@ -48,6 +48,8 @@ def caption_answer(
         certified=certified,
         searched=searched,
         rescored=3,
+        plan="1 scan",
+        work=Work(scanned=3, proposed=0, bounded=0, checked=0, survivors=0, bytes=0),
         model="tiny",
         generation=1,
     )
