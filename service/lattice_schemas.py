@@ -1,8 +1,4 @@
-"""Questions that only an order can answer, and their answers, with all bounds.
-
-What has all of these? What do they share? What is like this one, with something exchanged? Does one
-thing follow from another?
-"""
+"""Schemas of the searches that need an order: all of, common, like, entailment, diagram."""
 
 from __future__ import annotations
 
@@ -35,12 +31,12 @@ from service.schemas import (
 PARTS_MAXIMUM = 16
 PAIRS_MAXIMUM = 64
 
-# A caption, the id of an image of the collection, or the bytes of a picture, which JSON has not.
+# A caption, the id of an image of the collection, or the bytes of a picture (in forms only).
 Part: TypeAlias = str | int | bytes
 
 
 def _of_one_kind(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
-    """Say of a part at fault what is wrong with it as what it is, not as all that it could be."""
+    """Report what is wrong with a part as the type it has, not as both types it could have."""
     try:
         return read(given)
     except ValidationError as error:
@@ -55,12 +51,12 @@ Parts = Annotated[list[JsonPart], Field(min_length=1, max_length=PARTS_MAXIMUM)]
 
 _PART = "A text is a caption, a number the id of an image of the collection."
 
-# In a form the parts beside the picture are captions, each a field of its own.
+# In a form, the parts beside the picture are captions, one field each.
 Captions = Annotated[list[CaptionText], Field(max_length=PARTS_MAXIMUM - 1)]
 
 
 class AllOfQuery(SearchOptions):
-    """Of which images is every part true? An image as a part: which have all that it has?"""
+    """Find images that every part is true of. An image as a part stands for all that it shows."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"all_of": ["a dog", "a beach", "a sunny day"], "k": 10}]}
@@ -74,7 +70,7 @@ class AllOfQuery(SearchOptions):
 
 
 class AllOfForm(SearchOptions):
-    """Which images have all that a picture has, and more? The fields of a multipart form."""
+    """Find images that have all that a picture has, and more. The fields of a multipart form."""
 
     image: PictureFile
     all_of: Captions = Field(default=[], description="Other parts; the field may be repeated.")
@@ -85,7 +81,7 @@ class AllOfForm(SearchOptions):
 
 
 class CommonQuery(SearchOptions):
-    """Which captions are true of every part? Of a caption, those are true that it entails."""
+    """Find captions that are true of every part; of a caption, those that follow from it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"common": ["a poodle", "a cat"]}]})
 
@@ -97,7 +93,7 @@ class CommonQuery(SearchOptions):
 
 
 class CommonForm(SearchOptions):
-    """Which captions are true of a picture and of more? The fields of a multipart form."""
+    """Find captions that are true of a picture and of more. The fields of a multipart form."""
 
     image: PictureFile
     common: Captions = Field(default=[], description="Other parts; the field may be repeated.")
@@ -108,7 +104,7 @@ class CommonForm(SearchOptions):
 
 
 class LikeQuery(SearchOptions):
-    """Which images are like this one, with something else in the place of something?"""
+    """Find images like one, with something exchanged."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -140,7 +136,7 @@ class LikeQuery(SearchOptions):
 
 
 class LikeForm(SearchOptions):
-    """Which images are like this picture, but? The fields of a multipart form."""
+    """Find images like a picture, with something exchanged. The fields of a multipart form."""
 
     image: PictureFile
     plus: list[CaptionText] = Field(
@@ -157,13 +153,13 @@ class LikeForm(SearchOptions):
 
 
 class JointImageHit(ImageHit):
-    """An image, and by how much it falls short of the part that it fits worst."""
+    """An image with the violation of the part that fits it worst."""
 
     parts: list[float] = Field(description="The violation of each part, in the order given.")
 
 
 class JointCaptionHit(CaptionHit):
-    """A caption, and by how much the part that it fits worst falls short of it."""
+    """A caption with the violation of the part that it fits worst."""
 
     parts: list[float] = Field(description="The violation of each part, in the order given.")
 
@@ -182,7 +178,7 @@ class CommonAnswer(CaptionAnswer):
 
 
 class Pair(Request):
-    """Does the hypothesis follow from the premise?"""
+    """Ask whether a hypothesis follows from a premise."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -218,7 +214,7 @@ class PairsQuery(Request):
 
 
 class PictureClaim(Request):
-    """Is this caption true of this picture? The fields of a multipart form."""
+    """Ask whether a caption is true of a picture. The fields of a multipart form."""
 
     image: PictureFile
     hypothesis: CaptionText = Field(description="The caption that may be true of the picture.")
@@ -229,7 +225,7 @@ class PictureClaim(Request):
 
 
 class Entailment(Answer):
-    """Whether a hypothesis follows from a premise, as the model sees it."""
+    """Whether a hypothesis follows from a premise, according to the model."""
 
     violation: float = Field(description="By how much the premise falls short; 0: it follows.")
     probability: Probability
@@ -262,14 +258,14 @@ class DiagramNode(Answer):
 
 
 class DiagramEdge(Answer):
-    """One node right above another, as positions in `nodes`."""
+    """A node directly above another one, as positions in `nodes`."""
 
     lower: int = Field(ge=0)
     upper: int = Field(ge=0)
 
 
 class Diagram(Answer):
-    """What lies around a caption or an image in the order, without what follows from the rest."""
+    """The Hasse diagram around a caption or an image: edges that others imply are left out."""
 
     nodes: list[DiagramNode]
     edges: list[DiagramEdge]
@@ -277,7 +273,7 @@ class Diagram(Answer):
     unknown_words: list[str] = Field(description="Words of the caption the model never learned.")
 
 
-# Read by us and not by FastAPI, which therefore has to be told of them.
+# `bodies` reads these, and not FastAPI: the OpenAPI document has to be told of them.
 REQUESTS = (
     AllOfQuery,
     AllOfForm,

@@ -1,4 +1,4 @@
-"""What goes over the wire: requests, answers and problems, with all bounds in one place."""
+"""Schemas of requests, answers and problems, with all bounds in one place."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ CANDIDATES_MAXIMUM = 1_000_000
 OFFSET_MAXIMUM = K_MAXIMUM - 1
 SELECTED_MAXIMUM = 1000
 TOGETHER_MAXIMUM = 32
-TOGETHER_K_MAXIMUM = 100  # hits for each of them, so that the whole answer stays one
+TOGETHER_K_MAXIMUM = 100  # hits for each caption, which bounds the size of the answer
 SPLIT_CHARACTERS = 64
 UPLOAD_CAPTIONS_MAXIMUM = 32
-UPLOAD_ID_MAXIMUM = 2**53 - 1  # what JSON's numbers hold in every language
-ID_MAXIMUM = 2**63 - 1  # what an SQL integer holds
+UPLOAD_ID_MAXIMUM = 2**53 - 1  # the largest integer that JSON carries exactly in all languages
+ID_MAXIMUM = 2**63 - 1  # the largest SQL BIGINT
 
 # Where the stored picture of an image, and its thumbnail, are served.
 IMAGE_URL = "/images/%d/file"
@@ -39,7 +39,7 @@ PictureFile = Annotated[
 ]
 
 
-def _sayable(text: str) -> str:
+def _checked_caption(text: str) -> str:
     if not text.strip():
         raise PydanticCustomError("blank", "the caption is blank: say what the images show")
     if "\0" in text:
@@ -50,9 +50,9 @@ def _sayable(text: str) -> str:
 CaptionText = Annotated[
     str,
     Field(min_length=1, description="What should be true of the images."),
-    AfterValidator(_sayable),
-    # The same promise as `_sayable`, for those who read the document and not the sentence. Python
-    # calls blank what JSON Schema's \s does not: a few control characters.
+    AfterValidator(_checked_caption),
+    # What `_checked_caption` checks, for readers of the OpenAPI document. Python's `strip` removes a few
+    # control characters that are not in JSON Schema's \s.
     Field(json_schema_extra={"pattern": r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"}),
 ]
 
@@ -70,7 +70,7 @@ def milliseconds(instant: str) -> int:
         raise ValueError
     if found[1] == "60":  # a leap second is the end of the minute before it
         instant = f"{instant[: found.start(1)]}59{instant[found.end(1) :]}"
-    # In whole numbers: of some instants a float of their seconds is the millisecond before.
+    # In integers: as a float, some instants round to the millisecond before.
     return (datetime.fromisoformat(instant.upper()) - _EPOCH) // timedelta(milliseconds=1)
 
 
@@ -94,7 +94,7 @@ class Request(BaseModel):
 
 
 class Answer(BaseModel):
-    """An answer of ours, with every field always there."""
+    """An answer: every field is always present."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
@@ -128,7 +128,7 @@ class SearchOptions(Request):
         default=0,
         ge=0,
         le=OFFSET_MAXIMUM,
-        description=f"Leave out so many of the best; only the best {K_MAXIMUM:,} can be had.",
+        description=f"Skip so many of the best; only the best {K_MAXIMUM:,} can be had.",
     )
     split: str | None = Field(
         default=None,
@@ -149,12 +149,12 @@ class SearchOptions(Request):
 
     @property
     def depth(self) -> int:
-        """How many of the best have to be found for these hits."""
+        """How many of the best have to be found: offset and k together."""
         return min(self.offset + self.k, K_MAXIMUM)
 
 
 class ImageQuery(SearchOptions):
-    """Which images is this caption true of?"""
+    """Find the images that a caption is true of."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -166,7 +166,7 @@ class ImageQuery(SearchOptions):
 
 
 class ImagesQuery(SearchOptions):
-    """Which images is each of these captions true of?"""
+    """Find the images that each of several captions is true of."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -183,7 +183,7 @@ class ImagesQuery(SearchOptions):
 
 
 class PictureQuery(SearchOptions):
-    """Which captions are true of this picture? The fields of a multipart form."""
+    """Find the captions that are true of a picture. The fields of a multipart form."""
 
     image: PictureFile
 
@@ -201,7 +201,7 @@ Probability = Annotated[
 
 
 class UploadFields(Request):
-    """What comes with a picture."""
+    """What comes with a picture that is added."""
 
     caption: list[CaptionText] = Field(
         default=[],
@@ -229,7 +229,7 @@ class UploadForm(UploadFields):
 
 
 class ImageHit(Answer):
-    """An image, and by how much it falls short of the caption (0: it is true of it)."""
+    """An image and its violation: 0 means that the caption is true of it."""
 
     rank: int = Field(ge=1)
     image_id: int
@@ -242,7 +242,7 @@ class ImageHit(Answer):
 
 
 class CaptionHit(Answer):
-    """A caption, and by how much the picture falls short of it (0: it is true of it)."""
+    """A caption and its violation: 0 means that it is true of the picture."""
 
     rank: int = Field(ge=1)
     caption_id: int

@@ -16,7 +16,7 @@ from service.http.strict_json import parse_json
         ("1e308", 10**308),
     ],
 )
-def test_a_whole_number_with_a_point_is_that_number_and_not_the_nearest_float(
+def test_json_integer_with_a_point_is_that_integer_and_not_the_nearest_float(
     written: str, meant: int
 ) -> None:
     read = parse_json(written.encode())
@@ -26,6 +26,6 @@ def test_a_whole_number_with_a_point_is_that_number_and_not_the_nearest_float(
 @pytest.mark.parametrize(
     "written", ["0.5", "9007199254740993.5", "1e-400", "1e-99999999999999999999", "1e999"]
 )
-def test_a_number_that_is_not_whole_stays_a_float_where_the_nearest_is_whole(written: str) -> None:
+def test_json_number_that_is_not_whole_stays_a_float(written: str) -> None:
     read = parse_json(written.encode())
     assert (read, type(read)) == (float(written), float)
