@@ -51,8 +51,8 @@ CaptionText = Annotated[
     str,
     Field(min_length=1, description="What should be true of the images."),
     AfterValidator(_checked_caption),
-    # What `_checked_caption` checks, for readers of the OpenAPI document. Python's `strip` removes a few
-    # control characters that are not in JSON Schema's \s.
+    # What `_checked_caption` checks, for readers of the OpenAPI document. Python's `strip` removes
+    # a few control characters that are not in JSON Schema's \s.
     Field(json_schema_extra={"pattern": r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"}),
 ]
 
