@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,10 +11,10 @@ import torch
 from index.search.joint_search import JointAnswer
 from index.types import Kind
 from models.analogy import is_bare, reworded, substitute
-from models.evaluation.calibration import Calibration, Calibrations
+from models.checkpoints.checkpoint import Checkpoint
+from models.evaluation.calibration import Calibration
 from models.model import Points
 from models.score import penalties_between
-from models.vocabulary import Vocabulary
 from service.core.encoding import Point, check_caption
 from service.core.engine import Engine
 from service.core.searching import Found, plain
@@ -24,22 +24,6 @@ from service.lattice_schemas import AllOfAnswer, CommonAnswer, Entailment, Entai
 from service.schemas import K_MAXIMUM, ImageAnswer, SearchOptions
 
 _NO_PROBABILITY = {"probability": None}
-
-
-class CalibratedModel(Protocol):
-    """What the meaning of a violation depends on: an engine, or a model alone."""
-
-    @property
-    def name(self) -> str:
-        """The name of the model."""
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The words that it knows."""
-
-    @property
-    def calibration(self) -> Calibrations:
-        """What its violations mean, if it is calibrated."""
 
 
 async def all_of(
@@ -60,7 +44,7 @@ async def common(
     engine: Engine, parts: Sequence[Part], options: SearchOptions, stages: Stages
 ) -> CommonAnswer:
     """Return the captions that are true of every part, ranked by the part that each fits worst."""
-    calibrations = [_calibration(engine, part) for part in parts]
+    calibrations = [_calibration(engine.checkpoint, part) for part in parts]
     fields = await _jointly(engine, "caption", "common", parts, calibrations, options, stages)
     return CommonAnswer.model_validate(fields)
 
@@ -83,7 +67,7 @@ async def _jointly(
     each = _each(
         found,
         [
-            calibration if _is_known(engine, part) else None
+            calibration if _is_known(engine.checkpoint, part) else None
             for part, calibration in zip(parts, calibrations, strict=True)
         ],
     )
@@ -96,7 +80,7 @@ async def _jointly(
             | ({} if kind == "image" or knows(hit["caption"]) else _NO_PROBABILITY)
             for hit in hits
         ],
-        "unknown_words": _unknown_words(engine, parts),
+        "unknown_words": _unknown_words(engine.checkpoint, parts),
         **found.facts(engine.name),
     }
     engine.finish(stages)
@@ -140,7 +124,7 @@ async def like(
                 hit | {"rank": rank} | _NO_PROBABILITY
                 for rank, hit in enumerate(wanted, options.offset + 1)
             ],
-            "unknown_words": _unknown_words(engine, [start, *plus, *minus]),
+            "unknown_words": _unknown_words(engine.checkpoint, [start, *plus, *minus]),
             **found.facts(engine.name),
         }
     )
@@ -174,7 +158,7 @@ async def _entailments(
     engine.finish(stages)
     return [
         entailment(
-            engine,
+            engine.checkpoint,
             pair,
             float(penalties_between(engine.score, points[[2 * at]], points[[2 * at + 1]])[0, 0]),
         )
@@ -182,7 +166,7 @@ async def _entailments(
     ]
 
 
-def entailment(model: CalibratedModel, pair: tuple[Part, str], violation: float) -> Entailment:
+def entailment(model: Checkpoint, pair: tuple[Part, str], violation: float) -> Entailment:
     """Return what the violation of a premise and a hypothesis means."""
     calibration = _calibration(model, pair[0])
     probability = threshold = entailed = None
@@ -230,18 +214,18 @@ def _check(engine: Engine, field: str, parts: Sequence[Part]) -> None:
             check_caption(part, engine.settings, field if len(listed) == 1 else f"{field}.{at}")
 
 
-def _calibration(model: CalibratedModel, premise: Part) -> Calibration | None:
+def _calibration(model: Checkpoint, premise: Part) -> Calibration | None:
     """Return the calibration of pairs of a part and a caption."""
     known = model.calibration
     return known.caption if isinstance(premise, str) else known.image
 
 
-def _is_known(model: CalibratedModel, part: Part) -> bool:
+def _is_known(model: Checkpoint, part: Part) -> bool:
     """Tell whether the model knows a word of a part; it knows every picture."""
     return not isinstance(part, str) or model.vocabulary.knows(part)
 
 
-def _unknown_words(model: CalibratedModel, parts: Sequence[Part]) -> list[str]:
+def _unknown_words(model: Checkpoint, parts: Sequence[Part]) -> list[str]:
     unknown = model.vocabulary.unknown
     words = (word for part in parts if isinstance(part, str) for word in unknown(part))
     return list(dict.fromkeys(words))
@@ -259,7 +243,7 @@ async def _in_captions(
 
     Without a calibration nothing tells which captions are true, so all words stay.
     """
-    calibration = _calibration(engine, start)
+    calibration = _calibration(engine.checkpoint, start)
     if calibration is None or not (_single_words(plus) and _single_words(minus)):
         return list(plus), list(minus)
     options = SearchOptions(k=K_MAXIMUM, max_violation=calibration.threshold)

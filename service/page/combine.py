@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -20,7 +21,6 @@ from service.page.query import PageQuery
 from service.page.rendering import KEEP_URL, View, render
 from service.page.results import (
     CaptionGroup,
-    Proof,
     ShownPicture,
     group_captions,
     no_match_notice,
@@ -98,19 +98,6 @@ class CombineForm:
             raise invalid("words", f"say {missing}, in words")
 
 
-@dataclass(frozen=True, slots=True)
-class CombinedResult:
-    """An answer, and the pictures it is about."""
-
-    pictures: list[ShownPicture]
-    hits: Sequence[ImageHit]
-    groups: list[CaptionGroup]
-    scale: Scale
-    proof: Proof
-    notice: str
-    unknown_words: list[str]
-
-
 @router.get("/page/combine")
 async def combine(request: Request, services: ServicesHere) -> Response:
     """Search by words and stored pictures, or show the empty form."""
@@ -157,7 +144,9 @@ async def _respond(request: Request, services: ServicesHere) -> Response:
     except ServiceError as raised:
         error = raised
         notice = _sentence(error, services.settings)
-    announcement = notice or (f"{result.proof.sentence}. {result.notice}" if result else "")
+    announcement = notice
+    if result is not None:
+        announcement = f"{result['proof'].sentence}. {result['notice']}"
     view = View(
         "combine.html",
         title="Combine pictures and words · Hasse",
@@ -201,7 +190,8 @@ async def _search(
     chosen: Sequence[ShownPicture],
     scale: Scale,
     stages: Stages,
-) -> CombinedResult:
+) -> dict[str, Any]:
+    """Return what the template shows of the answer."""
     form.check(len(uploads) + len(chosen))
     shown = [*[await _preview(engine, file) for file in uploads], *chosen]
     images: list[Part] = [*[file.content for file in uploads], *form.image_ids]
@@ -233,15 +223,15 @@ async def _search(
         notice = no_match_notice(hits[0] if hits else None, calibrations, sentence)
     require_known_words(engine.vocabulary, [*form.words, *form.without])
     thing = "caption" if form.operation == "common" else "picture"
-    return CombinedResult(
-        pictures=shown,
-        hits=hits,
-        groups=groups,
-        scale=scale,
-        proof=proof_of(answer, len(hits) + len(groups), thing, stages),
-        notice=notice,
-        unknown_words=answer.unknown_words,
-    )
+    return {
+        "pictures": shown,
+        "hits": hits,
+        "groups": groups,
+        "scale": scale,
+        "proof": proof_of(answer, len(hits) + len(groups), thing, stages),
+        "notice": notice,
+        "unknown_words": answer.unknown_words,
+    }
 
 
 async def _preview(engine: Engine, file: FormField) -> ShownPicture:

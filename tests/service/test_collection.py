@@ -17,7 +17,7 @@ from tests.service.collection import make_collection
 from tests.service.problems import problem
 
 
-def test_an_image_is_described_with_its_captions(client: Client) -> None:
+def test_image_is_described_with_its_captions(client: Client) -> None:
     record = ImageRecord.model_validate_json(client.get("/images/1003").content)
     assert (record.image_id, record.file_name, record.split) == (1003, "picture-3.png", "test")
     assert (record.width, record.height) == (64, 48)
@@ -25,14 +25,14 @@ def test_an_image_is_described_with_its_captions(client: Client) -> None:
     problem(client.get("/images/77"), 404, "not_found")
 
 
-def test_a_caption_is_described_with_its_image(client: Client) -> None:
+def test_caption_is_described_with_its_image(client: Client) -> None:
     record = CaptionRecord.model_validate_json(client.get("/captions/10031").content)
     assert (record.caption_id, record.image_id) == (10031, 1003)
     assert record.caption == "a red animal runs"
     problem(client.get("/captions/77"), 404, "not_found")
 
 
-def test_a_picture_is_served_as_it_is_stored(client: Client, collection: Path) -> None:
+def test_image_file_is_the_stored_file(client: Client, collection: Path) -> None:
     response = client.get("/images/1003/file")
     stored = collection.parent / "pictures" / "picture-3.png"
     assert response.content == stored.read_bytes()
@@ -40,7 +40,7 @@ def test_a_picture_is_served_as_it_is_stored(client: Client, collection: Path) -
     assert response.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_thumbnail_is_a_jpeg_of_the_picture(client: Client) -> None:
+def test_thumbnail_is_a_jpeg_of_the_picture(client: Client) -> None:
     response = client.get("/images/1003/thumbnail")
     assert response.headers["content-type"] == "image/jpeg"
     assert Image.open(io.BytesIO(response.content)).size == (64, 48)
@@ -48,7 +48,7 @@ def test_a_thumbnail_is_a_jpeg_of_the_picture(client: Client) -> None:
 
 
 @pytest.mark.parametrize("what", ["file", "thumbnail"])
-def test_a_client_that_has_a_picture_is_not_sent_it_again(client: Client, what: str) -> None:
+def test_picture_with_known_etag_is_not_modified(client: Client, what: str) -> None:
     url = f"/images/1003/{what}"
     first = client.get(url)
     tag = first.headers["etag"]
@@ -61,7 +61,7 @@ def test_a_client_that_has_a_picture_is_not_sent_it_again(client: Client, what: 
     assert client.get(f"/images/1004/{what}").headers["etag"] != tag
 
 
-def test_a_picture_that_is_gone_or_broken_is_missed_in_words(tmp_path: Path) -> None:
+def test_picture_that_is_gone_or_broken_is_a_problem(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
     pictures = tmp_path / "pictures"
     (pictures / "picture-0.png").unlink()
@@ -78,7 +78,7 @@ def test_a_picture_that_is_gone_or_broken_is_missed_in_words(tmp_path: Path) -> 
             assert client.get(f"/images/{image_id}").status_code == 200
 
 
-def test_a_changed_picture_is_another_version(tmp_path: Path) -> None:
+def test_changed_picture_has_another_etag(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
     with Client(create_app(Settings(index=index, device="cpu"))) as client:
         before = client.get("/images/1000/thumbnail")
@@ -88,7 +88,7 @@ def test_a_changed_picture_is_another_version(tmp_path: Path) -> None:
         assert after.content != before.content
 
 
-def test_a_picture_changed_into_one_of_its_size_is_another_version(tmp_path: Path) -> None:
+def test_picture_changed_to_one_of_equal_size_has_another_etag(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
     path = tmp_path / "pictures" / "picture-0.png"
     with Client(create_app(Settings(index=index, device="cpu"))) as client:

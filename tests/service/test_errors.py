@@ -10,7 +10,7 @@ from tests.service.client import Client
 from tests.service.problems import problem
 
 
-def test_an_unknown_address_is_a_problem(client: Client) -> None:
+def test_unknown_address_is_a_problem(client: Client) -> None:
     problem(client.get("/nowhere"), 404, "not_found")
     problem(client.get("/static/nothing.css"), 404, "not_found")
     problem(client.get("/search/images/"), 404, "not_found")
@@ -19,16 +19,14 @@ def test_an_unknown_address_is_a_problem(client: Client) -> None:
 @pytest.mark.parametrize(
     "part", ["bytes=9999999-", "bytes=x", "bytes=5-2", "lines=1-2", "bytes=0-9"]
 )
-def test_a_file_of_the_page_comes_whole_whatever_part_is_asked_for(
-    client: Client, part: str
-) -> None:
+def test_static_file_ignores_range(client: Client, part: str) -> None:
     whole = client.get("/static/hasse.css")
     answer = client.get("/static/hasse.css", headers={"Range": part})
     assert (answer.status_code, answer.content) == (200, whole.content)
     assert "accept-ranges" not in answer.headers
 
 
-def test_a_wrong_method_is_a_problem_that_names_the_right_ones(client: Client) -> None:
+def test_wrong_method_names_the_allowed_ones(client: Client) -> None:
     response = client.get("/search/images")
     problem(response, 405, "method_not_allowed")
     assert response.headers["allow"] == "POST"
@@ -40,9 +38,7 @@ def test_a_wrong_method_is_a_problem_that_names_the_right_ones(client: Client) -
 @pytest.mark.parametrize(
     "path", ["/", "/page/add", "/page/combine", "/images/1000", "/images", "/docs", "/livez"]
 )
-def test_the_methods_that_a_refusal_names_are_those_that_are_taken(
-    client: Client, path: str
-) -> None:
+def test_allow_header_names_the_methods_of_the_address(client: Client, path: str) -> None:
     named = client.request("PUT", path).headers["allow"].split(", ")
     methods = ("DELETE", "GET", "HEAD", "PATCH", "POST", "OPTIONS")
     taken = [method for method in methods if client.request(method, path).status_code != 405]
@@ -50,7 +46,7 @@ def test_the_methods_that_a_refusal_names_are_those_that_are_taken(
 
 
 @pytest.mark.parametrize("hosts", [[], [("Host", "a"), ("Host", "b")]])
-def test_a_request_that_does_not_name_its_host_once_is_refused(
+def test_request_without_exactly_one_host_is_refused(
     client: Client, hosts: list[tuple[str, str]]
 ) -> None:
     request = client.http.build_request("GET", "/livez")
@@ -59,7 +55,7 @@ def test_a_request_that_does_not_name_its_host_once_is_refused(
     assert "Host" in found.detail
 
 
-def test_a_path_that_is_no_id_is_a_problem_with_its_field(client: Client) -> None:
+def test_path_that_is_no_id_names_its_field(client: Client) -> None:
     found = problem(client.get("/images/seven"), 422, "invalid")
     assert [error.field for error in found.errors] == ["image_id"]
     problem(client.get(f"/images/{2**63}"), 422, "invalid")
@@ -91,7 +87,7 @@ def test_a_path_that_is_no_id_is_a_problem_with_its_field(client: Client) -> Non
         (7.5, ["body"]),
     ],
 )
-def test_a_request_out_of_bounds_names_its_fields(
+def test_request_out_of_bounds_names_its_fields(
     client: Client, fields: object, at_fault: list[str]
 ) -> None:
     found = problem(client.post("/search/images", json=fields), 422, "invalid")
@@ -99,7 +95,7 @@ def test_a_request_out_of_bounds_names_its_fields(
     assert all(error.reason for error in found.errors)
 
 
-def test_a_caption_beyond_the_limits_is_refused_and_says_the_limit(client: Client) -> None:
+def test_caption_beyond_the_limits_names_the_limit(client: Client) -> None:
     found = problem(client.post("/search/images", json={"caption": "a " * 101}), 422, "invalid")
     assert found.detail == "caption: more than 100 words"
     found = problem(client.post("/search/images", json={"caption": "a" * 2001}), 422, "invalid")
@@ -110,20 +106,20 @@ def test_a_caption_beyond_the_limits_is_refused_and_says_the_limit(client: Clien
     problem(long, 422, "invalid")
 
 
-def test_a_letter_that_may_not_stand_there_is_told_without_a_pattern(client: Client) -> None:
+def test_character_that_is_not_allowed_is_refused_without_a_pattern(client: Client) -> None:
     asked = {"caption": "a dog", "split": "a\0b"}
     found = problem(client.post("/search/images", json=asked), 422, "invalid")
     assert found.detail == "split: this contains a character that is not allowed here"
 
 
-def test_a_body_of_another_shape_is_told_which_is_wanted(client: Client) -> None:
+def test_body_of_wrong_type_names_the_right_one(client: Client) -> None:
     found = problem(client.post("/search/images", json=["a dog"]), 422, "invalid")
     assert found.detail == "body: this is not a JSON object"
     pairs = client.post("/entails/batch", json={"pairs": ["a dog"]})
     assert problem(pairs, 422, "invalid").detail == "pairs.0: this is not a JSON object"
 
 
-def test_of_very_many_faults_the_first_are_named_and_none_at_length(client: Client) -> None:
+def test_many_errors_name_the_first_ones_briefly(client: Client) -> None:
     asked = {"caption": "a dog"} | {f"{at:03}" + "x" * 100: 1 for at in range(50)}
     found = problem(client.post("/search/images", json=asked), 422, "invalid")
     named = [f"{at:03}" + "x" * 61 for at in range(20)]
@@ -131,13 +127,13 @@ def test_of_very_many_faults_the_first_are_named_and_none_at_length(client: Clie
     assert found.detail == "; ".join(f"{name}: there is no such field" for name in named[:5])
 
 
-def test_what_a_client_sent_is_not_echoed(client: Client) -> None:
+def test_problem_does_not_echo_the_input(client: Client) -> None:
     response = client.post("/search/images", json={"caption": 1, "k": "secret words"})
     problem(response, 422, "invalid")
     assert "secret" not in response.text
 
 
-def test_every_reason_is_explained_on_the_api_page(client: Client) -> None:
+def test_docs_explain_every_reason(client: Client) -> None:
     page = client.get("/docs").text
     for reason, kind in REASONS.items():
         assert f'id="{reason}"' in page

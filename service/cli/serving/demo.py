@@ -17,6 +17,7 @@ from service.cli.terminal.progress import progress, tell
 if TYPE_CHECKING:
     from models.checkpoints.checkpoint import Checkpoint
     from models.datasets import Dataset
+    from service.settings import Settings
 
 COUNT = 2000
 # Of the index: missing or unfinished, made by this model, by an earlier version of it, by another.
@@ -61,7 +62,6 @@ def demo(
       hasse demo
       hasse demo --port 9000 --count 10000
     """
-    from models.checkpoints import checkpoint
     from service.runtime.sockets import listen
     from service.runtime.workers import serve as run
 
@@ -69,16 +69,28 @@ def demo(
     if serve:
         # Report a port in use before the work, not after it.
         listen(settings.host, settings.port).close()
+    prepared = prepare(settings, pictures, count)
+    if serve:
+        run(prepared, typer.echo)
+
+
+def prepare(settings: Settings, pictures: Path, count: int | None) -> Settings:
+    """Draw and index the collection unless that was done before; return the settings to serve it.
+
+    Raises:
+        CommandError: the folder of the index holds something else.
+    """
+    from models.checkpoints import checkpoint
+
     built_in = checkpoint.load(checkpoint.pretrained())
     state = _state(settings.index, built_in, count)
     if state == "outdated":
         shutil.rmtree(settings.index)
     if state in {"missing", "outdated"}:
         _build(_scenes(pictures, count or COUNT), built_in, settings.index)
-    if serve:
-        # The index remembers the path of its model, but the checkout may have moved since.
-        model = None if state == "foreign" else built_in.folder
-        run(settings.model_copy(update={"model": settings.model or model}), typer.echo)
+    # The index remembers the path of its model, but the checkout may have moved since.
+    model = None if state == "foreign" else built_in.folder
+    return settings.model_copy(update={"model": settings.model or model})
 
 
 def _scenes(folder: Path, count: int) -> Dataset:

@@ -217,21 +217,14 @@ def test_demo_with_scenes_but_no_index_reuses_the_scenes(built_in: Path, tmp_pat
 def test_demo_serves_with_the_model_that_built_the_index(
     built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served: list[Settings] = []
-    monkeypatch.setattr(
-        "service.runtime.workers.serve", lambda settings, tell: served.append(settings)
-    )
-    demo(tmp_path, "--count", 6)
-    start = ("demo", "--port", 0, "--index", tmp_path / "index")
-    assert hasse(*start).status == 0
-    monkeypatch.setenv("HASSE_MODEL", str(tmp_path / "named"))
-    assert hasse(*start).status == 0
-    monkeypatch.delenv("HASSE_MODEL")
+    settings = Settings(index=tmp_path / "index", device="cpu")
+    assert demo_command.prepare(settings, tmp_path / "scenes", 6).model == built_in
+    named = settings.model_copy(update={"model": tmp_path / "named"})
+    assert demo_command.prepare(named, tmp_path / "scenes", None).model == tmp_path / "named"
     later = tiny_checkpoint(tmp_path / "tiny-2", seed=1)
     monkeypatch.setattr(checkpoint, "pretrained", lambda: later)
-    assert hasse(*start).status == 0
-    # The last is of a model that is no longer the built-in one: the index remembers where it is.
-    assert [settings.model for settings in served] == [built_in, tmp_path / "named", None]
+    # The index is not of the built-in model any more, and remembers where its own is.
+    assert demo_command.prepare(settings, tmp_path / "scenes", None).model is None
 
 
 def test_demo_with_index_of_another_model_leaves_it_unchanged(

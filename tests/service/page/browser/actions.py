@@ -82,7 +82,7 @@ def claim(page: Page, said: str) -> None:
 
 
 def dispatch(page: Page, kind: str, event: str, content: bytes) -> None:
-    """Let an event that carries a picture happen to the page, as a visitor would cause it."""
+    """Dispatch an event that carries a picture, as dropping or pasting does."""
     carried = page.evaluate_handle(FILE, base64.b64encode(content).decode())
     key = "clipboardData" if kind == "ClipboardEvent" else "dataTransfer"
     page.evaluate(

@@ -110,7 +110,7 @@ def test_going_back_from_verdict_shows_the_upload(page: Page) -> None:
     expect(page.locator("h1")).to_contain_text("a dog runs")
     page.go_back()
     expect(page.locator("h1")).to_have_text("True of this picture")
-    claim(page, "a child")  # the picture is still the one that was brought
+    claim(page, "a child")  # the picture is still the uploaded one
     page.reload()
     expect(page.locator("h1")).to_have_text("That picture was not kept")
 
