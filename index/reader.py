@@ -10,11 +10,11 @@ from pathlib import Path
 from index.catalog.catalog import Catalog
 from index.catalog.notifications import Notifications
 from index.catalog.selection import Masks, Selection
-from index.errors import HasseIndexError
+from index.errors import DamagedIndexError, HasseIndexError, ModelMismatchError
 from index.segments.loading import Loader
 from index.segments.segment import Verify
 from index.segments.snapshot import Snapshot
-from index.types import Kind
+from index.types import KINDS, Kind
 
 
 class Reader:
@@ -32,6 +32,7 @@ class Reader:
         Raises:
             FormatVersionError, DamagedIndexError: it cannot be opened.
         """
+        self._folder = folder
         self._catalog = catalog
         self._on_load = on_load
         self._masks = Masks()
@@ -90,3 +91,36 @@ class Reader:
             self.refresh()
             if self.snapshot.generation == narrowed.generation:
                 return narrowed
+
+    def check_counts(self) -> None:
+        """Compare the rows of the catalog with those of the segments.
+
+        Raises:
+            DamagedIndexError: their numbers differ.
+        """
+        while True:
+            counts, snapshot = self._catalog.counts(), self.snapshot
+            wrong = [kind for kind in KINDS if counts[kind] != snapshot.live(kind)]
+            if not wrong:
+                return
+            if not self.refresh():
+                raise DamagedIndexError(
+                    f"{self._catalog.url.database} knows {counts[wrong[0]]:,} {wrong[0]}s and the "
+                    f"segments hold {snapshot.live(wrong[0]):,}"
+                )
+
+    def check_model(self, fingerprint: str | None) -> None:
+        """Refuse an index whose points are not those of the model with this fingerprint.
+
+        Raises:
+            ModelMismatchError: another model made them.
+        """
+        model = self.snapshot.model
+        if fingerprint is not None and fingerprint != model.fingerprint:
+            raise ModelMismatchError(
+                f"{self._folder} was made by the model '{model.name}' ({model.fingerprint[:12]}), "
+                f"not by the one given ({fingerprint[:12]}): name its checkpoint"
+                + (f", {model.checkpoint}," if model.checkpoint else "")
+                + f" or bring the index over with 'hasse index reencode {self._folder} --model "
+                "NAME'"
+            )

@@ -31,9 +31,7 @@ from index.catalog.validation import checked_ids
 from index.creation import create
 from index.errors import (
     BadQueryError,
-    DamagedIndexError,
     IndexLockedError,
-    ModelMismatchError,
     NotLoadedError,
 )
 from index.info import IndexInfo, describe
@@ -49,7 +47,7 @@ from index.segments.segment import Verify
 from index.segments.snapshot import Snapshot
 from index.segments.writer import LOCK_TIMEOUT, Addition, Writer, writing
 from index.staging import refuse_unfinished
-from index.types import KINDS, CaptionRow, ImageRow, Kind, Mode, ModelIdentity, NamedImage, Points
+from index.types import CaptionRow, ImageRow, Kind, Mode, ModelIdentity, NamedImage, Points
 
 if TYPE_CHECKING:
     from index.kernels.gpu_scan import Accelerator
@@ -130,8 +128,8 @@ class Index:
             catalog.close()
             raise
         try:
-            index._check_counts()
-            index._check_model(fingerprint)
+            index._reader.check_counts()
+            index._reader.check_model(fingerprint)
         except BaseException:
             index.close()
             raise
@@ -411,28 +409,6 @@ class Index:
     def _keep_on_device(self, snapshot: Snapshot) -> None:
         if self._accelerator is not None:
             self._accelerator.keep([live.segment for live in snapshot.segments])
-
-    def _check_counts(self) -> None:
-        while True:
-            counts, snapshot = self.catalog.counts(), self.snapshot
-            wrong = [kind for kind in KINDS if counts[kind] != snapshot.live(kind)]
-            if not wrong:
-                return
-            if not self.refresh():
-                raise DamagedIndexError(
-                    f"{self.catalog.url.database} knows {counts[wrong[0]]:,} {wrong[0]}s and the "
-                    f"segments hold {snapshot.live(wrong[0]):,}"
-                )
-
-    def _check_model(self, fingerprint: str | None) -> None:
-        model = self.model
-        if fingerprint is not None and fingerprint != model.fingerprint:
-            raise ModelMismatchError(
-                f"{self.folder} was made by the model '{model.name}' ({model.fingerprint[:12]}), "
-                f"not by the one given ({fingerprint[:12]}): name its checkpoint"
-                + (f", {model.checkpoint}," if model.checkpoint else "")
-                + f" or bring the index over with 'hasse index reencode {self.folder} --model NAME'"
-            )
 
 
 def _accelerator(device: str) -> Accelerator | None:

@@ -84,6 +84,11 @@ def drop_segments(connection: Connection, names: Sequence[str]) -> None:
         connection.execute(SEGMENTS.delete().where(SEGMENTS.c.name.in_(part)))
 
 
+def drop_all_segments(connection: Connection) -> None:
+    """Make every segment invisible from now on; their folders stay."""
+    connection.execute(SEGMENTS.delete())
+
+
 def forget_deletions(connection: Connection, kind: Kind, needed: Ids, generation: int) -> None:
     """Forget deletions up to a generation, except those that `needed` (R,) rows are deleted by."""
     # An id that was deleted again since then is needed for a younger segment.

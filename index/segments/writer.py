@@ -197,7 +197,7 @@ class Writer:
                     f"{self.folder} was changed while it was encoded anew: run the same command "
                     "again"
                 )
-            mutations.drop_segments(connection, sorted(self.catalog.names()))
+            mutations.drop_all_segments(connection)
             mutations.insert_segments(connection, records, generation)
         return generation
 

@@ -26,6 +26,7 @@ from index.segments.compaction import everything
 from index.store import Index
 from index.types import KINDS, MODES, CaptionRow, ImageRow
 from index.verify import verify
+from tests.index import test_reencode
 from tests.index.samples import captions, embeddings, images, model, small_index
 from tests.postgresql import disconnect, execute, new_database, place_catalog
 
@@ -109,8 +110,8 @@ def test_build_into_postgresql_is_whole_and_verified(folder: Path) -> None:
     with build(
         folder,
         model(DIMENSION),
-        lambda done: [(rows[at : at + 10], points[at : at + 10]) for at in range(done, 40, 10)],
-        lambda done: [(told[done:], told_points[done:])],
+        lambda _: [(rows[at : at + 10], points[at : at + 10]) for at in range(0, 40, 10)],
+        lambda _: [(told, told_points)],
         source="sample",
         total=100,
         rows_per_segment=16,
@@ -120,6 +121,14 @@ def test_build_into_postgresql_is_whole_and_verified(folder: Path) -> None:
     report = verify(folder)
     assert report.ok, report.findings
     assert report.rows == 100
+
+
+def test_index_in_postgresql_is_encoded_anew_by_another_model(folder: Path) -> None:
+    small_index(folder).close()
+    assert test_reencode.run(folder, last=10) == 2
+    with Index.open(folder, test_reencode.OTHER.fingerprint) as index:
+        assert index.catalog.counts() == {"image": 10, "caption": 20}
+    assert verify(folder).ok
 
 
 def test_other_reader_follows_changes_in_postgresql(folder: Path) -> None:
