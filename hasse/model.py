@@ -13,7 +13,7 @@ from PIL import Image
 
 from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
-from models.images.preprocessing import open_picture
+from models.images.decoding import open_picture
 from models.score import penalties_between
 from service.client.call import Picture, file_of, several
 from service.core.lattice import entailment

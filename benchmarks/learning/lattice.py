@@ -50,7 +50,7 @@ from models.datasets.scenes.concepts import THING_COLOURS, is_a, leaves
 from models.diagram import by_violation, closure, through_pictures
 from models.evaluation.ground_truth import Meanings
 from models.evaluation.ranking import average_precisions
-from models.images.preprocessing import open_picture
+from models.images.decoding import open_picture
 from models.order import join, meet, pairwise_violation
 
 SEED = 0

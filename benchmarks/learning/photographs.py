@@ -38,7 +38,7 @@ from models.checkpoints.checkpoint import (
 from models.checkpoints.model_folder import CONFIG, WEIGHTS
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
-from models.images.preprocessing import open_picture
+from models.images.decoding import open_picture
 from service.pipelines.dataset_encoding import ImageSource, encode_dataset
 from service.pipelines.evaluation import measure
 

@@ -38,7 +38,7 @@ from models.datasets import Dataset
 from models.datasets import load as load_dataset
 from models.datasets.scenes import Scene, SceneTable, Statement, sample_statements
 from models.evaluation.ranking import average_precisions, best_ranks
-from models.images.preprocessing import open_picture
+from models.images.decoding import open_picture
 from models.score import penalties_between
 
 Values = NDArray[np.float64]

@@ -30,7 +30,7 @@ from index.errors import HasseIndexError
 from index.store import Index
 from index.types import KINDS, CaptionRow, ImageRow, ModelIdentity
 from index.verify import verify
-from models.images.preprocessing import PictureError, open_picture
+from models.images.decoding import PictureError, open_picture
 from service.errors import ServiceError
 from service.http.multipart import parse_form
 from service.http.strict_json import parse_json

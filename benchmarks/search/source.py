@@ -13,8 +13,8 @@ from models.checkpoints.checkpoint import Checkpoint
 from models.checkpoints.checkpoint import load as load_checkpoint
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
+from models.images.decoding import open_picture
 from models.images.feature_store import FeatureStore
-from models.images.preprocessing import open_picture
 
 ABOUT = "source.json"
 _FILES = ("images", "captions", "asking-images", "asking-captions")

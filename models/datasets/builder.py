@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 from models.datasets.dataset import Caption, Dataset, DatasetError, Image
 from models.datasets.skipped_rows import SkippedRows
 from models.datasets.source import is_file, is_text
-from models.images.preprocessing import PictureError, picture_size
+from models.images.decoding import PictureError, picture_size
 
 Tally = Callable[[int, int], None]  # told how many are done, of how many
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-def supports_bfloat16(device: str | torch.device) -> bool:
+def supports_bfloat16(device: str | torch.device, machine: str = platform.machine()) -> bool:
     """Tell whether a device multiplies matrices faster in bfloat16 than in float32.
 
     Processors with AMX or AVX-512 BF16, Arm's with BF16, and NVIDIA's cards since Ampere do.
@@ -17,7 +17,7 @@ def supports_bfloat16(device: str | torch.device) -> bool:
     """
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    if platform.machine() in {"aarch64", "arm64"}:
+    if machine in {"aarch64", "arm64"}:
         there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         return there and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

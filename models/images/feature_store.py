@@ -1,16 +1,16 @@
-"""Features of pictures on disk: as much as is finished, whenever the power goes.
+"""Features of pictures on disk, durable as far as they are finished.
 
 A folder of four files:
 
     features.f16     rows of float16, one after the other: F of the picture, F of each view; with
                      regions, REGIONS times F of each
     images.i64       for each row the image's id and a hash of its file name
-    stamps.i64       for each row `picture_stamp` of its picture; 0, or no such row: not known
+    stamps.i64       for each row `picture_stamp` of its picture
     manifest.json    how many rows there are, and what made them
 
-Rows are appended and reach the disk before the manifest counts them; what lies beyond its count
-is of a run that was cut off, and the next one overwrites it. Where an image has several rows the
-last one counts: its picture has changed, and the new one's features were appended.
+Rows reach the disk before the manifest counts them. Rows beyond its count are of an interrupted
+run, and the next one overwrites them. Of several rows of an image the last one counts: its picture
+has changed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Maker:
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Of one picture's features: (1 + views, F), or (1 + views, REGIONS, F)."""
+        """The shape of one picture's features: (1 + views, F), or (1 + views, REGIONS, F)."""
         return (1 + self.views, *([REGIONS] if self.regions else []), self.dimension)
 
     @property
@@ -81,7 +81,7 @@ class FeatureStore:
     Attributes:
         maker: the network and the preprocessing that made them.
         image_ids: (n,) int64.
-        stamps: (n,) int64, `picture_stamp` of the pictures that were read, 0 where not known.
+        stamps: (n,) int64, `picture_stamp` of the pictures that were read.
         rows: (n, *maker.row_shape) float16, mapped from disk: of the picture, then of its views.
         skipped: by image id, why its picture gave no features.
     """
@@ -98,12 +98,12 @@ class FeatureStore:
         """Return the features of pictures and views: (n, 1 + views, F), or (.., REGIONS, F).
 
         Raises:
-            FeaturesError: there are none of regions.
+            FeaturesError: regions have none.
         """
         if regions and not self.maker.regions:
             raise FeaturesError(
-                f"the features in {self.folder} are of whole pictures, and this model looks at "
-                f"regions of them too: make features with 'hasse features --regions', or leave "
+                f"the features in {self.folder} are of whole pictures, and this model needs those "
+                f"of regions: make features with 'hasse features --regions', or leave "
                 f"--features out"
             )
         # The whole comes before its regions.
@@ -142,7 +142,7 @@ class FeatureStore:
         rows, maker = manifest.rows, manifest.maker
         if rows == 0:
             raise FeaturesError(f"the features in {folder} are of no image yet: make them again")
-        expected = {FEATURES: rows * maker.row_bytes, IMAGES: rows * 16}
+        expected = {FEATURES: rows * maker.row_bytes, IMAGES: rows * 16, STAMPS: rows * 8}
         for name, size in expected.items():
             path = folder / name
             if not path.is_file() or path.stat().st_size < size:
@@ -151,18 +151,15 @@ class FeatureStore:
                     f"make the features again"
                 )
         images = np.fromfile(folder / IMAGES, dtype="<i8", count=2 * rows).reshape(rows, 2)
-        stamps = np.zeros(rows, dtype=np.int64)
-        if (folder / STAMPS).is_file():
-            known = np.fromfile(folder / STAMPS, dtype="<i8", count=rows)
-            stamps[: len(known)] = known
+        stamps = np.fromfile(folder / STAMPS, dtype="<i8", count=rows)
         mapped = np.memmap(folder / FEATURES, dtype="<f2", mode="r", shape=(rows, *maker.row_shape))
         return cls(folder, maker, images[:, 0], images[:, 1], stamps, mapped, manifest.skipped)
 
     def require_names(self, images: Iterable[Image]) -> None:
-        """Refuse images of which there are features under the id, but of another file.
+        """Refuse images whose id has features of another file name.
 
         Raises:
-            FeaturesError: the features are of another dataset, whose ids are the same.
+            FeaturesError: the features are of another dataset with the same ids.
         """
         stored = dict(zip(self.image_ids.tolist(), self.name_hashes.tolist(), strict=True))
         for image in images:
@@ -180,8 +177,8 @@ class FeatureStore:
         (B,) ids -> (B, F), or (B, REGIONS, F) of regions.
 
         Raises:
-            FeaturesError: an image has none, or such as are not numbers; it is named. Or there
-                are none of regions.
+            FeaturesError: an image has none, or they are not finite; it is named. Or regions have
+                none.
         """
         features = self.views(regions=regions)[:, 0]
         wanted = np.asarray(image_ids, dtype=np.int64)
@@ -194,7 +191,7 @@ class FeatureStore:
                 f"id {missing[0]}; run 'hasse features' on this dataset again"
             )
         chosen = features[rows].astype(np.float32)
-        # What is not a number is no worse than anything, and would be measured as perfect.
+        # A violation of NaN compares as no worse than any, and would be measured as perfect.
         spoiled = wanted[~np.isfinite(chosen).reshape(len(chosen), -1).all(1)]
         if len(spoiled):
             raise FeaturesError(
@@ -250,14 +247,14 @@ class Appender:
     def add(
         self, images: Sequence[Image], stamps: Sequence[int], features: NDArray[np.float16]
     ) -> None:
-        """Take rows, to be written by the next `commit`: B images, B, (B, *row_shape).
+        """Take rows for the next `commit`: B images, B stamps, (B, *row_shape) features.
 
-        `stamps` are of the pictures before they were read, so that no later change is missed.
+        The stamps were taken before the pictures were read, so that no later change is missed.
         """
         self._pending.append((images, stamps, features))
 
     def commit(self) -> None:
-        """Make what was added durable: from here on no kill loses it."""
+        """Make the added rows durable."""
         rows, row_bytes = self.rows, self._manifest.maker.row_bytes
         images = [(image.id, name_hash(image)) for some, *_ in self._pending for image in some]
         stamps = [stamp for _, some, _ in self._pending for stamp in some]
@@ -275,17 +272,17 @@ class Appender:
                 f"features cannot be written to {self.folder} ({error.strerror}): make room or "
                 f"name another --out; what is there is kept, and the same command goes on from it"
             ) from error
-        # At once: between the two, Ctrl-C would have the next commit write these rows again.
+        # In one statement: Ctrl-C between two would make the next commit write these rows again.
         self._manifest, self._pending = manifest, []
 
 
 @contextmanager
 def appending(folder: Path, maker: Maker) -> Iterator[Appender]:
-    """Open a folder for adding features, alone.
+    """Open a folder for adding features, locked against other processes.
 
     Raises:
-        FeaturesError: what is there was made otherwise.
-        FolderLockedError: another process is at it.
+        FeaturesError: its features were made otherwise.
+        FolderLockedError: another process holds it.
     """
     with lock_folder(folder):
         manifest = _read_manifest(folder)
@@ -319,8 +316,7 @@ def _require_same(found: Maker, wanted: Maker, folder: Path) -> None:
 
 def _append(path: Path, at: int, block: NDArray[Any]) -> None:
     with path.open("r+b" if path.exists() else "w+b") as file:
-        # Beyond `at` lies at most what a cut-off run left; what lacks before it becomes zeros.
-        file.truncate(at)
+        file.truncate(at)  # beyond it are at most rows of an interrupted run
         file.seek(at)
         file.write(block.tobytes())
         file.flush()

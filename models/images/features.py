@@ -1,7 +1,6 @@
-"""Features: what a frozen network sees in each picture, computed once and kept.
+"""Extract features of pictures with a frozen network, once, for trainings that take seconds.
 
-Training on features instead of pictures makes an epoch take seconds. With ten crops, features are
-averaged over the crops, after the network's last ReLU, as the paper does.
+With ten crops, features are averaged over the crops after the network's last ReLU, as in the paper.
 """
 
 from __future__ import annotations
@@ -19,16 +18,14 @@ from torch import Tensor
 from models.datasets import Dataset, Image
 from models.encoders.backbone import Backbone
 from models.encoders.regions import pool_regions
+from models.images.decoding import PictureError, picture_stamp
 from models.images.feature_store import Appender, FeaturesError, FeatureStore, Maker, appending
-from models.images.prefetch import Decoded, decoded
-from models.images.preprocessing import PictureError, Preprocessing, picture_stamp
+from models.images.prefetch import Decoded, decode_ahead
+from models.images.preprocessing import Preprocessing
 
 __all__ = ["ExtractionStopped", "FeatureStore", "FeaturesError", "extract"]
 
-# Whichever comes first. A commit waits for the disk, so it should be rare; a kill loses what
-# was done since.
-COMMIT_IMAGES = 1024
-COMMIT_SECONDS = 30.0
+COMMIT_IMAGES, COMMIT_SECONDS = 1024, 30.0
 
 
 class ExtractionStopped(Exception):
@@ -50,19 +47,28 @@ def extract(
     stop: Callable[[], bool] | None = None,
     skipped: Callable[[str], None] | None = None,
     changed: Callable[[str], None] | None = None,
+    commit_images: int = COMMIT_IMAGES,
+    commit_seconds: float = COMMIT_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
 ) -> FeatureStore:
     """Compute the features of all images that have none in `folder` yet, and open them.
 
-    A run that was killed goes on where it was and ends in the same bytes. Images that are new in
-    the dataset are appended; pictures that cannot be read are left out and tried again by the
-    next run. Pictures of another size or time of change than when they were read are read again;
-    until then, and where that fails, their old features stay.
+    A killed run goes on where it was and ends in the same bytes. Images that are new in the
+    dataset are appended; pictures that cannot be read are left out, and tried again by the next
+    run. Pictures whose size or time of change differ are read again; until then, and where that
+    fails, their old features stay.
 
-    `views` random cuts of each picture get features of their own, for training to vary what it
-    reads; with `regions`, nine regions of each picture (of one crop) and view do too. `batch_size`
-    is how many crops the network takes at a time, `workers` how many threads decode (by default
-    one a core); `skipped` is told one line of each image left out, `changed` one line of all that
-    are read again, and one of those of which it is not known.
+    Args:
+        views: random crops of each picture that have features too, for training to vary.
+        regions: whether nine regions of each picture (of one crop) and view have features too.
+        batch_size: crops that the network takes at a time.
+        workers: threads that decode; None: one a core.
+        stop: is asked after each batch.
+        skipped: is told one line for each image left out.
+        changed: is told one line if pictures changed and are read again.
+        commit_images, commit_seconds: when to commit, whichever comes first. A commit waits for
+            the disk; a kill loses what was done since.
+        clock: tells the seconds.
 
     Raises:
         FeaturesError: what is in `folder` was made with another network, preprocessing or
@@ -70,7 +76,7 @@ def extract(
             memory is full.
         FolderLockedError: another process writes to the folder.
         BackboneError: the network takes no pictures of this size, or has no regions.
-        ExtractionStopped: `stop`, asked after each batch, said so.
+        ExtractionStopped: `stop` said so.
     """
     maker = Maker(
         backbone.name,
@@ -80,37 +86,36 @@ def extract(
         views,
         regions,
     )
-    seeing = copy.deepcopy(backbone).keep_grid() if regions else backbone
-    network = seeing.for_inference().to(device)
-    network.require_side(preprocessing.crop)
+    network = (copy.deepcopy(backbone).keep_grid() if regions else backbone).for_inference()
+    network.to(device).require_side(preprocessing.crop)
     pictures_per_batch = max(1, batch_size // (preprocessing.crops + views))
     with appending(folder, maker) as writer:
         stamps = {image.id: picture_stamp(image.path) for image in dataset.images}
         todo = _remaining(dataset, stamps, writer, changed)
         done = len(dataset) - len(todo)
-        committed_at, since = time.monotonic(), 0
+        committed_at, since = clock(), 0
         try:
-            for batch in decoded(todo, preprocessing, pictures_per_batch, workers, views):
+            for batch in decode_ahead(todo, preprocessing, pictures_per_batch, workers, views):
                 images, pixels = _readable(batch, writer, skipped)
                 if images:
                     seen = _seen(network, pixels, batch_size, torch.device(device))
-                    features = _whole_and_views(seen, preprocessing.crops)
+                    crops, others = np.split(seen, [preprocessing.crops], axis=1)
+                    features = np.concatenate([crops.mean(1, keepdims=True), others], axis=1)
                     seen_stamps = [stamps[image.id] for image in images]
                     writer.add(images, seen_stamps, _finite(features, images, maker))
                 done += len(batch)
                 since += len(batch)
                 if progress is not None:
                     progress(done, len(dataset))
-                if since >= COMMIT_IMAGES or time.monotonic() - committed_at > COMMIT_SECONDS:
+                if since >= commit_images or clock() - committed_at > commit_seconds:
                     writer.commit()
-                    committed_at, since = time.monotonic(), 0
+                    committed_at, since = clock(), 0
                 if stop is not None and stop() and done < len(dataset):
                     raise ExtractionStopped(
                         f"{done:,} of {len(dataset):,} pictures are done and kept in {folder}"
                     )
         finally:
-            # What the network has done is worth keeping whatever ends the loop, Ctrl-C included.
-            writer.commit()
+            writer.commit()  # also on Ctrl-C: the features were expensive
         if writer.rows == 0:
             why = next(iter(writer.skipped.values()), "it has no images")
             raise FeaturesError(
@@ -126,32 +131,22 @@ def _remaining(
     writer: Appender,
     changed: Callable[[str], None] | None,
 ) -> list[Image]:
-    """List the images without features of their picture: in order, then those skipped before."""
-    folder = writer.folder
+    """List the images that need features: in order, then those skipped before."""
     stored: dict[int, int] = {}
     if writer.rows > 0:
-        store = FeatureStore.open(folder)
+        store = FeatureStore.open(writer.folder)
         store.require_names(dataset.images)
         stored = dict(zip(store.image_ids.tolist(), store.stamps.tolist(), strict=True))
-    # Of a picture that is gone the features stay.
-    here = [image_id for image_id, stamp in stamps.items() if stamp and image_id in stored]
-    others = {image_id for image_id in here if stored[image_id] not in (0, stamps[image_id])}
-    unknown = sum(stored[image_id] == 0 for image_id in here)
-    if others and changed is not None:
-        changed(
-            f"pictures that are not those of their features any more: {len(others):,}, read again"
-        )
-    if unknown and changed is not None:
-        changed(
-            f"{folder} does not say whether {unknown:,} of the pictures have changed since, as it "
-            f"was begun by an older version: delete it and make the features again if they have"
-        )
-    missing = [image for image in dataset.images if image.id not in stored or image.id in others]
     if stored and stored.keys().isdisjoint(stamps):
         raise FeaturesError(
-            f"the features in {folder} are of another dataset, which shares no image with "
+            f"the features in {writer.folder} are of another dataset, which shares no image with "
             f"'{dataset.name}': name another --out, or delete that folder"
         )
+    # The features of a picture that is gone (stamp 0) stay.
+    other = {i for i, stamp in stamps.items() if i in stored and stamp not in (0, stored[i])}
+    if other and changed is not None:
+        changed(f"pictures that changed since their features were made: {len(other):,}, read again")
+    missing = [image for image in dataset.images if image.id not in stored or image.id in other]
     # Stable: batches of the rest are then the same as without the interruption.
     return sorted(missing, key=lambda image: image.id in writer.skipped)
 
@@ -159,6 +154,7 @@ def _remaining(
 def _readable(
     batch: list[Decoded], writer: Appender, skipped: Callable[[str], None] | None
 ) -> tuple[list[Image], list[Tensor]]:
+    """Return the images of a batch that could be decoded, and their pixels."""
     images: list[Image] = []
     pixels: list[Tensor] = []
     for image, future in batch:
@@ -178,7 +174,7 @@ def _readable(
 def _seen(
     network: Backbone, pixels: list[Tensor], batch_size: int, device: torch.device
 ) -> NDArray[np.float32]:
-    """Run the network, over a bounded number at a time: B x (C, 3, H, W) -> (B, C, F).
+    """Run the network on a bounded number of crops at a time: B x (C, 3, H, W) -> (B, C, F).
 
     Where it keeps its grid, -> (B, C, REGIONS, F).
     """
@@ -197,11 +193,6 @@ def _seen(
         ) from error
     seen: NDArray[np.float32] = rows.reshape(len(pixels), -1, *rows.shape[1:]).numpy()
     return seen
-
-
-def _whole_and_views(seen: NDArray[np.float32], crops: int) -> NDArray[np.float32]:
-    """Average the crops, and leave the views: (B, crops + views, ..) -> (B, 1 + views, ..)."""
-    return np.concatenate([seen[:, :crops].mean(1, keepdims=True), seen[:, crops:]], axis=1)
 
 
 def _finite(

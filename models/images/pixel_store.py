@@ -1,8 +1,8 @@
 """Decoded pictures on disk, for training a backbone end to end.
 
-Decoding a JPEG costs more than a small network's pass over it, and every epoch would pay again.
-So each picture is decoded once, cut or squeezed to a square of `preprocessing.resize` pixels and
-kept as bytes in one memory-mapped file, which the system caches as far as memory goes.
+Decoding a JPEG costs more than a small network's pass over it. So each picture is decoded once,
+cropped or squeezed to a square of `preprocessing.resize` pixels, and stored as bytes in one
+memory-mapped file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,10 +22,11 @@ from PIL import Image as Pillow
 
 from models.datasets import Dataset, DatasetError, Image
 from models.files import publish_file, write_atomically
-from models.images.preprocessing import PictureError, Preprocessing, open_picture, picture_stamp
+from models.images.decoding import PictureError, open_picture, picture_stamp
+from models.images.preprocessing import Preprocessing
 
 PIXELS, MANIFEST, UNFINISHED = "pixels.u8", "pixels.json", "pixels.partial.json"
-CHUNK = 512  # pictures decoded between two notes of how far it got
+CHUNK = 512  # pictures decoded between two commits
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,53 +46,54 @@ def cache_pixels(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     skipped: Callable[[str], None] | None = None,
+    chunk: int = CHUNK,
 ) -> PixelCache:
-    """Decode a dataset's pictures into `folder`, or open what an earlier call left there.
+    """Decode a dataset's pictures into `folder`, or open those of an earlier call.
 
-    A killed run continues where it was. What is damaged is decoded again, and so is everything
-    where a picture has another size or time of change than before. Pictures that cannot be read
-    are left out, each with one line to `skipped`.
+    A killed run continues where it was, at a multiple of `chunk` pictures. All are decoded again if
+    the cache is damaged or a picture's size or time of change differs. Pictures that cannot be
+    decoded are left out, each with one line to `skipped`.
 
     Raises:
         DatasetError: no picture could be read.
     """
     size = preprocessing.resize
-    wanted = _Wanted(
+    wanted = _Contents(
         _identity(dataset, preprocessing), [picture_stamp(image.path) for image in dataset.images]
     )
-    manifest = folder / MANIFEST
-    listed = _read(manifest)
-    there = (folder / PIXELS).stat().st_size if (folder / PIXELS).is_file() else 0
-    if not wanted.are_in(listed) or there != len(listed["image_ids"]) * size * size * 3:
+    listed = _read(folder / MANIFEST)
+    stored = (folder / PIXELS).stat().st_size if (folder / PIXELS).is_file() else 0
+    if not wanted.match(listed) or stored != len(listed["image_ids"]) * size * size * 3:
         folder.mkdir(parents=True, exist_ok=True)
-        _decode(
-            dataset,
-            preprocessing=preprocessing,
-            folder=folder,
-            wanted=wanted,
-            workers=workers,
-            progress=progress,
-            skipped=skipped,
-        )
-    ids = np.array(_read(manifest)["image_ids"], dtype=np.int64)
+
+        def squares(images: Sequence[Image]) -> Iterator[tuple[int, bytes]]:
+            for image, pixels in _squares(images, preprocessing, workers):
+                if not isinstance(pixels, PictureError):
+                    yield image.id, pixels.tobytes()
+                elif skipped is not None:
+                    skipped(f"image {image.id} ({image.file_name}): {pixels}: skipped")
+
+        _decode(dataset, size * size * 3, folder, wanted, squares, progress, chunk)
+        listed = _read(folder / MANIFEST)
+    ids = np.array(listed["image_ids"], dtype=np.int64)
     pixels = np.memmap(folder / PIXELS, np.uint8, mode="r", shape=(len(ids), size, size, 3))
     return PixelCache(ids, pixels, preprocessing)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Which pictures, and how; `stamps` are `picture_stamp` of each, before they are decoded."""
+class _Contents:
+    """Which pictures a cache holds; `stamps` are `picture_stamp` of each, before decoding."""
 
     identity: str
     stamps: list[int]
 
-    def are_in(self, note: dict[str, Any]) -> bool:
-        """Tell whether a note is of these pictures, as far as they are still there."""
-        kept = note.get("stamps", [])
+    def match(self, manifest: dict[str, Any]) -> bool:
+        """Tell whether a manifest is of these pictures, except those that are gone (stamp 0)."""
+        stamps = manifest.get("stamps", [])
         return (
-            note.get("identity") == self.identity
-            and len(kept) == len(self.stamps)
-            and all(now in (0, then) for now, then in zip(self.stamps, kept, strict=True))
+            manifest.get("identity") == self.identity
+            and len(stamps) == len(self.stamps)
+            and all(now in (0, then) for now, then in zip(self.stamps, stamps, strict=True))
         )
 
 
@@ -103,7 +105,7 @@ def _identity(dataset: Dataset, preprocessing: Preprocessing) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read what `_decode` noted; nothing where it is damaged: pictures can be decoded again."""
+    """Read a manifest: an empty one if it is missing or damaged, so that all is decoded again."""
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -113,34 +115,29 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _decode(
     dataset: Dataset,
-    *,
-    preprocessing: Preprocessing,
+    picture_bytes: int,
     folder: Path,
-    wanted: _Wanted,
-    workers: int | None,
+    wanted: _Contents,
+    squares: Callable[[Sequence[Image]], Iterator[tuple[int, bytes]]],
     progress: Callable[[int, int], None] | None,
-    skipped: Callable[[str], None] | None,
+    chunk: int,
 ) -> None:
-    size = preprocessing.resize
-    note = _read(folder / UNFINISHED)
+    """Write all pictures, chunk by chunk, and then the manifest."""
+    unfinished = _read(folder / UNFINISHED)
     partial = folder / f"{PIXELS}.partial"
-    # A run that was killed at its very end has named the pictures already, and left the note.
-    goes_on = wanted.are_in(note) and partial.is_file()
-    ids: list[int] = note["image_ids"] if goes_on else []
-    done: int = note["done"] if goes_on else 0
+    # A run that was killed at its very end has renamed the pictures already.
+    goes_on = wanted.match(unfinished) and partial.is_file()
+    ids: list[int] = unfinished["image_ids"] if goes_on else []
+    done: int = unfinished["done"] if goes_on else 0
     with partial.open("r+b" if goes_on else "w+b") as file:
-        file.truncate(len(ids) * size * size * 3)
+        file.truncate(len(ids) * picture_bytes)
         file.seek(0, os.SEEK_END)
         while done < len(dataset):
-            chunk = dataset.images[done : done + CHUNK]
-            for image, pixels in _squares(chunk, preprocessing, workers):
-                if isinstance(pixels, PictureError):
-                    if skipped is not None:
-                        skipped(f"image {image.id} ({image.file_name}): {pixels}: skipped")
-                    continue
-                file.write(pixels.tobytes())
-                ids.append(image.id)
-            done += len(chunk)
+            images = dataset.images[done : done + chunk]
+            for image_id, pixels in squares(images):
+                file.write(pixels)
+                ids.append(image_id)
+            done += len(images)
             file.flush()
             os.fsync(file.fileno())
             state = {**asdict(wanted), "done": done, "image_ids": ids}
@@ -152,14 +149,14 @@ def _decode(
             f"no picture of the dataset '{dataset.name}' could be read: "
             f"check the paths in its dataset.json, or import it again"
         )
-    (folder / MANIFEST).unlink(missing_ok=True)  # of other pictures, whose place these take
+    (folder / MANIFEST).unlink(missing_ok=True)  # it lists the pictures that these replace
     publish_file(partial, folder / PIXELS)
     write_atomically(folder / MANIFEST, json.dumps({**asdict(wanted), "image_ids": ids}).encode())
     (folder / UNFINISHED).unlink()
 
 
 def _squares(
-    images: tuple[Image, ...], preprocessing: Preprocessing, workers: int | None
+    images: Sequence[Image], preprocessing: Preprocessing, workers: int | None
 ) -> Iterator[tuple[Image, NDArray[np.uint8] | PictureError]]:
     def read(image: Image) -> NDArray[np.uint8] | PictureError:
         try:

@@ -1,4 +1,4 @@
-"""Pictures decoded by threads, a little ahead of a network that works through them."""
+"""Decode pictures in threads, a few batches ahead of the network."""
 
 from __future__ import annotations
 
@@ -13,36 +13,37 @@ import torch
 from torch import Tensor
 
 from models.datasets import Image
-from models.images.preprocessing import Preprocessing, open_picture
+from models.images.decoding import open_picture
+from models.images.preprocessing import Preprocessing
 
 Decoded = tuple[Image, Future[Tensor]]
 
 BATCHES_AHEAD = 2  # decoded while the network works on one
 
 
-def decoded(
+def decode_ahead(
     images: Iterable[Image],
     preprocessing: Preprocessing,
     size: int,
     workers: int | None,
     views: int = 0,
 ) -> Iterator[list[Decoded]]:
-    """Yield images in batches, each with a promise of its pixels (crops + views, 3, H, W).
+    """Yield images in batches of `size`, each with a future of its pixels (crops + views, 3, H, W).
 
-    A promise raises `PictureError` for a picture that cannot be read. Only a few batches exist at
-    a time. `workers` is the number of threads; None takes one a core. `views` random cuts follow
-    the crops; an image always has the same ones.
+    A future raises `PictureError` for a picture that cannot be decoded. Only a few batches exist at
+    a time. `workers` is the number of threads; None: one a core. `views` random
+    crops follow; an image always has the same ones.
     """
 
     def decode(image: Image) -> Tensor:
         if not views:
             return preprocessing.apply(open_picture(image.path, at_least=preprocessing.resize))
-        # A cut has 0.6 of a side or a little less.
+        # A view has about 0.6 of a side, and is scaled up to `crop`.
         picture = open_picture(image.path, at_least=2 * preprocessing.resize)
         crops = preprocessing.apply(picture)
         draw = np.random.default_rng(image.id % 2**63)
-        cuts = [preprocessing.vary(picture, draw)[None] for _ in range(views)]
-        return torch.cat([crops, *cuts])
+        random_views = [preprocessing.random_view(picture, draw)[None] for _ in range(views)]
+        return torch.cat([crops, *random_views])
 
     source = iter(images)
     waiting: deque[list[Decoded]] = deque()

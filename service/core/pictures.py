@@ -15,7 +15,8 @@ from typing import TypeAlias, TypeVar
 from PIL import Image
 from torch import Tensor
 
-from models.images.preprocessing import PictureError, Preprocessing, open_picture, picture_size
+from models.images.decoding import PictureError, open_picture, picture_size
+from models.images.preprocessing import Preprocessing
 from service.core.stages import Stages
 from service.errors import ServiceError
 from service.settings import Settings

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from models.datasets import Dataset, DatasetError, Image
 from models.datasets.builder import Tally
+from models.images.decoding import PictureError
 from models.images.features import FeaturesError, FeatureStore
-from models.images.prefetch import decoded
-from models.images.preprocessing import PictureError
+from models.images.prefetch import decode_ahead
 from models.model import OrderEmbedding, Points
 
 Skipped = Callable[[str], None]
@@ -90,7 +90,7 @@ class ImageSource:
     def _from_pictures(
         self, model: OrderEmbedding, images: Iterable[Image]
     ) -> Iterator[tuple[list[Image], Points]]:
-        for batch in decoded(images, model.preprocessing, self.batch_size, self.workers):
+        for batch in decode_ahead(images, model.preprocessing, self.batch_size, self.workers):
             good: list[Image] = []
             pixels: list[Tensor] = []
             for image, future in batch:

@@ -19,7 +19,7 @@ from index.store import Index
 from index.types import CaptionRow, Ids, ImageRow, ModelIdentity
 from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Caption, Dataset, DatasetError, Image
-from models.images.preprocessing import raise_system_error
+from models.images.decoding import raise_system_error
 from models.model import Points
 from service.pipelines.dataset_encoding import ImageSource
 

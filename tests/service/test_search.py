@@ -12,7 +12,7 @@ import pytest
 from index.search.query import Answer
 from index.store import Index
 from models.checkpoints import checkpoint
-from models.images.preprocessing import open_picture
+from models.images.decoding import open_picture
 from service.core.searching import most
 from service.core.stages import STAGES
 from service.schemas import CaptionAnswer, ImageAnswer

@@ -135,7 +135,7 @@ def features(
 
 def _weights(backbone: str, weights: Path | None, *, download: bool) -> Path:
     """Return the file of the network's weights, fetched if that was asked for."""
-    from models.encoders.backbone import download_weights
+    from models.encoders.backbone_weights import download_weights
 
     if download and weights is not None:
         raise CommandError(f"--weights names {weights}: leave it or --download-weights out")

@@ -16,7 +16,7 @@ from models.datasets import load as load_dataset
 from models.datasets.scenes import Scene, generate
 from models.evaluation.bootstrap import interval
 from models.evaluation.calibration import Calibrations
-from models.images.preprocessing import open_picture
+from models.images.decoding import open_picture
 
 PICTURES = 40
 CELL = re.compile(r"(\d+\.\d)(?: ± (\d+\.\d))?")

@@ -13,7 +13,7 @@ from PIL import Image as Pillow
 
 from models.datasets import DatasetError, builder, coco, load, save
 from tests.models.datasets.conftest import Draw
-from tests.models.images.test_preprocessing import png_header
+from tests.models.images.test_decoding import png_header
 
 
 def annotation_file(path: Path, images: list[Any], captions: list[Any]) -> Path:

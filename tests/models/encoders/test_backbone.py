@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import http.server
-import itertools
 import re
-import socketserver
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +13,8 @@ import torchvision
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from models.encoders import backbone as module
-from models.encoders.backbone import BackboneError, build_backbone, download_weights
+from models.encoders.backbone import build_backbone
+from models.encoders.backbone_weights import BackboneError
 
 SMALL = "shufflenet_v2_x0_5"
 
@@ -317,177 +309,6 @@ def test_the_fingerprint_sees_the_name_and_every_weight_and_no_counter() -> None
     renamed = copy.deepcopy(backbone)
     renamed.name = "another"
     assert renamed.fingerprint() != backbone.fingerprint()
-
-
-CONTENT = b"weights" * 1000
-
-
-@pytest.fixture
-def server() -> Iterator[str]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(CONTENT)))
-            self.end_headers()
-            self.wfile.write(CONTENT)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
-        thread.join()
-
-
-def test_weights_are_fetched_once_checked_and_kept_where_torchvision_looks(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    name = f"net-{hashlib.sha256(CONTENT).hexdigest()[:8]}.pth"
-    monkeypatch.setattr(module, "_published", lambda _: f"{server}/{name}")
-    seen: list[tuple[int, int]] = []
-    path = download_weights(SMALL, lambda done, total: seen.append((done, total)))
-    assert path == tmp_path / "hub" / "checkpoints" / name
-    assert path.read_bytes() == CONTENT
-    assert seen[-1] == (len(CONTENT), len(CONTENT))
-    monkeypatch.setattr(module, "_published", lambda _: f"http://127.0.0.1:9/{name}")
-    assert download_weights(SMALL) == path
-
-
-def test_weights_with_another_hash_are_not_kept(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    monkeypatch.setattr(module, "_published", lambda _: f"{server}/net-00000000.pth")
-    with pytest.raises(BackboneError, match="is not what it should be"):
-        download_weights(SMALL)
-    assert not list((tmp_path / "hub" / "checkpoints").iterdir())
-
-
-def test_without_a_network_the_message_says_which_file_to_put_where(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    monkeypatch.setattr(module, "_published", lambda _: "http://127.0.0.1:9/net-0.pth")
-    with pytest.raises(BackboneError) as caught:
-        download_weights(SMALL)
-    assert "http://127.0.0.1:9/net-0.pth" in str(caught.value)
-    assert str(tmp_path / "hub" / "checkpoints" / "net-0.pth") in str(caught.value)
-
-
-@contextmanager
-def answering(answer: bytes) -> Iterator[str]:
-    """Give the address of a server that says this to one who asks, whatever was asked."""
-
-    class Answer(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            while self.rfile.readline().strip():
-                pass
-            self.wfile.write(answer)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("no_proxy", "*")
-        with socketserver.TCPServer(("127.0.0.1", 0), Answer) as running:
-            running.timeout = 60
-            thread = threading.Thread(target=running.handle_request, daemon=True)
-            thread.start()
-            yield f"http://127.0.0.1:{running.server_address[1]}"
-            thread.join()
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"what is this?\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n400\r\nonly the beginning",
-    ],
-)
-def test_an_answer_that_is_not_one_or_is_cut_short_leaves_nothing_and_says_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
-) -> None:
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    with answering(answer) as address:
-        monkeypatch.setattr(module, "_published", lambda _: f"{address}/net-0.pth")
-        with pytest.raises(BackboneError, match=r"cannot be fetched .*: download http://127"):
-            download_weights(SMALL)
-    assert not list((tmp_path / "hub" / "checkpoints").iterdir())
-
-
-def test_two_that_fetch_the_same_weights_do_not_spoil_each_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    half, go_on = threading.Event(), threading.Event()
-    answered = itertools.count()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            first = next(answered) == 0
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(CONTENT[:3000])
-            if first:
-                half.set()
-                go_on.wait(60)
-            self.wfile.write(CONTENT[3000:])
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    monkeypatch.setattr(module, "_CHUNK", 1000)
-    name = f"net-{hashlib.sha256(CONTENT).hexdigest()[:8]}.pth"
-    with (
-        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running,
-        ThreadPoolExecutor() as pool,
-    ):
-        threading.Thread(target=running.serve_forever, args=(0.01,)).start()
-        url = f"http://127.0.0.1:{running.server_port}/{name}"
-        monkeypatch.setattr(module, "_published", lambda _: url)
-        try:
-            slow = pool.submit(download_weights, SMALL)
-            assert half.wait(60)
-            quick = download_weights(SMALL)
-            assert quick.read_bytes() == CONTENT
-            go_on.set()
-            assert slow.result(60).read_bytes() == CONTENT
-        finally:
-            go_on.set()
-            running.shutdown()
-    assert list(quick.parent.iterdir()) == [quick]
-
-
-def test_weights_that_cannot_be_kept_are_said_where_to_put(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(module, "_published", lambda _: "http://127.0.0.1:9/net-0.pth")
-    with pytest.raises(BackboneError, match=r"cannot be fetched .*: download http://127"):
-        download_weights(SMALL)
-
-
-def test_an_answer_whose_length_is_no_number_is_read_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    name = f"net-{hashlib.sha256(CONTENT).hexdigest()[:8]}.pth"
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"
-    seen: list[tuple[int, int]] = []
-    with answering(head + CONTENT) as address:
-        monkeypatch.setattr(module, "_published", lambda _: f"{address}/{name}")
-        path = download_weights(SMALL, lambda done, total: seen.append((done, total)))
-    assert path.read_bytes() == CONTENT
-    assert seen[-1] == (len(CONTENT), len(CONTENT))
-
-
-def test_published_weights_are_of_torchvision_and_take_224_pixels() -> None:
-    assert module._published("vgg19").endswith("vgg19-dcbb9e9d.pth")
-    assert "_lc_" in module._published("vit_h_14")
-    with pytest.raises(BackboneError, match="publishes no weights"):
-        download_weights("nothing")
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "mnasnet0_5"])

@@ -17,7 +17,7 @@ def test_the_gradient_is_the_derivative(shape: tuple[int, ...]) -> None:
     )
 
 
-def test_all_products_are_of_the_type_and_what_comes_out_is_not() -> None:
+def test_matmul_rounds_all_products_and_returns_float32() -> None:
     torch.manual_seed(0)
     x, weight = torch.randn(40, 50, requires_grad=True), torch.randn(60, 50, requires_grad=True)
     grad = torch.randn(40, 60)
@@ -30,7 +30,7 @@ def test_all_products_are_of_the_type_and_what_comes_out_is_not() -> None:
         torch.testing.assert_close(found, expected, rtol=0.02, atol=0.1)
 
 
-def test_what_needs_no_gradient_gets_none() -> None:
+def test_matmul_without_need_of_a_gradient_gives_none() -> None:
     x, weight = torch.randn(4, 5), torch.randn(6, 5, requires_grad=True)
     LowPrecisionMatmul.apply(x, weight, torch.bfloat16).sum().backward()
     assert x.grad is None
@@ -46,27 +46,25 @@ def test_what_needs_no_gradient_gets_none() -> None:
         ({"_is_amx_tile_supported"}, True),
     ],
 )
-def test_bfloat16_is_multiplied_by_some_processors(
+def test_supports_bfloat16_on_x86_by_its_features(
     flags: set[str], has: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
     for name in vars(torch.cpu):
         if name.startswith("_is_"):
             monkeypatch.setattr(torch.cpu, name, lambda name=name: name in flags)
-    assert supports_bfloat16("cpu") == has
+    assert supports_bfloat16("cpu", "x86_64") == has
 
 
 @pytest.mark.parametrize("machine", ["aarch64", "arm64"])
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize("has", [True, False])
-def test_so_do_some_of_arms(
+def test_supports_bfloat16_on_arm_by_its_features(
     machine: str, there: bool, has: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: there)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
-    assert supports_bfloat16("cpu") == (there and has)
+    assert supports_bfloat16("cpu", machine) == (there and has)
 
 
 @pytest.mark.parametrize(("capability", "has"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])

@@ -1,4 +1,4 @@
-"""Cuts of pictures: where they lie, what is done to them, and that no two are alike."""
+"""Random crops of pictures: where they lie, how they change, and that no two are alike."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from models.images import augmentation
 from models.images.augmentation import AugmentationConfig, augment
 from models.images.preprocessing import IMAGENET_MEAN, IMAGENET_STD, normalise_pixels
 
-PLAIN = AugmentationConfig(smallest=0.3, colour=0.0, mixed=0.0)
-WHOLE = AugmentationConfig(smallest=1.0, longest=1.0, colour=0.0, mixed=0.0)
+PLAIN = AugmentationConfig(min_area=0.3, colour=0.0, mixup=0.0)
+WHOLE = AugmentationConfig(min_area=1.0, max_aspect=1.0, colour=0.0, mixup=0.0)
 
 
 def gradient(side: int) -> torch.Tensor:
@@ -21,7 +21,7 @@ def gradient(side: int) -> torch.Tensor:
     return torch.from_numpy(np.stack([*np.meshgrid(rising, rising), np.full((side,) * 2, 9)], 2))
 
 
-def test_a_cut_of_all_is_the_picture_or_its_mirror_image() -> None:
+def test_a_crop_of_all_is_the_picture_or_its_mirror_image() -> None:
     pixels = torch.stack([gradient(64)] * 20).to(torch.uint8)
     found = augment(pixels, WHOLE, 64, np.random.default_rng(0))
     picture = normalise_pixels(pixels)[0]
@@ -31,13 +31,13 @@ def test_a_cut_of_all_is_the_picture_or_its_mirror_image() -> None:
         torch.testing.assert_close(one, picture.flip(2) if mirror else picture, atol=0.01, rtol=0)
 
 
-def test_cuts_are_parts_and_no_two_are_alike() -> None:
+def test_crops_are_parts_and_no_two_are_alike() -> None:
     pixels = torch.stack([gradient(96)] * 40).to(torch.uint8)
     found = augment(pixels, PLAIN, 32, np.random.default_rng(0))
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (IMAGENET_MEAN, IMAGENET_STD))
     red, green, blue = ((found * std + mean) * 255).unbind(1)
     assert float((blue - 9).abs().max()) < 0.1, "nothing is read from beyond the picture"
-    # Red runs from the cut's left edge to its right one, so it tells the width; green the height.
+    # Red runs from the crop's left edge to its right one, so it tells the width; green the height.
     width = (red[:, 0, -1] - red[:, 0, 0]).abs() / 255 * 32 / 31
     height = (green[:, -1, 0] - green[:, 0, 0]) / 255 * 32 / 31
     area = width * height
@@ -47,7 +47,7 @@ def test_cuts_are_parts_and_no_two_are_alike() -> None:
     assert len({one.numpy().tobytes() for one in found}) == 40
 
 
-def test_the_same_draw_gives_the_same_cuts_at_any_size() -> None:
+def test_the_same_draw_gives_the_same_crops_at_any_size() -> None:
     pixels = torch.stack([gradient(64)] * 8).to(torch.uint8)
     how = AugmentationConfig()
     once, again = (augment(pixels, how, 32, np.random.default_rng(3)) for _ in range(2))
@@ -56,12 +56,12 @@ def test_the_same_draw_gives_the_same_cuts_at_any_size() -> None:
     torch.testing.assert_close(once.mean((2, 3)), larger.mean((2, 3)), atol=0.02, rtol=0)
 
 
-def test_colours_turn_and_places_stay() -> None:
+def test_colours_change_and_places_stay() -> None:
     draw = np.random.default_rng(0)
     pixels = torch.rand(4, 3, 8, 8)
-    turned = augmentation._coloured(pixels.clone(), 0.3, draw)
-    assert not torch.allclose(turned, pixels, atol=0.01)
-    for before, after in zip(pixels.mean(1), turned.mean(1), strict=True):
+    changed = augmentation._coloured(pixels.clone(), 0.3, draw)
+    assert not torch.allclose(changed, pixels, atol=0.01)
+    for before, after in zip(pixels.mean(1), changed.mean(1), strict=True):
         together = torch.corrcoef(torch.stack([before.flatten(), after.flatten()]))[0, 1]
         assert together > 0.99
     unturned = augmentation._coloured(pixels.clone(), 0.0, draw)
@@ -70,7 +70,7 @@ def test_colours_turn_and_places_stay() -> None:
 
 def test_contrast_saturation_brightness_and_tint_turn_both_ways_as_far_as_is_said() -> None:
     pixels = torch.rand(300, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    turned = augmentation._coloured(pixels.clone(), 0.3, np.random.default_rng(0))
+    changed = augmentation._coloured(pixels.clone(), 0.3, np.random.default_rng(0))
 
     def grey(of: torch.Tensor) -> torch.Tensor:
         return of.mean(1, keepdim=True)
@@ -78,11 +78,11 @@ def test_contrast_saturation_brightness_and_tint_turn_both_ways_as_far_as_is_sai
     def spread(of: torch.Tensor) -> torch.Tensor:
         return (of - of.mean((2, 3), keepdim=True)).square().mean((1, 2, 3)).sqrt()
 
-    contrast = spread(grey(turned)) / spread(grey(pixels))
-    both = spread(turned - grey(turned)) / spread(pixels - grey(pixels))
+    contrast = spread(grey(changed)) / spread(grey(pixels))
+    both = spread(changed - grey(changed)) / spread(pixels - grey(pixels))
     middle = pixels.mean((1, 2, 3))[:, None]
     own = (both[:, None] * (pixels.mean((2, 3)) - middle)) + middle
-    light = turned.mean((2, 3)) - own  # of red, green and blue: (300, 3)
+    light = changed.mean((2, 3)) - own  # of red, green and blue: (300, 3)
     for how, most, each in (
         ("contrast", 0.3, contrast.log()),
         ("saturation", 0.3, (both / contrast).log()),
@@ -94,7 +94,7 @@ def test_contrast_saturation_brightness_and_tint_turn_both_ways_as_far_as_is_sai
         assert abs(float(each.mean())) < 0.05, how
 
 
-def test_a_cut_is_coloured_and_mixed_as_is_said() -> None:
+def test_crops_are_coloured_and_mixed_as_configured() -> None:
     pixels = torch.stack([gradient(64)] * 8).to(torch.uint8)
 
     def found(how: AugmentationConfig) -> torch.Tensor:
@@ -103,13 +103,13 @@ def test_a_cut_is_coloured_and_mixed_as_is_said() -> None:
     plain = found(PLAIN)
     coloured, mixed = (
         [one.equal(other) for one, other in zip(found(how), plain, strict=True)]
-        for how in (replace(PLAIN, colour=0.3), replace(PLAIN, mixed=0.5))
+        for how in (replace(PLAIN, colour=0.3), replace(PLAIN, mixup=0.5))
     )
     assert coloured == [False] * 8
     assert mixed == [False] * 4 + [True] * 4
 
 
-def test_each_cut_is_laid_over_the_one_before_with_a_weight_of_its_own() -> None:
+def test_each_picture_is_mixed_with_the_next_by_its_own_weight() -> None:
     pixels = torch.arange(40.0).view(40, 1, 1, 1).expand(40, 3, 2, 2)
     mixed = augmentation._mixed(pixels, 1.0, np.random.default_rng(0))[:, 0, 0, 0]
     shares = mixed[:-1] - torch.arange(39.0)
@@ -118,7 +118,7 @@ def test_each_cut_is_laid_over_the_one_before_with_a_weight_of_its_own() -> None
     assert 0 < float(mixed[-1]) < 39, "the first over the last"
 
 
-def test_some_cuts_are_laid_over_the_next() -> None:
+def test_only_a_share_of_the_pictures_is_mixed() -> None:
     draw = np.random.default_rng(0)
     pixels = torch.arange(4.0).view(4, 1, 1, 1).expand(4, 3, 2, 2)
     mixed = augmentation._mixed(pixels, 0.5, draw)

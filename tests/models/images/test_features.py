@@ -9,7 +9,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,13 +16,15 @@ import torch
 from PIL import Image as Pillow
 
 from models.datasets import Dataset, Image, save
-from models.encoders.backbone import Backbone, BackboneError, build_backbone
+from models.encoders.backbone import Backbone, build_backbone
+from models.encoders.backbone_weights import BackboneError
 from models.encoders.regions import REGIONS, pool_regions
 from models.files import FolderLockedError
-from models.images import feature_store, features, prefetch
+from models.images import feature_store, prefetch
+from models.images.decoding import open_picture
 from models.images.feature_store import Appender, Maker, appending
 from models.images.features import ExtractionStopped, FeaturesError, FeatureStore, extract
-from models.images.preprocessing import Preprocessing, open_picture
+from models.images.preprocessing import Preprocessing
 
 SMALL = Preprocessing(resize=36, crop=32)
 
@@ -87,7 +88,7 @@ def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
     picture = open_picture(dataset.images[2].path)
     with torch.inference_mode():
         for view in store.views()[2, 1:]:
-            expected = backbone(SMALL.vary(picture, draw)[None])[0]
+            expected = backbone(SMALL.random_view(picture, draw)[None])[0]
             torch.testing.assert_close(
                 torch.from_numpy(view.astype(np.float32)), expected, rtol=2e-3, atol=2e-7
             )
@@ -101,7 +102,7 @@ def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
     )
 
 
-def test_features_of_parts_are_those_of_the_networks_grid(tmp_path: Path) -> None:
+def test_features_of_regions_are_those_of_the_networks_grid(tmp_path: Path) -> None:
     torch.manual_seed(0)
     network = build_backbone("mobilenet_v2").eval()
     dataset, looks = pictures(tmp_path / "p", 3), Preprocessing(resize=100, crop=96)
@@ -124,11 +125,11 @@ def test_features_of_parts_are_those_of_the_networks_grid(tmp_path: Path) -> Non
     )
 
 
-def test_a_network_without_a_grid_has_no_features_of_parts(
+def test_a_network_without_a_grid_has_no_features_of_regions(
     backbone: Backbone, tmp_path: Path
 ) -> None:
     dataset = pictures(tmp_path / "p", 1)
-    with pytest.raises(BackboneError, match="sees no regions of a picture"):
+    with pytest.raises(BackboneError, match="so it has no regions"):
         extract(dataset, backbone, SMALL, tmp_path / "f", regions=True)
     assert not (tmp_path / "f").exists()
 
@@ -208,7 +209,7 @@ def test_pictures_that_changed_are_read_again_and_no_others(
         patch.setattr(prefetch, "open_picture", watched)
         store = extract(dataset, backbone, SMALL, tmp_path / "f", workers=1, changed=told.append)
     assert read == ["001.png", "004.png"]
-    assert told == ["pictures that are not those of their features any more: 2, read again"]
+    assert told == ["pictures that changed since their features were made: 2, read again"]
     assert len(store) == 6
     expected = extract(dataset, backbone, SMALL, tmp_path / "anew")
     # Of a network that has learned nothing features are near 1e-5, at the end of float16.
@@ -254,23 +255,6 @@ def test_a_change_that_is_stopped_damaged_or_a_removal_leaves_the_old_features(
     np.testing.assert_array_equal(store.select(ids[2:]), kept[2:])
     assert np.abs(store.select([ids[1]]) - kept[1]).max() > 2e-6
     assert [line.split(":")[0] for line in told] == [f"image {ids[2]} (002.png)"]
-
-
-def test_features_that_are_older_than_stamps_are_taken_as_they_are_and_it_is_said(
-    backbone: Backbone, tmp_path: Path
-) -> None:
-    dataset = pictures(tmp_path / "p", 3)
-    part = replace(dataset, images=dataset.images[:2])
-    extract(part, backbone, SMALL, tmp_path / "f", batch_size=1)
-    (tmp_path / "f" / feature_store.STAMPS).unlink()
-    extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=1)
-    for image in dataset.images[1:]:
-        overwrite(image, 100)
-    told: list[str] = []
-    store = extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=1, changed=told.append)
-    assert store.image_ids.tolist() == [image.id for image in (*dataset.images, dataset.images[2])]
-    assert len(told) == 2
-    assert "does not say whether 2 of the pictures have changed" in told[1]
 
 
 def test_damaged_pictures_are_left_out_told_and_tried_again(
@@ -362,12 +346,11 @@ dataset, out, whole = load(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[
 torch.set_num_threads(1)
 torch.manual_seed(0)
 backbone = build_backbone("shufflenet_v2_x0_5").eval()
-features.COMMIT_IMAGES = 1
 
 def run(folder, tell):
     features.extract(
         dataset, backbone, Preprocessing(resize=36, crop=32), folder, batch_size=2, workers=1,
-        progress=lambda done, total: os.write(tell, bytes([done])),
+        commit_images=1, progress=lambda done, total: os.write(tell, bytes([done])),
     )
 
 def forked(folder, kill_after=None):
@@ -413,7 +396,7 @@ def test_a_kill_at_any_instant_loses_nothing_that_was_finished(tmp_path: Path) -
     assert content(tmp_path / "f") == content(tmp_path / "whole")
 
 
-def test_what_a_cut_off_run_left_beyond_the_count_is_overwritten(
+def test_rows_beyond_the_count_of_the_manifest_are_overwritten(
     backbone: Backbone, tmp_path: Path
 ) -> None:
     dataset = pictures(tmp_path / "p", 4)
@@ -481,7 +464,7 @@ def test_a_full_disk_keeps_what_is_there_and_says_so(
     assert len(extract(dataset, backbone, SMALL, tmp_path / "f")) == 6
 
 
-def test_a_device_without_memory_and_a_size_that_does_not_fit_are_sentences(
+def test_extract_names_the_remedy_for_full_memory_and_for_a_wrong_size(
     backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = pictures(tmp_path / "p", 2)
@@ -504,14 +487,14 @@ def appended(folder: Path, count: int) -> None:
         writer.commit()
 
 
-def test_of_many_rows_of_an_image_the_last_one_counts(tmp_path: Path) -> None:
+def test_the_last_row_of_an_image_counts(tmp_path: Path) -> None:
     appended(tmp_path, 300)
     store = FeatureStore.open(tmp_path)
     assert store.select([2, 0, 1]).tolist() == [[299], [297], [298]]
     assert len(store) == 3
 
 
-def test_features_of_nothing_are_said_to_be(tmp_path: Path) -> None:
+def test_a_store_without_rows_is_refused(tmp_path: Path) -> None:
     with appending(tmp_path, Maker("network", "weights", 1, SMALL)) as writer:
         writer.commit()
     with pytest.raises(FeaturesError, match="are of no image yet: make them again"):
@@ -535,7 +518,7 @@ def test_rows_reach_the_disk_before_the_manifest_counts_them(
 
 
 @pytest.mark.parametrize(("images", "seconds"), [(3, 1e9), (1000, 25.0)])
-def test_what_is_done_is_made_durable_now_and_then(
+def test_extract_commits_after_so_many_images_or_seconds(
     images: int,
     seconds: float,
     backbone: Backbone,
@@ -552,16 +535,23 @@ def test_what_is_done_is_made_durable_now_and_then(
         commit(writer)
         durable.append(writer.rows)
 
-    monkeypatch.setattr(features, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(features, "COMMIT_IMAGES", images)
-    monkeypatch.setattr(features, "COMMIT_SECONDS", seconds)
     monkeypatch.setattr(Appender, "commit", watched)
     dataset = pictures(tmp_path / "p", 7)
-    extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=1, progress=passing)
+    extract(
+        dataset,
+        backbone,
+        SMALL,
+        tmp_path / "f",
+        batch_size=1,
+        progress=passing,
+        commit_images=images,
+        commit_seconds=seconds,
+        clock=lambda: now,
+    )
     assert durable == [3, 6, 7]
 
 
-def test_the_network_takes_so_many_crops_at_a_time_and_as_many_pictures_are_read(
+def test_batch_size_bounds_the_crops_of_a_batch(
     backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
@@ -579,7 +569,7 @@ def test_the_network_takes_so_many_crops_at_a_time_and_as_many_pictures_are_read
         assert [count for count in taken if count > 1] == batches
 
 
-def test_a_stop_that_comes_too_late_is_none(backbone: Backbone, tmp_path: Path) -> None:
+def test_a_stop_after_the_last_picture_is_ignored(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 2)
     assert len(extract(dataset, backbone, SMALL, tmp_path / "f", stop=lambda: True)) == 2
 
@@ -601,10 +591,10 @@ def test_a_picture_that_changes_while_it_is_read_is_read_again(
         extract(dataset, backbone, SMALL, tmp_path / "f")
     told: list[str] = []
     extract(dataset, backbone, SMALL, tmp_path / "f", changed=told.append)
-    assert told == ["pictures that are not those of their features any more: 1, read again"]
+    assert told == ["pictures that changed since their features were made: 1, read again"]
 
 
-def test_what_was_made_durable_is_not_written_again(backbone: Backbone, tmp_path: Path) -> None:
+def test_a_second_commit_writes_nothing_again(backbone: Backbone, tmp_path: Path) -> None:
     dataset, folder = pictures(tmp_path / "p", 3), tmp_path / "f"
     extract(dataset, backbone, SMALL, folder)
     store = FeatureStore.open(folder)
@@ -615,7 +605,7 @@ def test_what_was_made_durable_is_not_written_again(backbone: Backbone, tmp_path
         assert writer.rows == 4
 
 
-def test_two_writers_do_not_mix(backbone: Backbone, tmp_path: Path) -> None:
+def test_a_second_writer_is_refused(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 2)
     maker = extract(dataset, backbone, SMALL, tmp_path / "f").maker
     with appending(tmp_path / "f", maker), pytest.raises(FolderLockedError):
@@ -627,13 +617,13 @@ def test_files_that_do_not_agree_are_refused_by_name(backbone: Backbone, tmp_pat
     with pytest.raises(FeaturesError, match=r"there are no features in .* make them with"):
         FeatureStore.open(out)
     extract(pictures(tmp_path / "p", 3), backbone, SMALL, out)
-    for name in (feature_store.FEATURES, feature_store.IMAGES):
+    for name in (feature_store.FEATURES, feature_store.IMAGES, feature_store.STAMPS):
         whole = (out / name).read_bytes()
         (out / name).write_bytes(whole[:-1])
         with pytest.raises(FeaturesError, match=f"{name} is missing or shorter"):
             FeatureStore.open(out)
         (out / name).write_bytes(whole)
-    for broken in ("", "{}", "[]", '{"format": 9}', '{"format": 1, "maker": {}, "rows": 1}'):
+    for broken in ("", "{}", "[]", '{"format": 9}', '{"format": 2, "maker": {}, "rows": 1}'):
         (out / feature_store.MANIFEST).write_text(broken)
         with pytest.raises(FeaturesError, match=r"delete .* and make the features again"):
             FeatureStore.open(out)

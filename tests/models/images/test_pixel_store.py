@@ -13,8 +13,9 @@ from torch import Tensor
 from models.datasets import Dataset, DatasetError, Image
 from models.files import write_atomically
 from models.images import pixel_store
+from models.images.decoding import open_picture
 from models.images.pixel_store import PixelCache, cache_pixels
-from models.images.preprocessing import Preprocessing, open_picture
+from models.images.preprocessing import Preprocessing
 from models.model import OrderEmbedding
 from models.training.inputs import FeatureInput, ImageInput, PixelInput
 from tests.tiny import tiny_model
@@ -98,7 +99,6 @@ def test_pictures_that_changed_are_decoded_again_and_those_that_are_gone_stay(
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = collection(tmp_path / "in")
     straight = np.array(cache_pixels(dataset, LOOKS, tmp_path / "straight").pixels)
-    monkeypatch.setattr(pixel_store, "CHUNK", 2)
     opened: list[str] = []
     dies = True
 
@@ -110,9 +110,9 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(pixel_store, "open_picture", watched)
     with pytest.raises(MemoryError):
-        cache_pixels(dataset, LOOKS, tmp_path / "px", workers=1)
+        cache_pixels(dataset, LOOKS, tmp_path / "px", workers=1, chunk=2)
     dies = False
-    cache = cache_pixels(dataset, LOOKS, tmp_path / "px", workers=1)
+    cache = cache_pixels(dataset, LOOKS, tmp_path / "px", workers=1, chunk=2)
     np.testing.assert_array_equal(cache.pixels, straight)
     assert opened.count("3.png") == 1  # finished before the kill, not decoded again
     assert opened.count("4.png") == 2

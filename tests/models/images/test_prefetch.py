@@ -9,8 +9,9 @@ import pytest
 from PIL import Image as Pillow
 
 from models.datasets import Image
-from models.images.prefetch import BATCHES_AHEAD, decoded
-from models.images.preprocessing import PictureError, Preprocessing
+from models.images.decoding import PictureError
+from models.images.prefetch import BATCHES_AHEAD, decode_ahead
+from models.images.preprocessing import Preprocessing
 
 LOOKS = Preprocessing(resize=10, crop=8)
 
@@ -24,7 +25,7 @@ def images(folder: Path, count: int) -> Iterator[Image]:
 
 def test_batches_come_in_order_and_hold_every_image(tmp_path: Path) -> None:
     ids: list[list[int]] = []
-    for batch in decoded(images(tmp_path, 7), LOOKS, 3, 2):
+    for batch in decode_ahead(images(tmp_path, 7), LOOKS, 3, 2):
         ids.append([image.id for image, _ in batch])
         assert {pixels.result().shape for _, pixels in batch} == {(1, 3, 8, 8)}
     assert ids == [[0, 1, 2], [3, 4, 5], [6]]
@@ -39,7 +40,7 @@ def test_only_a_few_batches_are_decoded_ahead(tmp_path: Path) -> None:
             taken += 1
             yield image
 
-    batches = decoded(counted(), LOOKS, 2, 1)
+    batches = decode_ahead(counted(), LOOKS, 2, 1)
     next(batches)
     assert taken <= 2 * (BATCHES_AHEAD + 1)
     batches.close()  # type: ignore[attr-defined]
@@ -48,7 +49,7 @@ def test_only_a_few_batches_are_decoded_ahead(tmp_path: Path) -> None:
 def test_a_damaged_picture_breaks_its_own_promise_only(tmp_path: Path) -> None:
     whole = list(images(tmp_path, 3))
     whole[1].path.write_bytes(b"no picture")
-    batches = decoded(whole, LOOKS, 3, 1)
+    batches = decode_ahead(whole, LOOKS, 3, 1)
     ((_, first), (_, second), (_, third)) = next(batches)
     assert first.result().shape == third.result().shape
     with pytest.raises(PictureError):

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from models.checkpoints.weight_quantization import dequantize, quantize
-from models.encoders.backbone import Backbone, BackboneError, build_backbone
+from models.encoders.backbone import Backbone, build_backbone
+from models.encoders.backbone_weights import BackboneError
 from models.images.augmentation import AugmentationConfig
 from models.images.preprocessing import MAX_SIDE, normalise_pixels
 from models.training.distillation import (
@@ -228,7 +229,7 @@ def test_a_student_learns_and_its_weights_are_a_torchvision_network(
 ) -> None:
     pixels = two_colours(96)
     told: list[DistillationProgress] = []
-    plain = AugmentationConfig(colour=0.0, mixed=0.0)
+    plain = AugmentationConfig(colour=0.0, mixup=0.0)
     long = replace(
         LEARNS,
         epochs=30,

@@ -501,8 +501,8 @@ def test_a_model_of_parts_sees_in_pictures_what_it_saw_in_features(
     from models.checkpoints.checkpoint import load
     from models.datasets import load as load_dataset
     from models.encoders.backbone import build_backbone
+    from models.images.decoding import open_picture
     from models.images.features import FeatureStore
-    from models.images.preprocessing import open_picture
 
     torch.manual_seed(0)
     weights = tmp_path / "weights.safetensors"

@@ -19,7 +19,8 @@ from safetensors.torch import save_file
 from models.checkpoints.checkpoint import PRETRAINED, load
 from models.datasets import load as load_dataset
 from models.datasets import save
-from models.encoders.backbone import Backbone, BackboneError, build_backbone
+from models.encoders.backbone import Backbone, build_backbone
+from models.encoders.backbone_weights import BackboneError
 from models.encoders.mixed_precision import supports_bfloat16
 from models.files import lock_folder
 from models.training.distillation import Distillation, DistillationConfig
