@@ -74,7 +74,7 @@ def test_picture_that_is_gone_or_broken_is_a_problem(tmp_path: Path) -> None:
                 response = client.get(f"/images/{image_id}/{what}")
                 found = problem(response, 404, "picture_missing")
                 assert str(tmp_path) not in response.text
-                assert "not where it was" in found.detail
+                assert "no longer where it was" in found.detail
             assert client.get(f"/images/{image_id}").status_code == 200
 
 
