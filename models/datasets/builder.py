@@ -132,7 +132,11 @@ class DatasetBuilder:
             )
 
     def finish(
-        self, *, known: AbstractSet[str] = frozenset(), progress: Tally | None = None
+        self,
+        *,
+        known: AbstractSet[str] = frozenset(),
+        progress: Tally | None = None,
+        at_a_time: int = _AT_A_TIME,
     ) -> tuple[Dataset, SkippedRows]:
         """Return the images whose pictures can be used, in their order, and what was skipped.
 
@@ -143,7 +147,7 @@ class DatasetBuilder:
         Raises:
             DatasetError: nothing is usable; the message says what was wrong most often.
         """
-        images = tuple(self._usable(known, progress))
+        images = tuple(self._usable(known, progress, at_a_time))
         if not images:
             lines = self.skipped.lines[:1]
             why = f" ({self.skipped.summary()}; the first: {lines[0]})" if lines else ""
@@ -153,9 +157,11 @@ class DatasetBuilder:
             )
         return Dataset(self.name, images), self.skipped
 
-    def _usable(self, known: AbstractSet[str], progress: Tally | None) -> Iterator[Image]:
+    def _usable(
+        self, known: AbstractSet[str], progress: Tally | None, at_a_time: int
+    ) -> Iterator[Image]:
         rows = list(self._rows.values())
-        parts = [rows[at : at + _AT_A_TIME] for at in range(0, len(rows), _AT_A_TIME)]
+        parts = [rows[at : at + at_a_time] for at in range(0, len(rows), at_a_time)]
         done = 0
         with ThreadPoolExecutor(_THREADS) as pool:
             for part in pool.map(_headers, parts):

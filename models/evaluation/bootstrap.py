@@ -26,11 +26,11 @@ def interval(values: ArrayLike) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def draws(number: int, seed: int = 0) -> Iterator[NDArray[np.int64]]:
-    """Draw `number` things with replacement, `SAMPLES` times: how often each came, (number,).
+def draws(number: int, seed: int = 0, samples: int = SAMPLES) -> Iterator[NDArray[np.int64]]:
+    """Draw `number` things with replacement, `samples` times: how often each came, (number,).
 
     The same number and seed give the same draws, so that two models can be compared on them.
     """
     draw = np.random.default_rng(seed)
-    for _ in range(SAMPLES):
+    for _ in range(samples):
         yield np.bincount(draw.integers(0, number, number), minlength=number)

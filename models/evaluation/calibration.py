@@ -110,7 +110,14 @@ class Calibrations:
         )
 
 
-def calibrations(dataset: Dataset, images: Points, captions: Points, score: Score) -> Calibrations:
+def calibrations(
+    dataset: Dataset,
+    images: Points,
+    captions: Points,
+    score: Score,
+    *,
+    block_rows: int = BLOCK_ROWS,
+) -> Calibrations:
     """Measure what a model's violations mean on a dataset that it has not learned from.
 
     Args:
@@ -121,27 +128,35 @@ def calibrations(dataset: Dataset, images: Points, captions: Points, score: Scor
     """
     truth = known_ground_truth(dataset)
     return Calibrations(
-        calibrate(_image_pairs(truth, images, captions, score)),
-        calibrate(_caption_pairs(truth, captions, score)),
+        calibrate(_image_pairs(truth, images, captions, score, block_rows)),
+        calibrate(caption_pairs(truth, captions, score, block_rows)),
     )
 
 
-def _image_pairs(truth: GroundTruth, images: Points, captions: Points, score: Score) -> Pairs:
+def _image_pairs(
+    truth: GroundTruth, images: Points, captions: Points, score: Score, block: int
+) -> Pairs:
     all_captions = np.arange(len(captions))
-    for start in range(0, len(images), BLOCK_ROWS):
-        rows = np.arange(start, min(start + BLOCK_ROWS, len(images)))
+    for start in range(0, len(images), block):
+        rows = np.arange(start, min(start + block, len(images)))
         yield penalties_between(score, images[rows], captions), truth.holds(rows, all_captions)
 
 
-def _caption_pairs(truth: GroundTruth, captions: Points, score: Score) -> Pairs:
+def caption_pairs(
+    truth: GroundTruth,
+    captions: Points,
+    score: Score,
+    block: int = BLOCK_ROWS,
+    most: int = PAIRED_CAPTIONS,
+) -> Pairs:
     """Pair captions, evenly taken from all of them, with each other and not with themselves.
 
     There are no pairs where it is not known which caption follows from which.
     """
-    taken = np.unique(np.linspace(0, len(captions) - 1, PAIRED_CAPTIONS).astype(np.int64))
+    taken = np.unique(np.linspace(0, len(captions) - 1, most).astype(np.int64))
     points = captions[taken]
-    for start in range(0, len(taken), BLOCK_ROWS):
-        rows = np.arange(start, min(start + BLOCK_ROWS, len(taken)))
+    for start in range(0, len(taken), block):
+        rows = np.arange(start, min(start + block, len(taken)))
         true = truth.entails(taken, taken[rows])  # (premises, hypotheses)
         if true is None:
             return

@@ -22,7 +22,6 @@ from models.score import Score, penalties_between
 from models.vocabulary import words
 
 PAIRS = 100
-# Queries that are ranked at one time.
 BLOCK_ROWS = 16
 
 Rows = NDArray[np.int64]
@@ -52,7 +51,7 @@ class LengthStudy:
 
 
 def length_study(
-    dataset: Dataset, images: Points, captions: Points, score: Score
+    dataset: Dataset, images: Points, captions: Points, score: Score, block: int = BLOCK_ROWS
 ) -> LengthStudy | None:
     """Run the study; None where no image has two captions of different lengths.
 
@@ -62,17 +61,18 @@ def length_study(
         captions: (C, N), in the order of `dataset.captions`.
         score: how the model compares an image with a caption. A longer caption takes the
             image's place when captions are compared.
+        block: queries that are ranked at one time.
     """
     lengths = np.array([len(words(caption.text)) for caption in dataset.captions])
-    pairs = _largest_gaps(dataset, lengths)
+    pairs = largest_gaps(dataset, lengths)
     if not len(pairs):
         return None
     short, long = pairs.T
     owners = own_captions(dataset)
     of_images = np.stack(
-        [_ranks(score, captions[rows], images, owners[rows]) for rows in (short, long)]
+        [_ranks(score, captions[rows], images, owners[rows], block) for rows in (short, long)]
     ).mean(0)  # (pairs,)
-    of_captions = _ranks(score, captions[short], captions, long, asking=short)
+    of_captions = _ranks(score, captions[short], captions, long, block, asking=short)
     return LengthStudy(
         len(pairs),
         int((lengths[long] - lengths[short]).min()),
@@ -83,7 +83,7 @@ def length_study(
     )
 
 
-def _largest_gaps(dataset: Dataset, lengths: Rows) -> Rows:
+def largest_gaps(dataset: Dataset, lengths: Rows, most: int = PAIRS) -> Rows:
     """Return pairs of captions of one image, the shorter first, by falling gap: (pairs, 2)."""
     found: list[tuple[int, int]] = []
     first = 0
@@ -94,16 +94,21 @@ def _largest_gaps(dataset: Dataset, lengths: Rows) -> Rows:
         first += len(image.captions)
     pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
     gaps = lengths[pairs[:, 1]] - lengths[pairs[:, 0]]
-    return pairs[np.argsort(-gaps, kind="stable")[:PAIRS]]
+    return pairs[np.argsort(-gaps, kind="stable")[:most]]
 
 
 def _ranks(
-    score: Score, queries: Points, collection: Points, wanted: Rows, asking: Rows | None = None
+    score: Score,
+    queries: Points,
+    collection: Points,
+    wanted: Rows,
+    block_rows: int,
+    asking: Rows | None = None,
 ) -> NDArray[np.float64]:
     """Rank each query's wanted row, leaving out the row that is the query itself: -> (Q,)."""
     ranks = []
-    for start in range(0, len(queries), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
+    for start in range(0, len(queries), block_rows):
+        rows = slice(start, start + block_rows)
         block = penalties_between(score, collection, queries[rows]).T.copy()  # (q, collection)
         at = np.arange(len(block))
         if asking is not None:

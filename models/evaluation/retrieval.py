@@ -15,7 +15,6 @@ from models.evaluation.ranking import Ranking, RankingMetrics, average_precision
 from models.model import Points
 from models.score import Score, penalties_between
 
-# Entries of the penalty matrix that exist at one time.
 BLOCK_ENTRIES = 1 << 23
 
 Rows = NDArray[np.int64]
@@ -85,12 +84,16 @@ class Retrieval:
         )
 
 
-def evaluate(dataset: Dataset, images: Points, captions: Points, score: Score) -> Evaluation:
+def evaluate(
+    dataset: Dataset, images: Points, captions: Points, score: Score, entries: int = BLOCK_ENTRIES
+) -> Evaluation:
     """Measure retrieval both ways over a dataset whose points are given; see `retrieve`."""
-    return retrieve(dataset, images, captions, score).evaluation
+    return retrieve(dataset, images, captions, score, entries).evaluation
 
 
-def retrieve(dataset: Dataset, images: Points, captions: Points, score: Score) -> Retrieval:
+def retrieve(
+    dataset: Dataset, images: Points, captions: Points, score: Score, entries: int = BLOCK_ENTRIES
+) -> Retrieval:
     """Rank everything for every query, both ways, over a dataset whose points are given.
 
     Args:
@@ -98,6 +101,7 @@ def retrieve(dataset: Dataset, images: Points, captions: Points, score: Score) -
         images: (I, N), in the order of `dataset.images`.
         captions: (C, N), in the order of `dataset.captions`.
         score: how the model compares them.
+        entries: of the penalty matrix that exist at one time.
 
     Images without captions stay in the collection but do not ask. Memory does not grow with
     images x captions.
@@ -115,7 +119,7 @@ def retrieve(dataset: Dataset, images: Points, captions: Points, score: Score) -
     all_images, all_captions = np.arange(len(images)), np.arange(len(captions))
 
     # Once for both directions where that is small enough.
-    small = len(images) * len(captions) <= BLOCK_ENTRIES
+    small = len(images) * len(captions) <= entries
     whole = penalties_between(score, images, captions) if small else None
 
     def penalty(image_rows: Rows, caption_rows: Rows) -> NDArray[np.float32]:
@@ -130,14 +134,14 @@ def retrieve(dataset: Dataset, images: Points, captions: Points, score: Score) -
         caption_retrieval=_rank(
             asking,
             asking,
-            len(captions),
+            max(1, entries // len(captions)),
             lambda rows: penalty(rows, all_captions),
             lambda rows: true(rows, all_captions),
         ),
         image_retrieval=_rank(
             all_captions,
             owners,
-            len(images),
+            max(1, entries // len(images)),
             lambda rows: penalty(all_images, rows).T,
             lambda rows: true(all_images, rows).T,
         ),
@@ -147,12 +151,11 @@ def retrieve(dataset: Dataset, images: Points, captions: Points, score: Score) -
 def _rank(
     queries: Rows,
     owners: Rows,
-    collection: int,
+    step: int,
     penalty: Callable[[Rows], NDArray[np.float32]],
     true: Callable[[Rows], NDArray[np.bool_]],
 ) -> Ranking:
     ranks, precisions, tied = [], [], 0
-    step = max(1, BLOCK_ENTRIES // collection)
     for start in range(0, len(queries), step):
         rows = queries[start : start + step]
         block, good = penalty(rows), true(rows)  # (q, collection)

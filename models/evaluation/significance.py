@@ -43,7 +43,7 @@ class Intervals:
 
 def intervals(blocks: Sequence[Retrieval]) -> Intervals:
     """Return the intervals of the mean evaluation of some blocks of a collection."""
-    return _percentiles(_resampled(blocks))
+    return _percentiles(resampled(blocks))
 
 
 def differences(blocks: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
@@ -54,7 +54,7 @@ def differences(blocks: Sequence[Retrieval], others: Sequence[Retrieval]) -> Int
     """
     if len(blocks) != len(others) or not all(map(_same_queries, blocks, others)):
         raise ValueError("only rankings of the same images and captions can be compared")
-    return _percentiles(_resampled(blocks) - _resampled(others))
+    return _percentiles(resampled(blocks) - resampled(others))
 
 
 def differences_of_trainings(mine: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
@@ -93,21 +93,21 @@ def _same_queries(block: Retrieval, other: Retrieval) -> bool:
     )
 
 
-def _resampled(blocks: Sequence[Retrieval]) -> Floats:
-    """Return every metric in every draw: (directions, metrics, SAMPLES)."""
-    out = np.zeros((len(DIRECTIONS), len(METRICS), SAMPLES))
+def resampled(blocks: Sequence[Retrieval], samples: int = SAMPLES) -> Floats:
+    """Return every metric in every draw: (directions, metrics, samples)."""
+    out = np.zeros((len(DIRECTIONS), len(METRICS), samples))
     for seed, block in enumerate(blocks):
         asking = np.unique(block.image_retrieval.images)
         tables = [_Table.of(getattr(block, direction), asking) for direction in DIRECTIONS]
-        for at, counts in enumerate(draws(len(asking), seed)):
+        for at, counts in enumerate(draws(len(asking), seed, samples)):
             for row, table in enumerate(tables):
                 out[row, :, at] += table.metrics(counts)
     return out / len(blocks)
 
 
 def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Floats:
-    """Return the mean of trainings that are drawn with replacement: as `_resampled`."""
-    every = np.stack([_resampled([one]) for one in trainings])
+    """Return the mean of trainings that are drawn with replacement: as `resampled`."""
+    every = np.stack([resampled([one]) for one in trainings])
     count = len(trainings)
     shares = draw.multinomial(count, [1 / count] * count, SAMPLES) / count  # (SAMPLES, trainings)
     mean: Floats = np.einsum("st,tdms->dms", shares, every)
@@ -150,10 +150,10 @@ class _Table:
         return np.array([*means[:3], median, *means[3:]])
 
 
-def _percentiles(resampled: Floats) -> Intervals:
-    low, high = np.percentile(resampled, [2.5, 97.5], axis=-1)
+def _percentiles(drawn: Floats) -> Intervals:
+    low, high = np.percentile(drawn, [2.5, 97.5], axis=-1)
     # Recalls are the first three metrics of both directions.
-    rsum = np.percentile(resampled[:, :3].sum((0, 1)), [2.5, 97.5])
+    rsum = np.percentile(drawn[:, :3].sum((0, 1)), [2.5, 97.5])
     return Intervals(
         {
             direction: {

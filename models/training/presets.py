@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from models.encoders.mixed_precision import supports_bfloat16
@@ -23,9 +23,9 @@ class Preset:
     config: TrainingConfig
     steps: int = 0
 
-    def on(self, device: str) -> Preset:
+    def on(self, device: str, supported: Callable[[str], bool] = supports_bfloat16) -> Preset:
         """Return the preset for a device: one without products in bfloat16 does without."""
-        if supports_bfloat16(device):
+        if supported(device):
             return self
         return replace(self, config=replace(self.config, precision="float32"))
 

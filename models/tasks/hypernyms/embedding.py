@@ -59,13 +59,13 @@ class ConceptEmbedding:
         return 1 - (mapped * above).sum(-1)
 
     @torch.inference_mode()
-    def penalties(self, pairs: Edges) -> Penalties:
+    def penalties(self, pairs: Edges, block_pairs: int = BLOCK_PAIRS) -> Penalties:
         """Return the penalty of pairs of concepts: (n, 2) -> (n,)."""
         out = np.empty(len(pairs), dtype=np.float32)
-        for start in range(0, len(pairs), BLOCK_PAIRS):
-            block = torch.from_numpy(pairs[start : start + BLOCK_PAIRS])
+        for start in range(0, len(pairs), block_pairs):
+            block = torch.from_numpy(pairs[start : start + block_pairs])
             below, above = self.points[block[:, 0]], self.points[block[:, 1]]
-            out[start : start + BLOCK_PAIRS] = self.compare(below, above).numpy()
+            out[start : start + block_pairs] = self.compare(below, above).numpy()
         return out
 
     @torch.inference_mode()

@@ -45,6 +45,7 @@ def learn_plane(
     concepts: Sequence[int],
     seed: int = 0,
     report: Callable[[int, int], None] | None = None,
+    steps: int = STEPS,
 ) -> Plane:
     """Learn points in two dimensions for a few concepts, with all true and all false pairs.
 
@@ -57,10 +58,13 @@ def learn_plane(
     chosen = list(dict.fromkeys(concepts))
     if not 2 <= len(chosen) <= MAXIMUM:
         raise HypernymError(f"a plot shows from 2 to {MAXIMUM} concepts, not {len(chosen)}")
-    above = [taxonomy.ancestors(concept) for concept in chosen]
-    true = np.array([[other in up for other in chosen] for up in above])  # (below, above)
-    label = torch.from_numpy(true)
-    learned = _learn(label, seed, report)
+    true = _true_pairs(taxonomy, chosen)
+    return best_plane(taxonomy, chosen, _learn(torch.from_numpy(true), seed, report, steps))
+
+
+def best_plane(taxonomy: Taxonomy, chosen: Sequence[int], learned: Tensor) -> Plane:
+    """Return the one of several (starts, C, 2) that shows the fewest pairs wrongly."""
+    true = _true_pairs(taxonomy, chosen)
     mistakes = (_in_order(learned) != true).sum((1, 2))
     best = learned[int(mistakes.argmin())]
     shown = _in_order(best)
@@ -73,15 +77,22 @@ def learn_plane(
     )
 
 
-def _learn(true: Tensor, seed: int, report: Callable[[int, int], None] | None) -> Tensor:
+def _true_pairs(taxonomy: Taxonomy, chosen: Sequence[int]) -> NDArray[np.bool_]:
+    above = [taxonomy.ancestors(concept) for concept in chosen]
+    return np.array([[other in up for other in chosen] for up in above])  # (below, above)
+
+
+def _learn(
+    true: Tensor, seed: int, report: Callable[[int, int], None] | None, steps: int
+) -> Tensor:
     """Descend the loss from many starts at once, all pairs in every step: -> (starts, C, 2)."""
     draw = torch.Generator().manual_seed(seed)
     points = SPREAD * torch.rand(STARTS, len(true), 2, generator=draw)
     points.requires_grad_()
     false = ~true & ~torch.eye(len(true), dtype=torch.bool)
     optimizer = torch.optim.Adam([points], LEARNING_RATE)
-    for step in range(STEPS):
-        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / STEPS)
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / steps)
         gap = points[:, None] - points[:, :, None]  # (starts, below, above, 2)
         pull = (gap.clamp(min=0) * true[..., None]).sum()
         push = ((1 - gap.amax(-1)).clamp(min=0) * false).sum()
@@ -91,7 +102,7 @@ def _learn(true: Tensor, seed: int, report: Callable[[int, int], None] | None) -
         with torch.no_grad():
             points.clamp_(min=0)
         if report is not None and step % 50 == 0:
-            report(step, STEPS)
+            report(step, steps)
     return points.detach()
 
 

@@ -41,8 +41,7 @@ Images = Annotated[
     Path, typer.Option("--images", "-i", help="The folder that holds the pictures.", metavar="DIR")
 ]
 Out = Annotated[
-    Path,
-    typer.Option("--out", "-o", help="Where to write the dataset.", metavar="DIR"),
+    Path, typer.Option("--out", "-o", help="Where to write the dataset.", metavar="DIR")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print what was imported as JSON, for scripts.")]
 

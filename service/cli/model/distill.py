@@ -20,7 +20,7 @@ Teacher = Annotated[
     str,
     typer.Option(
         help="What to learn from: a torchvision network, or a checkpoint, of which the student "
-        "learns to see what tells its captions apart.",
+        "learns to see what tells its captions apart."
     ),
 ]
 TeacherWeights = Annotated[

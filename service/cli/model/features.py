@@ -17,16 +17,14 @@ FeatureFolder = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Where the features are kept.")
 ]
 BackboneName = Annotated[
-    str,
-    typer.Option(help="A torchvision classification network: vgg19 (the paper's), resnet50 .."),
+    str, typer.Option(help="A torchvision classification network: vgg19 (the paper's), resnet50 ..")
 ]
 Weights = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Its weights: .safetensors, or torchvision's own .pth."),
 ]
 DownloadWeights = Annotated[
-    bool,
-    typer.Option("--download-weights", help="Fetch torchvision's ImageNet weights, once."),
+    bool, typer.Option("--download-weights", help="Fetch torchvision's ImageNet weights, once.")
 ]
 Crops = Annotated[
     Literal["1", "10"],

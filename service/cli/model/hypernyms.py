@@ -59,14 +59,12 @@ ComparisonName = Annotated[
     typer.Option(help="How concepts are compared: order, or one of the paper's baselines."),
 ]
 Dimension = Annotated[
-    int | None,
-    typer.Option(min=1, show_default="50, the paper's", help="Coordinates of a point."),
+    int | None, typer.Option(min=1, show_default="50, the paper's", help="Coordinates of a point.")
 ]
 Epochs = Annotated[int | None, typer.Option(min=1, help="Passes; the best in validation is kept.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the split, and of everything random.")]
 HeldOut = Annotated[
-    int,
-    typer.Option(min=1, help="True pairs withheld for validation, and as many for the test."),
+    int, typer.Option(min=1, help="True pairs withheld for validation, and as many for the test.")
 ]
 
 

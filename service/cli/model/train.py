@@ -57,14 +57,12 @@ ScoreName = Annotated[
     ),
 ]
 Dimension = Annotated[
-    int | None,
-    typer.Option(min=1, rich_help_panel=MODEL, help="Coordinates of a point."),
+    int | None, typer.Option(min=1, rich_help_panel=MODEL, help="Coordinates of a point.")
 ]
 BackboneName = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=MODEL,
-        help="A torchvision network, such as resnet50; features have theirs.",
+        rich_help_panel=MODEL, help="A torchvision network, such as resnet50; features have theirs."
     ),
 ]
 NetworkWeights = Annotated[

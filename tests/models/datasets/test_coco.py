@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from models.datasets import DatasetError, builder, coco, load, save
+from models.datasets import DatasetError, coco, load, save
+from models.datasets.builder import DatasetBuilder
 from tests.models.datasets.conftest import Draw
 from tests.models.images.test_decoding import png_header
 
@@ -177,12 +178,13 @@ def test_a_split_asked_for_all_that_nobody_knows_is_refused(draw: Draw) -> None:
             assert coco.read([path], root, split)[0].splits() == {known: 1}
 
 
-def test_progress_reaches_the_end(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builder, "_AT_A_TIME", 2)
+def test_progress_reaches_the_end(draw: Draw) -> None:
     root = draw(*(f"{number:012d}.jpg" for number in range(3)))
-    path = annotation_file(root / "x.json", [image(n) for n in range(3)], [caption(1, 1)])
+    rows = DatasetBuilder("three")
+    for number in range(3):
+        rows.image(number, f"{number:012d}.jpg", [root])
     seen: list[tuple[int, int]] = []
-    coco.read([path], root, progress=lambda done, total: seen.append((done, total)))
+    rows.finish(progress=lambda done, total: seen.append((done, total)), at_a_time=2)
     assert seen == [(2, 3), (3, 3)]
 
 

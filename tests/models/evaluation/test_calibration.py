@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from models.datasets import Caption, Dataset, Image
 from models.datasets.scenes import Statement, compose, entails, sample_statements
-from models.evaluation import calibration
-from models.evaluation.calibration import BINS, Calibration, calibrate, calibrations
+from models.evaluation.calibration import BINS, Calibration, calibrate, calibrations, caption_pairs
 from models.evaluation.ground_truth import Meanings, Rows, known_ground_truth
 from models.score import SCORES, Score, penalties_between
 
@@ -123,13 +122,12 @@ def some_points(count: int) -> NDArray[np.float32]:
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("rows", [5, 256])
 def test_scenes_calibrate_images_and_captions_by_meaning_in_blocks_of_any_size(
-    rows: int, score: Score, monkeypatch: pytest.MonkeyPatch
+    rows: int, score: Score
 ) -> None:
-    monkeypatch.setattr(calibration, "BLOCK_ROWS", rows)
     dataset = drawn_scenes()
     statements = _statements(list(dataset.captions))
     points = some_points(len(statements))
-    found = calibrations(dataset, points[:12], points, score)
+    found = calibrations(dataset, points[:12], points, score, block_rows=rows)
     entailed = np.array([[entails(p, h) for h in statements] for p in statements])
     others = ~np.eye(len(statements), dtype=np.bool_)
     held = known_ground_truth(dataset).holds(np.arange(12), np.arange(len(statements)))
@@ -151,20 +149,17 @@ def test_scenes_calibrate_images_and_captions_by_meaning_in_blocks_of_any_size(
             )
 
 
-def test_of_many_captions_some_are_paired_taken_from_the_first_to_the_last(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(calibration, "PAIRED_CAPTIONS", 5)
-    dataset = drawn_scenes()
+def test_caption_pairs_are_taken_from_the_first_caption_to_the_last() -> None:
     asked: list[list[int]] = []
 
-    def watched(_: object, premises: Rows, hypotheses: Rows) -> None:
-        asked.append(premises.tolist())
+    class Watched(Meanings):
+        def entails(self, premises: Rows, hypotheses: Rows) -> NDArray[np.bool_]:
+            asked.append(premises.tolist())
+            return super().entails(premises, hypotheses)
 
-    monkeypatch.setattr(Meanings, "entails", watched)
-    points = some_points(24)
-    calibrations(dataset, points[:12], points, "order")
+    ((penalties, _),) = caption_pairs(Watched(drawn_scenes()), some_points(24), "order", most=5)
     assert asked == [[0, 5, 11, 17, 23]]
+    assert len(penalties) == 5 * 4
 
 
 def _statements(captions: list[Caption]) -> list[Statement]:

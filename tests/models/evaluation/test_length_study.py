@@ -17,18 +17,15 @@ TEXTS = [
 ]
 
 
-def test_the_largest_gaps_are_taken_the_shorter_caption_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_largest_gaps_are_taken_the_shorter_caption_first() -> None:
     lengths = np.array([len(text.split()) for texts in TEXTS for text in texts])
-    assert study._largest_gaps(dataset(TEXTS), lengths).tolist() == [[0, 1], [5, 4], [3, 2]]
-    monkeypatch.setattr(study, "PAIRS", 2)
-    assert study._largest_gaps(dataset(TEXTS), lengths).tolist() == [[0, 1], [5, 4]]
+    assert study.largest_gaps(dataset(TEXTS), lengths).tolist() == [[0, 1], [5, 4], [3, 2]]
+    assert study.largest_gaps(dataset(TEXTS), lengths, 2).tolist() == [[0, 1], [5, 4]]
 
 
 def test_of_equal_gaps_the_first_are_taken() -> None:
     lengths = np.array([[1, 2], [1, 3]] * 150).ravel()
-    found = study._largest_gaps(dataset([["a", "b"]] * 300), lengths)
+    found = study.largest_gaps(dataset([["a", "b"]] * 300), lengths)
     assert found.tolist() == [[4 * at + 2, 4 * at + 3] for at in range(study.PAIRS)]
 
 
@@ -42,11 +39,10 @@ def test_points_that_coincide_are_found_first(score: Score) -> None:
     assert found.image_rank == found.caption_rank == 1
 
 
-def test_ranks_are_those_of_a_plain_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study, "BLOCK_ROWS", 2)
+def test_ranks_are_those_of_a_plain_count() -> None:
     rng = np.random.default_rng(0)
     images, captions = unit(rng.random((4, 6))), unit(rng.random((8, 6)))
-    found = length_study(dataset(TEXTS), images, captions, "order")
+    found = length_study(dataset(TEXTS), images, captions, "order", block=2)
     assert found is not None
 
     def violation(x: np.ndarray, y: np.ndarray) -> float:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from models.datasets import Caption, Dataset, Image
 from models.datasets.scenes import scene_and_captions
-from models.evaluation import retrieval
 from models.evaluation.retrieval import evaluate, retrieve
 from models.score import SCORES, Score
 
@@ -37,20 +36,15 @@ def test_a_perfect_model_scores_six_hundred(score: Score) -> None:
 
 
 @pytest.mark.parametrize("block", [60, 1 << 23])
-def test_a_model_that_cannot_tell_scores_as_chance(
-    block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(retrieval, "BLOCK_ENTRIES", block)
+def test_a_model_that_cannot_tell_scores_as_chance(block: int) -> None:
     images, captions = np.full((20, 4), 0.5, np.float32), np.full((20, 4), 0.5, np.float32)
-    measured = evaluate(dataset([[f"{i}"] for i in range(20)]), images, captions, "order")
+    measured = evaluate(dataset([[f"{i}"] for i in range(20)]), images, captions, "order", block)
     assert measured.image_retrieval.mean == 10.5
     assert measured.image_retrieval.r1 == 0
     assert measured.image_retrieval.tied == 20
 
 
-def test_ranks_are_those_of_a_plain_sort_in_blocks_of_any_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_ranks_are_those_of_a_plain_sort_in_blocks_of_any_size() -> None:
     rng = np.random.default_rng(1)
     images, captions = unit(rng.random((15, 6))), unit(rng.random((30, 6)))
     collection = dataset([[f"{i} a", f"{i} b"] for i in range(15)])
@@ -61,8 +55,7 @@ def test_ranks_are_those_of_a_plain_sort_in_blocks_of_any_size(
         1 + (penalty[i] < penalty[i, 2 * i : 2 * i + 2].min()).sum() for i in range(15)
     ]
     for block in (1, 64, 1 << 23):
-        monkeypatch.setattr(retrieval, "BLOCK_ENTRIES", block)
-        measured = evaluate(collection, images, captions, "order")
+        measured = evaluate(collection, images, captions, "order", block)
         assert (measured.images, measured.captions) == (15, 30)
         assert measured.caption_retrieval.queries == 15
         assert measured.image_retrieval.queries == 30

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.evaluation import bootstrap, significance
 from models.evaluation.bootstrap import draws
 from models.evaluation.ranking import Ranking
 from models.evaluation.retrieval import Evaluation, Retrieval
@@ -16,6 +15,7 @@ from models.evaluation.significance import (
     differences,
     differences_of_trainings,
     intervals,
+    resampled,
 )
 
 
@@ -38,13 +38,11 @@ def retrieval(seed: int, images: int = 30, each: int = 5, highest: int = 20) -> 
 
 @pytest.mark.parametrize("images", [29, 30])  # the median is of one rank, or of two
 def test_a_draw_is_measured_as_the_queries_it_stands_for(
-    images: int, monkeypatch: pytest.MonkeyPatch
+    images: int,
 ) -> None:
-    monkeypatch.setattr(bootstrap, "SAMPLES", 7)
-    monkeypatch.setattr(significance, "SAMPLES", 7)
     block = retrieval(1, images)
-    found = significance._resampled([block])
-    for at, counts in enumerate(draws(block.images)):
+    found = resampled([block], 7)
+    for at, counts in enumerate(draws(block.images, samples=7)):
         for row, direction in enumerate(DIRECTIONS):
             one = getattr(block, direction)
             queries = np.repeat(np.arange(len(one.images)), counts[one.images])
@@ -82,7 +80,7 @@ def test_blocks_are_drawn_apart_and_their_mean_is_surer_than_one_of_them() -> No
 
 def test_intervals_hold_95_of_100_draws() -> None:
     block = retrieval(2)
-    found, drawn = intervals([block]), significance._resampled([block])
+    found, drawn = intervals([block]), resampled([block])
     for row, direction in enumerate(DIRECTIONS):
         low, high = found.metrics[direction]["mean"]
         means = drawn[row, METRICS.index("mean")]

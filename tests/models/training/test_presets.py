@@ -6,7 +6,6 @@ from typing import Literal
 import pytest
 
 from models.score import SCORES
-from models.training import presets
 from models.training.config import TrainingConfig
 from models.training.presets import PRESETS, Preset
 
@@ -42,11 +41,10 @@ def test_a_small_batch_is_left_as_it_is() -> None:
 
 @pytest.mark.parametrize(("has", "precision"), [(True, "bfloat16"), (False, "float32")])
 def test_a_device_without_products_in_bfloat16_learns_without(
-    has: bool, precision: Literal["float32", "bfloat16"], monkeypatch: pytest.MonkeyPatch
+    has: bool, precision: Literal["float32", "bfloat16"]
 ) -> None:
     of = {"cuda:1": has, "cpu": not has}
-    monkeypatch.setattr(presets, "supports_bfloat16", of.__getitem__)
-    there = PRESETS["hasse"].on("cuda:1")
+    there = PRESETS["hasse"].on("cuda:1", of.__getitem__)
     assert there.config == replace(PRESETS["hasse"].config, precision=precision)
     assert there.steps == PRESETS["hasse"].steps
     assert PRESETS["order"].on("cpu") == PRESETS["order"]

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from models.tasks.hypernyms import plane as learning
 from models.tasks.hypernyms.drawing import EDGE, HEIGHT, WIDTH, draw
-from models.tasks.hypernyms.plane import Plane, learn_plane
+from models.tasks.hypernyms.plane import Plane, best_plane, learn_plane
 from models.tasks.hypernyms.taxonomy import HypernymError, Taxonomy
 from models.tasks.hypernyms.wordnet import read
 from tests.models.tasks.hypernyms.dictionary import tree, write
@@ -22,15 +21,11 @@ def taxonomy(tmp_path: Path) -> Taxonomy:
     return read(write(tmp_path))
 
 
-def test_a_few_concepts_are_learned_without_a_mistake(
-    taxonomy: Taxonomy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(learning, "STEPS", 300)
+def test_a_few_concepts_are_learned_without_a_mistake(taxonomy: Taxonomy) -> None:
     told: list[int] = []
     words = ["entity", "animal", "dog", "poodle", "cat"]
-    found = learn_plane(
-        taxonomy, [taxonomy.senses(word)[0] for word in words], 0, lambda at, of: told.append(at)
-    )
+    chosen = [taxonomy.senses(word)[0] for word in words]
+    found = learn_plane(taxonomy, chosen, 0, lambda at, of: told.append(at), steps=300)
     named = {(found.names[a], found.names[b]) for a, b in found.true.tolist()}
     assert named == {
         ("animal", "entity"),
@@ -44,38 +39,34 @@ def test_a_few_concepts_are_learned_without_a_mistake(
 
 
 def test_a_pair_shown_wrongly_is_left_out_where_two_others_make_it(
-    taxonomy: Taxonomy, monkeypatch: pytest.MonkeyPatch
+    taxonomy: Taxonomy,
 ) -> None:
     row = torch.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])  # each below the one before it
-    monkeypatch.setattr(learning, "_learn", lambda *_: row[None])
-    found = learn_plane(taxonomy, [taxonomy.senses(word)[0] for word in ("cat", "poodle", "Rex")])
+    chosen = [taxonomy.senses(word)[0] for word in ("cat", "poodle", "Rex")]
+    found = best_plane(taxonomy, chosen, row[None])
     assert found.true.tolist() == []
     assert found.spurious.tolist() == [[1, 0], [2, 1]]
 
 
 def test_the_start_with_the_fewest_mistakes_is_kept_and_what_it_misses_told(
-    taxonomy: Taxonomy, monkeypatch: pytest.MonkeyPatch
+    taxonomy: Taxonomy,
 ) -> None:
     apart = torch.tensor([[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
     upside_down = torch.tensor([[2.0, 2.0], [1.0, 1.0], [0.0, 0.0]])
     starts = torch.stack([upside_down, apart, upside_down])
-    monkeypatch.setattr(learning, "_learn", lambda *_: starts)
     chain = [taxonomy.senses(word)[0] for word in ("entity", "animal", "dog")]
-    found = learn_plane(taxonomy, chain)
+    found = best_plane(taxonomy, chain, starts)
     assert found.points.tolist() == apart.tolist()
     assert found.missed.tolist() == found.true.tolist() == [[1, 0], [2, 1]]
     assert found.spurious.tolist() == []
 
 
-def test_too_few_and_too_many_and_a_seed_below_0_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(learning, "STEPS", 1)
+def test_too_few_and_too_many_and_a_seed_below_0_are_refused(tmp_path: Path) -> None:
     taxonomy = read(write(tmp_path, tree()))
     for concepts in ([], [0, 0], range(61)):
         with pytest.raises(HypernymError, match="from 2 to 60"):
             learn_plane(taxonomy, list(concepts))
-    first, other = (learn_plane(taxonomy, range(60), seed).points for seed in (0, 1))
+    first, other = (learn_plane(taxonomy, range(60), seed, steps=1).points for seed in (0, 1))
     assert first.shape == (60, 2)
     assert (first != other).any()
     with pytest.raises(HypernymError, match="a seed is a whole number from 0"):

@@ -14,7 +14,7 @@ from torch import Tensor
 from models.checkpoints.model_folder import WEIGHTS, CheckpointError
 from models.evaluation.threshold import Threshold, best_threshold
 from models.order import violation
-from models.tasks.hypernyms import checkpoint, embedding
+from models.tasks.hypernyms import checkpoint
 from models.tasks.hypernyms.checkpoint import HypernymCheckpoint, Withheld
 from models.tasks.hypernyms.embedding import COMPARISONS, Comparison, ConceptEmbedding
 from models.tasks.hypernyms.evaluation import evaluate, evaluate_closure
@@ -283,9 +283,7 @@ def test_a_split_of_another_seed_is_made_again(taxonomy: Taxonomy, learned: Path
     assert np.array_equal(again.test.pairs, other.test.pairs)
 
 
-def test_penalties_are_those_of_the_comparison_in_blocks_of_any_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_penalties_are_those_of_the_comparison_in_blocks_of_any_size() -> None:
     draw = np.random.default_rng(0)
     points, relation = draw.random((9, 4)), draw.random((4, 4))
     pairs = draw.integers(0, 9, (20, 2))
@@ -296,11 +294,10 @@ def test_penalties_are_those_of_the_comparison_in_blocks_of_any_size(
         "symmetric": 1 - (below * above).sum(1) / lengths,
         "bilinear": 1 - np.einsum("bn,nm,bm->b", below, relation, above),
     }
-    monkeypatch.setattr(embedding, "BLOCK_PAIRS", 7)
     for comparison in COMPARISONS:
         learned = torch.from_numpy(relation) if comparison == "bilinear" else None
         model = ConceptEmbedding(comparison, torch.from_numpy(points), learned)
-        np.testing.assert_allclose(model.penalties(pairs), expected[comparison], atol=1e-6)
+        np.testing.assert_allclose(model.penalties(pairs, 7), expected[comparison], atol=1e-6)
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS)
