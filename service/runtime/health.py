@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import os
 import sys
+from collections.abc import Callable
 
 TIMEOUT_SECONDS = 5.0
 
@@ -28,9 +29,9 @@ def trouble(host: str, port: int, timeout: float = TIMEOUT_SECONDS) -> str | Non
     return None if status == http.HTTPStatus.OK else f"{address}:{port} answers {status}: not ready"
 
 
-def main() -> int:
+def main(check: Callable[[str, int], str | None] = trouble) -> int:
     """Check the address in HASSE_HOST and HASSE_PORT, as `hasse serve` reads them."""
-    found = trouble(
+    found = check(
         os.environ.get("HASSE_HOST", "127.0.0.1"), int(os.environ.get("HASSE_PORT", "8000"))
     )
     if found:

@@ -65,7 +65,9 @@ def run(
     try:
         server.run([listener])
     finally:
-        server.finish()
+        # After a forced exit the timer stays: Python waits for the threads that are left.
+        if not server.force_exit:
+            server.exit_timer.cancel()
         gc.unfreeze()  # libraries complain of objects that are left when the process ends
         logs.event("stopped")
     if failures:
@@ -98,12 +100,10 @@ class _Server(uvicorn.Server):
         self._readiness = services.readiness
         self._metrics = services.metrics
         self._on_serving = on_serving
-        self._announced = False
-        self._stop_requested = False
-        self._stopping = False
+        self._announced = self._stop_requested = self._stopping = False
         limit = settings.drain_seconds + settings.shutdown_seconds + _CLOSE_SECONDS
-        self._exit_timer = threading.Timer(limit, _exit)
-        self._exit_timer.daemon = True
+        self.exit_timer = threading.Timer(limit, _exit)
+        self.exit_timer.daemon = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note a signal to stop; a second one means that nothing in flight is waited for."""
@@ -111,13 +111,17 @@ class _Server(uvicorn.Server):
             self.force_exit = True
             return
         self._stop_requested = True
-        self._exit_timer.start()
+        self.exit_timer.start()
 
     async def on_tick(self, counter: int) -> bool:
         """Do what is due ten times a second; return whether to close the port."""
         if self._stop_requested and not self._stopping:
             self._stopping = True
-            self._begin_stop()
+            logs.event("stopping")
+            self._readiness.phase = Phase.STOPPING
+            # Clients that connect before they see the service as not ready are still answered.
+            drain = self._drain_seconds if self._readiness.engine is not None else 0
+            asyncio.get_running_loop().call_later(drain, self._close)
         engine = self._readiness.engine
         if engine is not None and self._readiness.phase is Phase.SERVING and not self._announced:
             self._announced = True
@@ -125,19 +129,6 @@ class _Server(uvicorn.Server):
             self._on_serving(engine)
         self._metrics.show()
         return await super().on_tick(counter)
-
-    def finish(self) -> None:
-        """Let the process end, after the last answer."""
-        # A forced exit leaves threads behind, which Python waits for when the process ends.
-        if not self.force_exit:
-            self._exit_timer.cancel()
-
-    def _begin_stop(self) -> None:
-        logs.event("stopping")
-        self._readiness.phase = Phase.STOPPING
-        # Clients that connect before they see the service as not ready are still answered.
-        drain = self._drain_seconds if self._readiness.engine is not None else 0
-        asyncio.get_running_loop().call_later(drain, self._close)
 
     def _close(self) -> None:
         self.should_exit = True

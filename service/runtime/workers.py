@@ -66,8 +66,7 @@ class Worker(Process):
         super().__init__(Config("", log_config=None), [listener])
         self.process.daemon = True  # ends with the parent process, should that fail
         self.settings, self.listener, self.number = settings, listener, number
-        self.introduction = ""  # known once it serves
-        self.failure = ""
+        self.introduction = self.failure = ""  # sent once it serves, and when it ends
         self.replace_at: float | None = None  # by the monotonic clock, once it has ended
 
     def target(self, sockets: list[socket] | None = None) -> None:
@@ -127,16 +126,13 @@ class Supervisor(Multiprocess):
     ) -> None:
         super().__init__(Config("", log_config=None), [listener])
         self.failure = ""  # why no worker serves
-        self._count = count
-        self._make = make
-        self._say = say
+        self._count, self._make, self._say = count, make, say
         self._retry_seconds = retry_seconds
         self._introduced = False
 
     def init_processes(self) -> None:
         """Start all workers."""
-        for number in range(self._count):
-            self.processes.append(self._start(number))
+        self.processes = [self._start(number) for number in range(self._count)]
 
     def keep_subprocess_alive(self) -> None:
         """Replace each worker that has ended, or stop where none serves and one cannot start."""
@@ -159,9 +155,7 @@ class Supervisor(Multiprocess):
 
     def terminate_all(self) -> None:
         """Tell all workers to stop."""
-        # While it is open here, the system takes connections that nobody answers.
-        for listener in self.sockets:
-            listener.close()
+        self.sockets[0].close()  # open here, it would accept connections that nobody answers
         super().terminate_all()
 
     def _start(self, number: int) -> Worker:
@@ -195,9 +189,8 @@ class Supervisor(Multiprocess):
 
 def share(cores: list[int], number: int, count: int) -> list[int]:
     """Return the cores of one of `count` workers: neighbours, or all where there are too few."""
-    if count > len(cores):
-        return cores
-    return cores[number * len(cores) // count : (number + 1) * len(cores) // count]
+    first, last = (at * len(cores) // count for at in (number, number + 1))
+    return cores[first:last] if count <= len(cores) else cores
 
 
 def _stop_with_parent() -> None:

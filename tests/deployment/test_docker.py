@@ -44,7 +44,7 @@ def test_compose_sets_only_settings_that_exist(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", ["hasse", "hasse-gpu"])
-def test_compose_keeps_the_index_checks_health_and_gives_no_more_rights_than_needed(
+def test_compose_service_keeps_its_index_and_has_few_rights(
     service: str,
 ) -> None:
     document = compose()
@@ -64,7 +64,7 @@ def test_compose_keeps_the_index_checks_health_and_gives_no_more_rights_than_nee
     assert port.startswith("127.0.0.1:"), "other machines are let in on purpose only"
 
 
-def test_the_gpu_is_a_profile_with_its_own_build() -> None:
+def test_compose_gpu_service_is_a_profile_with_its_own_build() -> None:
     services = compose()["services"]
     assert "profiles" not in services["hasse"]
     gpu = services["hasse-gpu"]
@@ -76,19 +76,19 @@ def test_the_gpu_is_a_profile_with_its_own_build() -> None:
     assert services["hasse"]["build"]["args"]["VARIANT"] == "cpu"
 
 
-def test_the_image_sets_only_settings_that_exist() -> None:
+def test_image_sets_only_settings_that_exist() -> None:
     named = set(re.findall(r"\bHASSE_[A-Z_]+(?==)", DOCKERFILE))
     assert named
     assert named <= settings_names() | ENTRYPOINT_SETTINGS
 
 
-def test_the_image_does_not_run_as_root_and_knows_its_health() -> None:
+def test_image_runs_as_another_user_than_root_and_checks_its_health() -> None:
     assert instructions("USER")[-1] == "hasse"
     (health,) = instructions("HEALTHCHECK")
     assert health.endswith('CMD ["python", "-m", "service.runtime.health"]')
 
 
-def test_everything_copied_into_the_image_exists_and_is_sent_to_the_builder() -> None:
+def test_every_copied_file_exists_and_is_sent_to_the_builder() -> None:
     sent = {
         line[1:]
         for line in (ROOT / ".dockerignore").read_text().splitlines()
@@ -119,11 +119,11 @@ def enter(tmp_path: Path, *arguments: str, **environment: str) -> tuple[int, lis
     return status, [line.split(" ", 2)[2] for line in lines]
 
 
-def test_the_entrypoint_becomes_the_service(tmp_path: Path) -> None:
+def test_entrypoint_is_replaced_by_the_service(tmp_path: Path) -> None:
     assert enter(tmp_path, "serve", HASSE_INDEX=f"{tmp_path}/index") == (0, ["serve"])
 
 
-def test_the_demo_collection_is_made_before_serving_only_when_asked_for(tmp_path: Path) -> None:
+def test_entrypoint_makes_the_demo_collection_only_when_asked(tmp_path: Path) -> None:
     index = tmp_path / "index"
     demo = f"demo --no-serve --pictures {tmp_path}/scenes --index {index}"
     asked = {"HASSE_DEMO": "1", "HASSE_INDEX": str(index)}
@@ -132,7 +132,7 @@ def test_the_demo_collection_is_made_before_serving_only_when_asked_for(tmp_path
     assert enter(tmp_path, "serve", **(asked | {"HASSE_DEMO": "0"})) == (0, ["serve"])
 
 
-def test_a_demo_that_cannot_be_made_stops_the_start(tmp_path: Path) -> None:
+def test_entrypoint_ends_where_the_demo_cannot_be_made(tmp_path: Path) -> None:
     status, calls = enter(
         tmp_path, "serve", HASSE_DEMO="1", HASSE_INDEX=f"{tmp_path}/index", STATUS="1"
     )
@@ -140,7 +140,7 @@ def test_a_demo_that_cannot_be_made_stops_the_start(tmp_path: Path) -> None:
     assert len(calls) == 1
 
 
-def test_any_other_command_is_passed_on(tmp_path: Path) -> None:
+def test_entrypoint_passes_any_other_command_on(tmp_path: Path) -> None:
     asked = {"HASSE_DEMO": "1", "HASSE_INDEX": f"{tmp_path}/index"}
     assert enter(tmp_path, "index", "info", "a b", **asked) == (0, ["index info a b"])
 
@@ -153,7 +153,7 @@ def proxied(name: str) -> float:
     return int(found[1]) * {"MB": 1e6, "KB": 1e3, "s": 1}[found[2]]
 
 
-def test_the_proxy_lets_through_what_the_service_takes_and_little_more() -> None:
+def test_proxy_limits_are_a_little_wider_than_those_of_the_service() -> None:
     settings = Settings()
     # A caption in an address: four bytes for a character, three signs for a byte.
     assert proxied("max_header_size") > 12 * settings.caption_characters
@@ -163,18 +163,18 @@ def test_the_proxy_lets_through_what_the_service_takes_and_little_more() -> None
     assert proxied("keepalive") < KEEP_ALIVE_SECONDS
 
 
-def test_what_is_too_large_is_told_by_the_service_and_not_cut_off_by_the_proxy() -> None:
+def test_proxy_leaves_it_to_the_service_to_refuse_large_bodies() -> None:
     assert "max_size" not in (ROOT / "docker" / "Caddyfile").read_text()
 
 
-def test_the_proxy_offers_no_protocol_that_its_ports_do_not_carry() -> None:
+def test_proxy_offers_only_protocols_that_its_ports_carry() -> None:
     assert all("/udp" not in port for port in compose()["services"]["proxy"]["ports"])
     found = re.search(r"^\s*protocols (.*)$", (ROOT / "docker" / "Caddyfile").read_text(), re.M)
     assert found is not None
     assert "h3" not in found[1].split()
 
 
-def test_the_proxy_is_a_profile_that_waits_for_a_service_that_is_ready() -> None:
+def test_proxy_is_a_profile_that_waits_for_a_ready_service() -> None:
     services = compose()["services"]
     proxy = services["proxy"]
     assert proxy["profiles"] == ["proxy"]
@@ -194,20 +194,20 @@ def test_the_proxy_is_a_profile_that_waits_for_a_service_that_is_ready() -> None
 
 
 @pytest.mark.parametrize("cache", ["NUMBA_CACHE_DIR", "TRITON_CACHE_DIR"])
-def test_compiled_kernels_are_kept_on_the_volume(cache: str) -> None:
+def test_image_keeps_compiled_kernels_on_the_volume(cache: str) -> None:
     (volume,) = instructions("VOLUME")
     found = re.search(rf"{cache}=(\S+)", DOCKERFILE)
     assert found is not None
     assert found[1].startswith(volume + "/")
 
 
-def test_where_packages_come_from_is_for_the_builder_to_say() -> None:
+def test_dockerfile_names_no_package_index() -> None:
     assert "TORCH_CPU_INDEX" in instructions("ARG")
     assert compose()["services"]["hasse"]["build"]["args"]["TORCH_CPU_INDEX"].endswith(":-}")
     assert "://" not in re.sub(r"^#.*$", "", DOCKERFILE, flags=re.MULTILINE)
 
 
-def test_the_image_for_gpus_has_the_compiler_that_triton_asks_for() -> None:
+def test_cuda_image_has_the_compiler_that_triton_needs() -> None:
     final = DOCKERFILE.rpartition("\nFROM ")[2]
     assert re.search(r"^ARG VARIANT$", final, re.MULTILINE)
     assert re.search(r'if \[ "\$VARIANT" = cuda \].*\bgcc libc6-dev\b', final, re.DOTALL)

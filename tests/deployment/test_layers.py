@@ -31,7 +31,7 @@ def imported(path: Path) -> Iterator[str]:
         ("hasse", {"hasse", "service", "index", "models"}),
     ],
 )
-def test_a_package_imports_those_below_it_alone(package: str, known: set[str]) -> None:
+def test_package_imports_only_those_below_it(package: str, known: set[str]) -> None:
     for path in (ROOT / package).rglob("*.py"):
         for name in imported(path):
             if name.split(".")[0] in OURS and name != "models":

@@ -56,7 +56,7 @@ def asked(tmp_path: Path) -> list[str]:
     return lines
 
 
-def test_help_is_the_default_and_names_every_target() -> None:
+def test_make_without_a_target_lists_every_target() -> None:
     text = (ROOT / "Makefile").read_text()
     phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
     assert phony
@@ -67,7 +67,7 @@ def test_help_is_the_default_and_names_every_target() -> None:
             assert re.search(rf"^  make {target} +\S", shown.stdout, re.MULTILINE), target
 
 
-def test_without_a_usable_python_it_says_what_to_install() -> None:
+def test_make_without_a_usable_python_says_what_to_install() -> None:
     for python in ("", "/nowhere/python3", "false"):
         refused = make("setup", "VENV=does-not-exist", f"PYTHON={python}")
         assert refused.returncode != 0
@@ -77,7 +77,7 @@ def test_without_a_usable_python_it_says_what_to_install() -> None:
         assert not (ROOT / "does-not-exist").exists()
 
 
-def test_the_python_it_picks_is_new_enough_and_can_make_environments() -> None:
+def test_make_picks_a_python_that_is_new_enough_and_makes_environments() -> None:
     shown = make("help").stdout
     picked = re.search(r"PYTHON=(\S+)", shown)
     assert picked
@@ -85,7 +85,7 @@ def test_the_python_it_picks_is_new_enough_and_can_make_environments() -> None:
     assert subprocess.run([picked[1], "-c", check], check=False).returncode == 0
 
 
-def test_demo_sets_up_once_then_serves_on_the_chosen_address(tmp_path: Path) -> None:
+def test_make_demo_sets_up_once_and_serves_on_the_chosen_address(tmp_path: Path) -> None:
     folder = a_checkout(tmp_path)
     fake = f"PYTHON={tmp_path / 'python'}"
     first = make("demo", fake, "PORT=8123", cwd=folder)
@@ -102,7 +102,7 @@ def test_demo_sets_up_once_then_serves_on_the_chosen_address(tmp_path: Path) -> 
     assert again[-1].endswith("demo --host 127.0.0.1 --port 8000")
 
 
-def test_a_changed_requirement_or_a_moved_checkout_is_set_up_again(tmp_path: Path) -> None:
+def test_make_sets_up_again_after_a_changed_requirement_or_a_moved_checkout(tmp_path: Path) -> None:
     folder = a_checkout(tmp_path)
     fake = f"PYTHON={tmp_path / 'python'}"
     make("test", fake, cwd=folder)
@@ -118,7 +118,7 @@ def test_a_changed_requirement_or_a_moved_checkout_is_set_up_again(tmp_path: Pat
     assert sum("-m pip install" in call for call in asked(tmp_path)) == 2
 
 
-def test_a_failed_installation_is_not_taken_for_done(tmp_path: Path) -> None:
+def test_make_does_not_take_a_failed_installation_for_done(tmp_path: Path) -> None:
     folder = a_checkout(tmp_path)
     python = tmp_path / "python"
     works = python.read_text()

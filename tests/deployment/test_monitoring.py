@@ -44,7 +44,7 @@ def known() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_every_metric_and_label_asked_for_exists(
+def test_every_metric_and_label_in_a_query_exists(
     expression: str, known: dict[str, set[str]]
 ) -> None:
     named = re.findall(r"\b(?:hasse|process)_\w+|\bup\b", expression)
@@ -61,18 +61,18 @@ def test_every_metric_and_label_asked_for_exists(
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_processes_of_other_jobs_are_not_counted_with_ours(expression: str) -> None:
+def test_queries_leave_out_processes_of_other_jobs(expression: str) -> None:
     for labels in re.findall(r"\bprocess_\w+(\{.*?\})?", expression):
         assert 'job="hasse"' in labels
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_an_index_that_several_processes_serve_is_counted_once(expression: str) -> None:
+def test_query_of_rows_counts_an_index_once(expression: str) -> None:
     if "hasse_rows" in expression or "hasse_generation" in expression:
         assert expression.startswith("max(")
 
 
-def test_panels_do_not_overlap_and_have_names_and_numbers_of_their_own() -> None:
+def test_panels_do_not_overlap_and_have_unique_titles_and_ids() -> None:
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len({p["title"] for p in panels})
     taken: set[tuple[int, int]] = set()
@@ -97,7 +97,7 @@ def test_every_alert_says_what_is_wrong_and_what_to_do() -> None:
         assert re.fullmatch(r"\d+[mh]", alert["for"])
 
 
-def test_the_monitor_reads_these_rules_from_the_service() -> None:
+def test_monitor_reads_these_rules_from_the_service() -> None:
     document = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
     assert document["rule_files"] == ["alerts.yml"]
     (job,) = document["scrape_configs"]

@@ -16,7 +16,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 
 
-def test_the_settings_table_is_that_of_the_service() -> None:
+def test_settings_table_is_that_of_the_service() -> None:
     rows = re.findall(r"^\| `(HASSE_\w+)` \| (?:`(.*?)`)? ?\| (.+) \|$", REFERENCE, re.MULTILINE)
     expected = [
         (
@@ -29,7 +29,7 @@ def test_the_settings_table_is_that_of_the_service() -> None:
     assert rows == expected
 
 
-def test_every_make_target_it_names_exists() -> None:
+def test_every_make_target_in_the_readme_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for line in re.findall(r"(?:^|`)make ([a-z -]+?)(?:`|  |$)", README, re.MULTILINE):
         assert set(line.split()) <= targets, line
@@ -40,7 +40,7 @@ def test_every_make_target_it_names_exists() -> None:
     [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))],
     ids=lambda path: path.name,
 )
-def test_every_file_of_the_project_that_is_named_exists(document: Path) -> None:
+def test_every_file_named_in_a_document_exists(document: Path) -> None:
     folders = "models|index|service|docker|benchmarks|tests"
     text = document.read_text(encoding="utf-8")
     for name in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
@@ -49,12 +49,12 @@ def test_every_file_of_the_project_that_is_named_exists(document: Path) -> None:
         assert (document.parent / name).exists(), name
 
 
-def test_it_leads_with_the_two_commands() -> None:
+def test_readme_begins_with_the_two_commands() -> None:
     first = README.index("make demo")
     assert first < README.index("make test") < README.index("/search/images")
 
 
-def test_the_answers_it_shows_are_answers_of_the_service() -> None:
+def test_every_answer_shown_has_the_schema_of_the_service() -> None:
     shown = re.compile(r"^```json\n(.+?)^```", re.M | re.S)
     (images,) = shown.findall(README)
     captions, entailment, added = shown.findall(REFERENCE)

@@ -18,13 +18,13 @@ def test_every_setting_is_described_in_one_sentence(name: str) -> None:
     assert len(description) > 20
 
 
-def test_the_api_page_lists_every_setting(client: Client) -> None:
+def test_api_page_lists_every_setting(client: Client) -> None:
     page = client.get("/docs").text
     for name in Settings.model_fields:
         assert f"HASSE_{name.upper()}" in page
 
 
-def test_the_environment_sets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_sets_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HASSE_IN_FLIGHT", "3")
     monkeypatch.setenv("HASSE_LOG_FORMAT", "json")
     settings = Settings()
@@ -37,7 +37,7 @@ TIMES = [name for name in Settings.model_fields if name.endswith("_seconds")]
 
 @pytest.mark.parametrize("name", TIMES)
 @pytest.mark.parametrize("value", ["inf", "1e300", "nan", "-1"])
-def test_a_time_is_one_that_can_be_waited_for(
+def test_time_that_no_thread_can_wait_for_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(f"HASSE_{name.upper()}", value)
@@ -53,7 +53,7 @@ OPTIONAL = [
 
 
 @pytest.mark.parametrize("name", OPTIONAL)
-def test_an_empty_text_is_the_empty_default(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_empty_text_is_the_empty_default(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert "when empty" in str(Settings.model_fields[name].description)
     monkeypatch.setenv(f"HASSE_{name.upper()}", "")
     assert Settings() == Settings.model_construct()
@@ -74,7 +74,7 @@ def test_an_empty_text_is_the_empty_default(monkeypatch: pytest.MonkeyPatch, nam
         ("WRITE_KEYS", " , "),
     ],
 )
-def test_a_setting_out_of_bounds_is_refused_by_name(
+def test_setting_out_of_bounds_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(f"HASSE_{name}", value)

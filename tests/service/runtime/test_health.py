@@ -55,7 +55,7 @@ def check(port: int, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str
     )
 
 
-def test_a_ready_service_is_healthy_also_when_it_listens_everywhere(server: Answering) -> None:
+def test_ready_service_is_healthy_on_every_host(server: Answering) -> None:
     for host in ("127.0.0.1", "0.0.0.0"):  # noqa: S104
         healthy = check(server.server_port, host)
         assert healthy.returncode == 0, healthy.stderr
@@ -63,14 +63,14 @@ def test_a_ready_service_is_healthy_also_when_it_listens_everywhere(server: Answ
     assert server.asked == ["/readyz", "/readyz"]
 
 
-def test_a_service_that_is_not_ready_is_not_healthy(server: Answering) -> None:
+def test_service_that_answers_503_is_unhealthy(server: Answering) -> None:
     server.status = 503
     sick = check(server.server_port)
     assert sick.returncode == 1
     assert sick.stderr == f"error: 127.0.0.1:{server.server_port} answers 503: not ready\n"
 
 
-def test_nobody_there_is_not_healthy() -> None:
+def test_refused_connection_is_unhealthy() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
         sick = check(taken.getsockname()[1])
@@ -79,7 +79,7 @@ def test_nobody_there_is_not_healthy() -> None:
     assert sick.stderr.count("\n") == 1
 
 
-def test_what_speaks_no_http_is_not_healthy() -> None:
+def test_server_without_http_is_unhealthy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         other.settimeout(60)
 
@@ -96,23 +96,22 @@ def test_what_speaks_no_http_is_not_healthy() -> None:
     assert "no answer" in found
 
 
-def test_the_address_is_the_usual_one_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_is_the_default_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
-    monkeypatch.setattr(health, "trouble", lambda *address: asked.append(address))
     for name in ("HASSE_HOST", "HASSE_PORT"):
         monkeypatch.delenv(name, raising=False)
-    assert health.main() == 0
+    assert health.main(lambda *address: asked.append(address)) == 0
     assert asked == [("127.0.0.1", 8000)]
 
 
-def test_a_service_that_hangs_is_not_healthy() -> None:
+def test_service_that_hangs_is_unhealthy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         found = trouble("127.0.0.1", silent.getsockname()[1], timeout=0.1)
     assert found is not None
     assert "no answer" in found
 
 
-def test_the_check_loads_nothing_but_the_standard_library() -> None:
+def test_check_imports_only_the_standard_library() -> None:
     program = (
         "import sys; before = set(sys.modules); import service.runtime.health; "
         "print(' '.join(sorted({m.split('.')[0] for m in sys.modules} "
