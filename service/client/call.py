@@ -145,16 +145,15 @@ def reads(model: type[Model]) -> Callable[[httpx.Response], Model]:
     return read
 
 
-def picture_bytes(response: httpx.Response) -> bytes:
-    """Read a picture."""
-    return of_type("image/", response).content
+def reads_bytes(media_type: str) -> Callable[[httpx.Response], bytes]:
+    """Return what reads an answer whose media type begins like that."""
 
+    def read(response: httpx.Response) -> bytes:
+        if not response.headers.get("Content-Type", "").startswith(media_type):
+            raise _unreadable(response)
+        return response.content
 
-def of_type(start: str, response: httpx.Response) -> httpx.Response:
-    """Return a response whose media type begins like that; raises UnreadableError for others."""
-    if not response.headers.get("Content-Type", "").startswith(start):
-        raise _unreadable(response)
-    return response
+    return read
 
 
 def nothing(response: httpx.Response) -> None:

@@ -15,10 +15,9 @@ from service.client.call import (
     Result,
     fields_of,
     nothing,
-    of_type,
-    picture_bytes,
     post,
     reads,
+    reads_bytes,
     several,
 )
 from service.lattice_schemas import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
@@ -156,12 +155,12 @@ class Calls:
     @_Method
     def picture(self, image_id: int) -> Call[bytes]:
         """Return the stored picture of an image."""
-        return Call("GET", f"/images/{image_id}/file", picture_bytes)
+        return Call("GET", f"/images/{image_id}/file", reads_bytes("image/"))
 
     @_Method
     def thumbnail(self, image_id: int) -> Call[bytes]:
         """Return a small version of an image: a JPEG."""
-        return Call("GET", f"/images/{image_id}/thumbnail", picture_bytes)
+        return Call("GET", f"/images/{image_id}/thumbnail", reads_bytes("image/"))
 
     @_Method
     def add_image(
@@ -203,4 +202,4 @@ class Calls:
     @_Method
     def metrics(self) -> Call[str]:
         """Return the measurements, in Prometheus' text format."""
-        return Call("GET", "/metrics", lambda answer: of_type("text/plain", answer).text)
+        return Call("GET", "/metrics", reads_bytes("text/plain")).then(bytes.decode)

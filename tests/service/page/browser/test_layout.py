@@ -59,12 +59,6 @@ def test_page_on_a_phone_never_scrolls_sideways(page: Page, url: str, view: str)
     assert panel["x"] + panel["width"] <= 360
 
 
-def test_reference_on_a_phone_never_scrolls_sideways(page: Page, url: str) -> None:
-    page.set_viewport_size({"width": 320, "height": 740})
-    page.goto(f"{url}/docs")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 320
-
-
 def test_missing_picture_on_a_phone_is_no_wider_than_the_screen(page: Page, url: str) -> None:
     page.route("**/thumbnail", lambda route: route.fulfill(status=404))
     page.set_viewport_size({"width": 320, "height": 740})
