@@ -1,6 +1,6 @@
-"""Files that are whole or absent: every write of an index goes through these few verbs.
+"""Durable file operations: every write of an index goes through these functions.
 
-They are also the points at which a crash test kills the writer or fills the disk.
+Crash tests kill the writer or fill the disk at each of them.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def make_folder(folder: Path) -> None:
 def settle(folders: Sequence[Path]) -> None:
     """Return when these folders, their files and their own names are on the disk.
 
-    All are synced at the same time: the disk then writes its journal once for all of them, which
-    is several times sooner than once for each.
+    All are synced at the same time, which is several times faster: the disk then writes its journal
+    once for all of them.
     """
     paths = {folder.parent for folder in folders}
     for folder in folders:
@@ -109,10 +109,10 @@ def sha256(path: Path) -> str:
 def locked(path: Path, timeout: float, doing: str = "writing to") -> Iterator[None]:
     """Hold a lock of an index, waiting at most `timeout` seconds for it.
 
-    The kernel lets go of it when the process ends, however it ends.
+    The kernel releases it when the process ends, however it ends.
 
     Raises:
-        IndexLockedError: another process, which is `doing` something to the index, kept it.
+        IndexLockedError: another process held it for all that time.
         ReadOnlyIndexError: the folder cannot be written.
     """
     deadline = time.monotonic() + timeout

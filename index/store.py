@@ -16,9 +16,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -121,29 +120,20 @@ class Index:
         """
         folder = folder.resolve()
         catalog = open_catalog(folder)
-        try:
+        with ExitStack() as on_failure:
+            on_failure.callback(catalog.close)
             refuse_unfinished(folder, catalog.generation())
             index = cls(folder, catalog, verify, threads, device)
-        except BaseException:
-            catalog.close()
-            raise
-        try:
+            on_failure.callback(index.close)
             index._reader.check_counts()
             index._reader.check_model(fingerprint)
-        except BaseException:
-            index.close()
-            raise
+            on_failure.pop_all()
         return index
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -372,7 +362,7 @@ class Index:
         `timeout` seconds are waited for other threads and other processes together.
 
         Raises:
-            IndexLockedError: another writer kept the lock.
+            IndexLockedError: another writer held the lock.
             ModelMismatchError: the index was encoded anew since it was opened.
             NotLoadedError: what was committed stands, and the next `refresh` looks for it again.
         """

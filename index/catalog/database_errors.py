@@ -1,6 +1,6 @@
-"""What an error of the catalog's database says: no room, no right, no answer, a lock, or damage.
+"""Translate errors of the catalog's database: disk full, no permission, no answer, lock or damage.
 
-Only damage needs a backup: a database that is full, or that may not be opened, is whole.
+Only damage needs a backup. A database that is full, or that may not be opened, is whole.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _REMEDIES = {
 
 
 def translated(url: sql.URL, driver: Any, error: Exception) -> HasseIndexError | None:
-    """Return what an error of SQLAlchemy or of the driver says; None if it says none of these."""
+    """Return the index's error for one of SQLAlchemy or of the driver; None if there is none."""
     said = getattr(error, "orig", None) or error
     if isinstance(error, sql.exc.TimeoutError):
         return CatalogUnreachableError(
@@ -82,7 +82,7 @@ def _of_sqlite(url: sql.URL, said: BaseException) -> HasseIndexError | None:
         return DamagedIndexError(f"{path} cannot be read ({said})")
     if general in _LOCKED:
         return IndexLockedError(
-            f"another program keeps {path} ({said}): wait for it to end, or stop it, and repeat"
+            f"another program locks {path} ({said}): wait for it to end, or stop it, and repeat"
         )
     if general in _UNWRITABLE:
         return ReadOnlyIndexError(
@@ -108,9 +108,9 @@ def _unopened(path: Path, said: BaseException) -> HasseIndexError:
 
 
 def _obstacle(path: Path) -> OSError | None:
-    """Return what the system objects to, which SQLite does not tell; None if it does no more."""
+    """Return the system's error for files beside the database, which SQLite hides; None if none."""
     for suffix in _FILES:
-        # Opened and closed here, a file would lose the locks that SQLite has on it.
+        # Closing a file here would release the locks that SQLite has on it.
         file = path.with_name(path.name + suffix)
         if os.access(file, os.F_OK) and not os.access(file, os.R_OK):
             return PermissionError(errno.EACCES, os.strerror(errno.EACCES))

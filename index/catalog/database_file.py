@@ -1,6 +1,6 @@
-"""The file of a SQLite database, told from another that lies in its place by now.
+"""Detect that the file of an open SQLite database was removed or replaced.
 
-SQLite goes on with a file that was removed or replaced, and whatever it then writes is lost.
+SQLite goes on with the old file, and whatever it then writes is lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of the catalog by a list of ids, in one statement that is given to the driver."""
+"""SQL statements that return rows of the catalog for a list of ids, run without SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _listed(column: Column[Any]) -> dict[str, sql.ColumnElement[bool]]:
 def _rows_by(column: Column[Any], columns: Sequence[Column[Any]]) -> dict[str, sql.Select[Any]]:
     """Return what gives the rows whose `column` is one of `:ids`, for each database.
 
-    Ids come and rows go as one text, a list and a list of lists in JSON: between two rows of
-    SQLite other threads of a busy service would go first, for milliseconds each time, and a
-    statement that is made once costs a quarter of one that is made for each list of ids.
+    Ids and rows are one text each, in JSON. Fetched row by row, SQLite would wait for other
+    threads of a busy service between two rows, for milliseconds each time. And a statement that is
+    compiled once costs a quarter of one that is compiled for each list of ids.
     """
     return _listed_rows(column, {"sqlite": columns, "postgresql": columns})
 
@@ -53,7 +53,7 @@ def _listed_rows(
 def _named_images() -> dict[str, sql.Select[Any]]:
     """Return what gives the `NamedImage`s whose id is one of `:ids`, for each database.
 
-    An answer brings ten of them: to read only what it tells takes two thirds of the time.
+    An answer has ten of them: reading only the columns it needs takes two thirds of the time.
     """
     own = sql.select(CAPTIONS.c.text).where(CAPTIONS.c.image_id == IMAGES.c.id)
     text = own.order_by(CAPTIONS.c.id).correlate(IMAGES).subquery().c.text
@@ -84,7 +84,7 @@ def _last_removal(kind: Kind) -> dict[str, sql.Select[Any]]:
 def _together(**parts: Mapping[str, sql.Select[Any]]) -> dict[str, sql.Select[Any]]:
     """Return what gives several things in one statement, for each database.
 
-    Two cost a search twice as much, and would be of two instants.
+    Two statements would cost a search twice as much, and belong to two instants.
     """
     return {
         database: sql.select(
@@ -105,8 +105,8 @@ CAPTION_HITS = _together(captions=CAPTIONS_BY_ID, removal=_last_removal("caption
 class Lookup(NamedTuple):
     """A statement about a list of ids, as the driver takes it.
 
-    It needs no transaction, and it runs when a search has just filled the processor's caches with
-    rows. What SQLAlchemy does for a statement takes longer then than SQLite, and is left out.
+    It needs no transaction. SQLAlchemy's own work for a statement would take longer than SQLite's,
+    the more so after a search has filled the processor's caches with rows.
     """
 
     statement: str

@@ -1,6 +1,6 @@
 """The tables of the catalog.
 
-Every row carries a CRC-32 of its values, because SQLite itself does not notice a byte that flipped.
+Every row has a CRC-32 of its values, because SQLite does not notice a flipped byte.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
 FORMAT = 4
 IDS_PER_STATEMENT = 10_000  # SQLite takes 32,766 parameters, PostgreSQL 65,535
 SCHEMA = sql.MetaData()
-# SQLite keeps a table in the order of such a column, and needs no index beside it.
+# An INTEGER primary key is SQLite's row id: it needs no index beside the table.
 _ID = BigInteger().with_variant(Integer(), "sqlite")
 
 META = Table(

@@ -1,4 +1,4 @@
-"""Searches over part of a collection: by split, by id, by when an image was added.
+"""Searches over part of a collection: by split, by id, by time of addition.
 
 A selection excludes rows from one search. So every kernel, bound and proof takes it as
 it takes deletions, and the answer is the exact top k of what was selected.
@@ -22,9 +22,9 @@ from index.errors import BadQueryError
 from index.segments.snapshot import LiveSegment, Snapshot
 from index.types import Ids, Kind
 
-_NUMBERS = 1 << 63  # of a database end before this
-_KEPT_BYTES = 64 << 20  # of masks, and of the selections that they are kept by
-_ENTRY_BYTES = 600  # of one that is kept, beside its rows, its ids and its split
+_NUMBERS = 1 << 63  # exclusive upper bound of SQL BIGINT
+_CACHE_BYTES = 64 << 20  # of masks and of the selections that are their keys
+_ENTRY_BYTES = 600  # of a cached mask, beside its rows, its ids and its split
 _ID_BYTES = 40
 
 
@@ -74,7 +74,7 @@ class Selection:
         if self.split is not None:
             clauses.append(IMAGES.c.split == self.split)
         if self.image_ids is not None:
-            # Databases know no numbers of numpy, such as the ids of an answer.
+            # Database drivers take no numpy numbers, such as the ids of an answer.
             clauses.append(IMAGES.c.id.in_([int(id_) for id_ in self.image_ids]))
         if self.added_from is not None:
             clauses.append(IMAGES.c.added >= int(self.added_from))
@@ -88,22 +88,22 @@ def _between(table: sql.Table, ids: Ids) -> sql.ColumnElement[bool]:
 
 
 class Masks:
-    """Which rows of which segment a selection leaves out, the least recently used forgotten first.
+    """Cache of the rows of each segment that a selection excludes; least recently used out first.
 
-    A segment never changes and neither does what the catalog says of an image, so that a mask
-    stays right in later generations: deleted rows are excluded in any case.
+    Neither a segment nor the catalog's row of an image ever changes. So a mask stays right in
+    later generations: deleted rows are excluded in any case.
     """
 
-    def __init__(self, capacity: int = _KEPT_BYTES) -> None:
+    def __init__(self, capacity: int = _CACHE_BYTES) -> None:
         self._capacity = capacity
         self._size = 0
-        self._kept: OrderedDict[tuple[str, Selection], NDArray[np.bool_]] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, Selection], NDArray[np.bool_]] = OrderedDict()
         self._lock = threading.Lock()
 
     def narrowed(
         self, snapshot: Snapshot, catalog: Catalog, kind: Kind, selection: Selection
     ) -> Snapshot:
-        """Return the segments of one kind with only the selected rows alive."""
+        """Return the segments of one kind with all rows excluded that are not selected."""
         segments = snapshot.of(kind)
         masks = [self._get(live, selection) for live in segments]
         unknown = [
@@ -120,7 +120,7 @@ class Masks:
     def _made(
         self, segments: Sequence[LiveSegment], catalog: Catalog, kind: Kind, selection: Selection
     ) -> dict[str, NDArray[np.bool_]]:
-        """Make and keep the masks of segments: one query, however many they are."""
+        """Make and cache the masks of segments: one query, however many they are."""
         if not segments:
             return {}
         among = np.concatenate([live.segment.ids for live in segments])
@@ -136,23 +136,23 @@ class Masks:
     def _get(self, live: LiveSegment, selection: Selection) -> NDArray[np.bool_] | None:
         key = (live.segment.record.name, selection)
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
+            if key in self._cached:
+                self._cached.move_to_end(key)
+            return self._cached.get(key)
 
     def _put(self, live: LiveSegment, selection: Selection, mask: NDArray[np.bool_]) -> None:
         key = (live.segment.record.name, selection)
         with self._lock:
-            if key not in self._kept:
+            if key not in self._cached:
                 self._size += _bytes_of(selection, mask)
-            self._kept[key] = mask
+            self._cached[key] = mask
             while self._size > self._capacity:
-                (_, forgotten), dropped = self._kept.popitem(last=False)
+                (_, forgotten), dropped = self._cached.popitem(last=False)
                 self._size -= _bytes_of(forgotten, dropped)
 
 
 def _bytes_of(selection: Selection, mask: NDArray[np.bool_]) -> int:
-    """Return about how much memory a mask takes with the selection that it is kept by.
+    """Return about how much memory a mask takes with the selection that is its key.
 
     A list of ids may take more than the mask, which is a byte for each row of a segment.
     """

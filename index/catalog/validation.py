@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from index.errors import BadPointsError, BadRowsError
 from index.types import CaptionRow, Ids, ImageRow, Kind, Points, Score
@@ -36,7 +35,10 @@ def checked(
     try:
         given = np.asarray(points)
     except ValueError as error:
-        raise _ragged(kind, rows, points, dimension) from error
+        raise BadPointsError(
+            f"the {kind} points are not all of one length ({error}), and this index holds points "
+            f"of {dimension} coordinates: encode them with the model that made the index"
+        ) from error
     if given.ndim != 2 or given.shape[1] != dimension:
         raise BadPointsError(
             f"the {kind} points have the shape {given.shape}, and this index holds points of "
@@ -75,18 +77,6 @@ def too_long(points: Points) -> tuple[int, float] | None:
         return None
     row = int(np.argmax(squares))
     return row, float(np.linalg.norm(points[row].astype(np.float64)))
-
-
-def _ragged(kind: Kind, ids: NDArray[Any], points: ArrayLike, dimension: int) -> BadPointsError:
-    """Name the first of the points, lists of different lengths, that is not of the dimension."""
-    rows: Any = points
-    lengths = [np.size(point) for point in rows]
-    row = next((at for at, length in enumerate(lengths) if length != dimension), 0)
-    name = f"{kind} {ids[row]} (row {row})" if row < len(ids) else f"row {row}"
-    return BadPointsError(
-        f"{name} has {lengths[row]} coordinates, and this index holds points of {dimension}: "
-        "encode it with the model that made the index"
-    )
 
 
 def first_duplicate(ids: Ids) -> int | None:

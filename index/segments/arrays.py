@@ -1,4 +1,4 @@
-"""Arrays: `.npy` files that grow block by block or are mapped, and the form that kernels take."""
+"""`.npy` files that are written block by block or memory-mapped, as kernels take them."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@
     columns.npy, levels.npy, codes.npy    lower bounds, see `index.bounds.lower_bounds`
     prefilter.faiss                       candidates, see `index.search.prefilter`
 
-Bounds and prefilter are only made for segments that take longer to read than they do, and the
-latter only where the bounds' heaviest coordinates propose less well.
+Bounds and a prefilter are made only for segments large enough to gain from them, and a prefilter
+only where the bounds' heaviest coordinates propose worse candidates.
 A segment is written under a name that nobody reads, every file and folder is synced, and it is
 renamed; then one transaction of the catalog makes it visible.
 """

@@ -183,7 +183,7 @@ def test_why_a_catalog_cannot_be_opened_is_what_the_system_says_to_a_file_beside
 def test_catalog_that_another_program_locks_is_reported_to_readers_and_writers(
     folder: Path,
 ) -> None:
-    said = r"another program keeps .*catalog\.db \(database is locked\): wait for it"
+    said = r"another program locks .*catalog\.db \(database is locked\): wait for it"
     with (
         closing(Catalog(sqlite_url(folder), lock_seconds=0.0)) as catalog,
         closing(sqlite3.connect(folder / "catalog.db", isolation_level=None)) as other,

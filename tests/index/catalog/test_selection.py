@@ -189,7 +189,7 @@ def test_masks_and_what_they_are_kept_by_take_a_bounded_amount_of_memory(
         for at in range(count):
             masks.narrowed(index.snapshot, index.catalog, "image", selection(at))
         gc.collect()
-        assert masks._kept
+        assert masks._cached
         assert tracemalloc.get_traced_memory()[0] < 2 << 18
     finally:
         tracemalloc.stop()
