@@ -43,7 +43,7 @@ demo: $(READY) ## Set up if need be, then serve the built-in collection (HOST, P
 	@$(RUN) -m service.cli demo --host $(HOST) --port $(PORT) $(ARGS)
 
 test: $(READY_DEV) ## Set up if need be, then run the tests, but for slow ones (ARGS="-k words")
-	@$(PYTEST) -m "not slow" $(ARGS)
+	@$(PYTEST) -m "not slow" --hypothesis-profile quick $(ARGS)
 
 test-all: $(READY_DEV) ## Run all tests, also the slow ones, as .ci/run does
 	@$(PYTEST) $(ARGS)

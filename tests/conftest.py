@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""What applies to every test."""
 
 import os
 import signal
@@ -19,6 +19,7 @@ if not torch.cuda.is_available():
 # the tests that send it to themselves need it heard.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Nor is an example timed, as hypothesis would: the machine may be at something else.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# No example has a deadline, since the machine may be busy. `make test` takes the profile `quick`.
+settings.register_profile("complete", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=30)
+settings.load_profile("complete")

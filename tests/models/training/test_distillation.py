@@ -284,7 +284,10 @@ def test_what_is_unexplained_is_a_share_of_the_variance() -> None:
     assert float(unexplained(middle, grids)) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("network", ["mobilenet_v2", "efficientnet_b0"])  # leaves blocks out
+@pytest.mark.parametrize(
+    "network",
+    ["mobilenet_v2", pytest.param("efficientnet_b0", marks=pytest.mark.slow)],  # leaves blocks out
+)
 def test_a_student_that_is_stopped_ends_in_the_same_weights(
     network: str, teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
