@@ -15,11 +15,18 @@ from service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, Serv
 from service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from service.core.engine import Engine
     from service.lattice_schemas import CommonAnswer, Entailment, Part
-    from service.schemas import CaptionAnswer, CaptionHit, ImageAnswer, ImageHit, SearchFacts
+    from service.schemas import (
+        CaptionAnswer,
+        CaptionHit,
+        ImageAnswer,
+        ImageHit,
+        SearchFacts,
+        SearchOptions,
+    )
     from service.settings import Settings
 
 Result = TypeVar("Result")
@@ -29,52 +36,60 @@ _PARTS_MAXIMUM, _K_MAXIMUM, _CANDIDATES_MAXIMUM = 16, 1000, 1_000_000
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
 
 
+Query = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[TEXT_OR_PICTURE]",
+        show_default=False,
+        help="A caption, or the path of a picture. Leave it out with --all-of or --common.",
+    ),
+]
+AllOf = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PART", help="Find images that every PART is true of; repeat it."),
+]
+Common = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PART", help="Find captions that are true of every PART; repeat it."),
+]
+Plus = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PART", help="Find images like TEXT_OR_PICTURE, with PART added."),
+]
+Minus = Annotated[
+    list[str] | None, typer.Option(metavar="PART", help="Take PART out; needs --plus.")
+]
+K = Annotated[int, typer.Option("--k", "-k", min=1, max=_K_MAXIMUM, help="How many hits to print.")]
+SearchMode = Annotated[
+    Literal["certified", "exact", "fast"],
+    typer.Option(
+        help="certified: provably the exact best. exact: a full scan. fast: likely the best."
+    ),
+]
+Candidates = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=_CANDIDATES_MAXIMUM, help="How many candidates the prefilter passes on."
+    ),
+]
+MaxViolation = Annotated[
+    float | None, typer.Option(min=0.0, help="Leave out hits with a larger violation.")
+]
+
+
 def search(
     *,
-    query: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[TEXT_OR_PICTURE]",
-            show_default=False,
-            help="A caption, or the path of a picture. Leave it out with --all-of or --common.",
-        ),
-    ] = None,
-    all_of: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PART", help="Find images that every PART is true of; repeat it."),
-    ] = None,
-    common: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PART", help="Find captions that are true of every PART; repeat it."),
-    ] = None,
-    plus: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PART", help="Find images like TEXT_OR_PICTURE, with PART added."),
-    ] = None,
-    minus: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PART", help="Take PART out; needs --plus."),
-    ] = None,
+    query: Query = None,
+    all_of: AllOf = None,
+    common: Common = None,
+    plus: Plus = None,
+    minus: Minus = None,
     index: ServiceIndex = None,
     model: ServiceModel = None,
-    k: Annotated[
-        int, typer.Option("--k", "-k", min=1, max=_K_MAXIMUM, help="How many hits to print.")
-    ] = 10,
-    mode: Annotated[
-        Literal["certified", "exact", "fast"],
-        typer.Option(
-            help="certified: provably the exact best. exact: a full scan. fast: likely the best."
-        ),
-    ] = "certified",
-    candidates: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=_CANDIDATES_MAXIMUM, help="How many candidates the prefilter passes on."
-        ),
-    ] = None,
-    max_violation: Annotated[
-        float | None, typer.Option(min=0.0, help="Leave out hits with a larger violation.")
-    ] = None,
+    k: K = 10,
+    mode: SearchMode = "certified",
+    candidates: Candidates = None,
+    max_violation: MaxViolation = None,
     device: ServiceDevice = None,
     as_json: Json = False,
 ) -> None:
@@ -103,25 +118,38 @@ def search(
     every, shared, added, removed = (
         [parse_part(text) for text in texts or []] for texts in (all_of, common, plus, minus)
     )
-
-    async def question(engine: Engine) -> ImageAnswer | CaptionAnswer:
-        from service.core import lattice
-        from service.core.stages import Stages
-
-        if start is None:
-            find = lattice.all_of if every else lattice.common
-            return await find(engine, every or shared, options, Stages())
-        if added:
-            return await lattice.like(engine, start, added, removed, options, Stages())
-        if isinstance(start, bytes):
-            return await engine.captions_by_picture(start, options)
-        return await engine.images_by_caption(str(start), options)
-
-    answer = ask(settings, question, [start, *every, *shared, *added, *removed])
+    answer = ask(
+        settings,
+        lambda engine: _search(engine, options, start, every, shared, added, removed),
+        [start, *every, *shared, *added, *removed],
+    )
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
     else:
         _print(answer)
+
+
+async def _search(
+    engine: Engine,
+    options: SearchOptions,
+    start: Part | None,
+    all_of: Sequence[Part],
+    common: Sequence[Part],
+    plus: Sequence[Part],
+    minus: Sequence[Part],
+) -> ImageAnswer | CaptionAnswer:
+    from service.core import lattice
+    from service.core.stages import Stages
+
+    if all_of:
+        return await lattice.all_of(engine, all_of, options, Stages())
+    if start is None:
+        return await lattice.common(engine, common, options, Stages())
+    if plus:
+        return await lattice.like(engine, start, plus, minus, options, Stages())
+    if isinstance(start, bytes):
+        return await engine.captions_by_picture(start, options)
+    return await engine.images_by_caption(str(start), options)
 
 
 def _check(

@@ -120,7 +120,7 @@ def test_search_with_checkpoint_of_another_model_is_refused(
     failed = hasse("search", "a dog", "--index", collection, "--model", other)
     assert failed.status == 1
     assert "made by the model" in failed.error
-    assert "build the index again" in failed.error
+    assert "hasse index reencode" in failed.error
 
 
 def test_search_with_name_of_built_in_checkpoint_finds_it(
