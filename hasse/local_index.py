@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from threading import Thread
-from typing import Any, Self, TypeAlias, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 
 from PIL import Image
 from pydantic import TypeAdapter, ValidationError
@@ -42,11 +43,12 @@ from service.schemas import (
 )
 from service.settings import Settings
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 # A text is a caption, a number an image of the index, anything else a picture.
 Part: TypeAlias = str | int | bytes | os.PathLike[str] | Image.Image
 
-_JSON_PARTS: TypeAdapter[list[str | int]] = TypeAdapter(list[JsonPart])
+_JSON_PART: TypeAdapter[str | int] = TypeAdapter(JsonPart)
 
 
 def open_index(
@@ -70,6 +72,24 @@ def open_index(
         index=Path(folder), model=None if model is None else Path(model), device=device
     )
     return LocalIndex(Engine.open(settings))
+
+
+def _blocking(
+    method: Callable[Concatenate[LocalIndex, Arguments], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[LocalIndex, Arguments], Result]:
+    """Run a method in the event loop of the index, and raise its errors as a client's."""
+
+    @functools.wraps(method)
+    def run(self: LocalIndex, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        if self._loop.is_closed():
+            raise HasseError("this index is closed: open it again")
+        work = method(self, *args, **options)
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except ServiceError as error:
+            raise problem_error(Problem.model_validate_json(problem_body(error, ""))) from None
+
+    return run
 
 
 class LocalIndex:
@@ -103,41 +123,34 @@ class LocalIndex:
         self._loop.close()
         self._engine.close()
 
-    def search_images(self, caption: str, **options: Unpack[Options]) -> ImageAnswer:
+    @_blocking
+    async def search_images(self, caption: str, **options: Unpack[Options]) -> ImageAnswer:
         """Return the images a caption is true of, the best first."""
+        query = validated(ImageQuery, {"caption": caption, **fields_of(options)})
+        return await self._engine.images_by_caption(query.caption, query)
 
-        def ask() -> Coroutine[Any, Any, ImageAnswer]:
-            query = validated(ImageQuery, {"caption": caption, **fields_of(options)})
-            return self._engine.images_by_caption(query.caption, query)
-
-        return self._run(ask)
-
-    def search_captions(self, picture: Picture, **options: Unpack[Options]) -> CaptionAnswer:
+    @_blocking
+    async def search_captions(self, picture: Picture, **options: Unpack[Options]) -> CaptionAnswer:
         """Return the captions that are true of a picture."""
-        _, content = file_of(picture)
-        return self._run(
-            lambda: self._engine.captions_by_picture(content, _search_options(options))
-        )
+        _, content = await asyncio.to_thread(file_of, picture)
+        return await self._engine.captions_by_picture(content, _search_options(options))
 
-    def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> AllOfAnswer:
+    @_blocking
+    async def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> AllOfAnswer:
         """Return the images that several parts are true of at once."""
-        given = several(parts)
-        return self._run(
-            lambda: lattice.all_of(
-                self._engine, _parts("all_of", given), _search_options(options), Stages()
-            )
-        )
+        query, given = _search_options(options), await _parts("all_of", several(parts))
+        return await lattice.all_of(self._engine, given, query, Stages())
 
-    def search_common(self, parts: Iterable[Part], **options: Unpack[Options]) -> CommonAnswer:
+    @_blocking
+    async def search_common(
+        self, parts: Iterable[Part], **options: Unpack[Options]
+    ) -> CommonAnswer:
         """Return the captions that are true of all parts."""
-        given = several(parts)
-        return self._run(
-            lambda: lattice.common(
-                self._engine, _parts("common", given), _search_options(options), Stages()
-            )
-        )
+        query, given = _search_options(options), await _parts("common", several(parts))
+        return await lattice.common(self._engine, given, query, Stages())
 
-    def search_like(
+    @_blocking
+    async def search_like(
         self,
         like: Part,
         plus: Iterable[Part],
@@ -145,42 +158,33 @@ class LocalIndex:
         **options: Unpack[Options],
     ) -> ImageAnswer:
         """Return images like one, with `plus` in the place of `minus`."""
-        put, taken = several(plus), several(minus)
-        return self._run(
-            lambda: lattice.like(
-                self._engine,
-                _parts("like", [like])[0],
-                _parts("plus", put),
-                _parts("minus", taken, least=0),
-                _search_options(options),
-                Stages(),
-            )
-        )
+        (start,) = await _parts("like", [like])
+        put = await _parts("plus", several(plus))
+        taken = await _parts("minus", several(minus), least=0)
+        query = _search_options(options)
+        return await lattice.like(self._engine, start, put, taken, query, Stages())
 
-    def entails(self, premise: Part, hypothesis: str) -> Entailment:
+    @_blocking
+    async def entails(self, premise: Part, hypothesis: str) -> Entailment:
         """Tell whether a caption is true of an image or a picture, or follows from a caption."""
+        (given,) = await _parts("premise", [premise])
+        (claim,) = await _parts("hypothesis", [hypothesis])
+        return await lattice.entails(self._engine, given, str(claim), Stages())
 
-        def ask() -> Coroutine[Any, Any, Entailment]:
-            (given,), (claim,) = _parts("premise", [premise]), _parts("hypothesis", [hypothesis])
-            return lattice.entails(self._engine, given, str(claim), Stages())
-
-        return self._run(ask)
-
-    def image(self, image_id: int) -> ImageRecord:
+    @_blocking
+    async def image(self, image_id: int) -> ImageRecord:
         """Return what is known of an image."""
-        return self._run(lambda: self._engine.image(image_id))
+        return await self._engine.image(image_id)
 
-    def picture(self, image_id: int) -> bytes:
+    @_blocking
+    async def picture(self, image_id: int) -> bytes:
         """Return the stored picture of an image."""
+        path = await self._engine.picture_path(image_id)
+        content, _ = await self._engine.in_catalog(lambda: read_picture(path))
+        return content
 
-        async def ask() -> bytes:
-            path = await self._engine.picture_path(image_id)
-            content, _ = await self._engine.in_catalog(lambda: read_picture(path))
-            return content
-
-        return self._run(ask)
-
-    def add_image(
+    @_blocking
+    async def add_image(
         self,
         picture: Picture,
         captions: Iterable[str] = (),
@@ -189,28 +193,17 @@ class LocalIndex:
         split: str = "",
     ) -> AddedImage:
         """Add a picture with its captions, or captions to a picture that is there already."""
-        file_name, content = file_of(picture)
         given = {"caption": several(captions), "image_id": image_id, "split": split}
+        fields = validated(UploadFields, given)
+        file_name, content = await asyncio.to_thread(file_of, picture)
+        return await self._engine.add(
+            Upload(content, file_name, fields.caption, fields.image_id, fields.split)
+        )
 
-        def ask() -> Coroutine[Any, Any, AddedImage]:
-            fields = validated(UploadFields, given)
-            upload = Upload(content, file_name, fields.caption, fields.image_id, fields.split)
-            return self._engine.add(upload)
-
-        return self._run(ask)
-
-    def remove_image(self, image_id: int) -> None:
+    @_blocking
+    async def remove_image(self, image_id: int) -> None:
         """Remove an image and its captions."""
-        self._run(lambda: self._engine.remove(image_id))
-
-    def _run(self, ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Run a coroutine of the engine in its event loop, and raise its errors as a client's."""
-        if self._loop.is_closed():
-            raise HasseError("this index is closed: open it again")
-        try:
-            return asyncio.run_coroutine_threadsafe(ask(), self._loop).result()
-        except ServiceError as error:
-            raise problem_error(Problem.model_validate_json(problem_body(error, ""))) from None
+        await self._engine.remove(image_id)
 
 
 async def _cancel_all() -> None:
@@ -224,14 +217,17 @@ def _search_options(options: Options) -> SearchOptions:
     return validated(SearchOptions, fields_of(options))
 
 
-def _parts(field: str, given: Sequence[Part], least: int = 1) -> list[EnginePart]:
-    """Check parts as the service does; raises ServiceError `invalid`."""
+async def _parts(field: str, given: Sequence[Part], least: int = 1) -> list[EnginePart]:
+    """Check parts as the service does, and read pictures; raises ServiceError `invalid`."""
     if not least <= len(given) <= PARTS_MAXIMUM:
         raise invalid(field, f"there may be {least} to {PARTS_MAXIMUM} of these")
-    captions_and_ids = [one for one in given if isinstance(one, (str, int))]
-    try:
-        known = iter(_JSON_PARTS.validate_python(captions_and_ids, strict=True))
-    except ValidationError as error:
-        row = error.errors()[0]
-        raise invalid(f"{field}.{row['loc'][0]}", reason_of(row)) from None
-    return [next(known) if isinstance(one, (str, int)) else file_of(one)[1] for one in given]
+    parts: list[EnginePart] = []
+    for at, part in enumerate(given):
+        if not isinstance(part, (str, int)):
+            parts.append((await asyncio.to_thread(file_of, part))[1])
+            continue
+        try:
+            parts.append(_JSON_PART.validate_python(part, strict=True))
+        except ValidationError as error:
+            raise invalid(f"{field}.{at}", reason_of(error.errors()[0])) from None
+    return parts
