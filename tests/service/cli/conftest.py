@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.service.cli.shapes import COLOURS, SHAPES, done, draw
+from tests.service.cli.shell import TINY_TRAINING, hasse
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pictures, and all that the first commands make of them."""
+    home = tmp_path_factory.mktemp("home")
+    pictures = home / "pictures"
+    for at in range(3):
+        folder = pictures / str(at)
+        folder.mkdir(parents=True)
+        for colour in COLOURS:
+            for shape in SHAPES:
+                draw(folder, colour, shape)
+    # A picture that is cut short: its header is good, so that only decoding finds out.
+    whole = (pictures / "2" / "red-circle.png").read_bytes()
+    (pictures / "2" / "red-circle.png").write_bytes(whole[:-60])
+    done(hasse("data", "import", "folder", pictures, "--out", home / "data"))
+    done(hasse("train", home / "data", "--out", home / "model", *TINY_TRAINING, "--epochs", 1))
+    built = done(
+        hasse("index", "build", home / "data", "--model", home / "model", "--out", home / "index")
+    )
+    assert "red-circle.png" in built.err, "the damaged picture is named"
+    return home
