@@ -22,7 +22,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,17 @@ import numpy as np
 from models.checkpoints.checkpoint import load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset
+from models.evaluation.bootstrap import SAMPLES
 from models.evaluation.retrieval import Evaluation, Retrieval, retrieve
-from models.evaluation.significance import Interval, difference, differences_of_trainings
+from models.evaluation.significance import (
+    Floats,
+    Interval,
+    Intervals,
+    difference,
+    percentiles,
+    resampled,
+    same_queries,
+)
 from models.training.distributed import World
 from models.training.inputs import ImageInput, available, dataset_points
 from models.training.presets import PRESETS
@@ -186,6 +195,31 @@ def trained(
     held_out = available(held_out, inputs.images[1])
     seconds = json.loads((folder / "metrics.json").read_bytes())["seconds"]
     return measured(folder, held_out, inputs.images[1]), float(seconds)
+
+
+def differences_of_trainings(mine: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
+    """Return the intervals of (mean metrics of `mine`) - (mean metrics of `others`), paired.
+
+    Each is what one training of a recipe retrieves, all of the same queries. A draw is one of the
+    images, the same for all, and one of the trainings of each recipe: so the intervals hold what
+    other pictures and what other seeds would change.
+
+    Raises:
+        ValueError: they are not of the same queries.
+    """
+    if not all(same_queries(mine[0], one) for one in (*mine, *others)):
+        raise ValueError("only rankings of the same images and captions can be compared")
+    draw = np.random.default_rng(0)
+    return percentiles(_drawn_mean(mine, draw) - _drawn_mean(others, draw))
+
+
+def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Floats:
+    """Return the mean of trainings that are drawn with replacement: as `resampled`."""
+    every = np.stack([resampled([one]) for one in trainings])
+    count = len(trainings)
+    shares = draw.multinomial(count, [1 / count] * count, SAMPLES) / count  # (SAMPLES, trainings)
+    mean: Floats = np.einsum("st,tdms->dms", shares, every)
+    return mean
 
 
 def _report(name: str, progress: Progress[Evaluation]) -> None:

@@ -7,26 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from models.datasets.dataset import DatasetError
+from models.errors import HasseError
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, error_class: type[HasseError] = DatasetError) -> str:
     """Return the text of a UTF-8 file.
 
     Raises:
-        DatasetError: there is no such file, it is empty, or it is not text.
+        DatasetError, or `error_class`: there is no such file, it is empty, or it is not text.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        raise DatasetError(f"there is no file {path}: check the path") from error
+        raise error_class(f"there is no file {path}: check the path") from error
     except UnicodeDecodeError as error:
-        raise DatasetError(
-            f"{path} is not UTF-8 text (byte {error.start:,} is not): save it as UTF-8"
+        raise error_class(
+            f"{path} is not UTF-8 text (byte {error.start:,} is not): save it as UTF-8, or "
+            f"fetch it again"
         ) from error
     except OSError as error:
-        raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
+        raise error_class(f"{path} cannot be read: {error.strerror}") from error
     if not text.strip():
-        raise DatasetError(f"{path} is empty: fill it or leave it out")
+        raise error_class(f"{path} is empty: fill it, leave it out, or fetch it again")
     return text
 
 

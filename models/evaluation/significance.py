@@ -43,7 +43,7 @@ class Intervals:
 
 def intervals(blocks: Sequence[Retrieval]) -> Intervals:
     """Return the intervals of the mean evaluation of some blocks of a collection."""
-    return _percentiles(resampled(blocks))
+    return percentiles(resampled(blocks))
 
 
 def differences(blocks: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
@@ -52,25 +52,9 @@ def differences(blocks: Sequence[Retrieval], others: Sequence[Retrieval]) -> Int
     Raises:
         ValueError: the two are not of the same queries.
     """
-    if len(blocks) != len(others) or not all(map(_same_queries, blocks, others)):
+    if len(blocks) != len(others) or not all(map(same_queries, blocks, others)):
         raise ValueError("only rankings of the same images and captions can be compared")
-    return _percentiles(resampled(blocks) - resampled(others))
-
-
-def differences_of_trainings(mine: Sequence[Retrieval], others: Sequence[Retrieval]) -> Intervals:
-    """Return the intervals of (mean metrics of `mine`) - (mean metrics of `others`), paired.
-
-    Each is what one training of a recipe retrieves, all of the same queries. A draw is one of the
-    images, the same for all, and one of the trainings of each recipe: so the intervals hold what
-    other pictures and what other seeds would change.
-
-    Raises:
-        ValueError: they are not of the same queries.
-    """
-    if not all(_same_queries(mine[0], one) for one in (*mine, *others)):
-        raise ValueError("only rankings of the same images and captions can be compared")
-    draw = np.random.default_rng(0)
-    return _percentiles(_drawn_mean(mine, draw) - _drawn_mean(others, draw))
+    return percentiles(resampled(blocks) - resampled(others))
 
 
 def difference(mine: Evaluation, others: Evaluation) -> dict[str, Any]:
@@ -86,7 +70,7 @@ def difference(mine: Evaluation, others: Evaluation) -> dict[str, Any]:
     return gaps | {"rsum": mine.rsum - others.rsum}
 
 
-def _same_queries(block: Retrieval, other: Retrieval) -> bool:
+def same_queries(block: Retrieval, other: Retrieval) -> bool:
     return block.images == other.images and all(
         np.array_equal(getattr(block, direction).images, getattr(other, direction).images)
         for direction in DIRECTIONS
@@ -103,15 +87,6 @@ def resampled(blocks: Sequence[Retrieval], samples: int = SAMPLES) -> Floats:
             for row, table in enumerate(tables):
                 out[row, :, at] += table.metrics(counts)
     return out / len(blocks)
-
-
-def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Floats:
-    """Return the mean of trainings that are drawn with replacement: as `resampled`."""
-    every = np.stack([resampled([one]) for one in trainings])
-    count = len(trainings)
-    shares = draw.multinomial(count, [1 / count] * count, SAMPLES) / count  # (SAMPLES, trainings)
-    mean: Floats = np.einsum("st,tdms->dms", shares, every)
-    return mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +125,7 @@ class _Table:
         return np.array([*means[:3], median, *means[3:]])
 
 
-def _percentiles(drawn: Floats) -> Intervals:
+def percentiles(drawn: Floats) -> Intervals:
     low, high = np.percentile(drawn, [2.5, 97.5], axis=-1)
     # Recalls are the first three metrics of both directions.
     rsum = np.percentile(drawn[:, :3].sum((0, 1)), [2.5, 97.5])

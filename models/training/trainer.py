@@ -109,12 +109,8 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         held_out = available(*validation)
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
-        self.config, self.name, self.world, self.least_references = (
-            config,
-            name,
-            world,
-            least_references,
-        )
+        self.config, self.name = config, name
+        self.world, self.least_references = world, least_references
         self.dataset, self.images, self.held_out = dataset, images, (held_out, validation[1])
         self.rows = rows_of(dataset, images)
         self.ground_truth = known_ground_truth(dataset)

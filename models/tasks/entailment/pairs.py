@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from models.datasets.source import read_text
 from models.errors import HasseError
 
 
@@ -54,16 +55,4 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         EntailmentError: there is no such file, it is not text, or it is empty.
     """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except FileNotFoundError:
-        raise EntailmentError(f"there is no file {path}: check the path") from None
-    except UnicodeDecodeError as error:
-        raise EntailmentError(
-            f"{path} is not UTF-8 text (byte {error.start:,} is not): fetch it again"
-        ) from None
-    except OSError as error:
-        raise EntailmentError(f"{path} cannot be read: {error.strerror}") from None
-    if not any(line.strip() for line in lines):
-        raise EntailmentError(f"{path} is empty: fetch it again")
-    return lines
+    return read_text(path, EntailmentError).split("\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from models.datasets.source import read_text
 from models.tasks.hypernyms.taxonomy import Concept, HypernymError, Taxonomy
 
 FILE_NAME = "data.noun"
@@ -58,20 +59,13 @@ def read(path: Path) -> Taxonomy:
 
 
 def _lines(file: Path, asked: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8").split("\n")
-    except (FileNotFoundError, NotADirectoryError):
+    if not file.exists():
         what = f"{asked} holds no {FILE_NAME}" if file != asked else f"there is no file {file}"
         raise HypernymError(
             f"{what}: name the folder of WordNet's database files "
             f"(on Debian: apt-get install wordnet-base, then /usr/share/wordnet)"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise HypernymError(
-            f"{file} is not text (byte {error.start:,}): give WordNet's {FILE_NAME}"
-        ) from None
-    except OSError as error:
-        raise HypernymError(f"{file} cannot be read: {error.strerror}") from None
+        )
+    return read_text(file, HypernymError).split("\n")
 
 
 def _synset(line: str) -> tuple[Concept, list[str]]:

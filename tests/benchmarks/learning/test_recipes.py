@@ -102,5 +102,5 @@ def test_what_was_tried_beside_is_compared_with_the_recipe_that_it_changes(
     assert metrics["training"]["loss"] == "hardest"
     assert metrics["start"] == load(out / "ranking-0").fingerprint
     printed = capsys.readouterr().out
-    assert "| the last state of a caption, not the join |" in printed
+    assert "| the last state of a caption, not the largest of all |" in printed
     assert "last less sharper: rsum" in printed

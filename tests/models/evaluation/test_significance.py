@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.learning.recipes import differences_of_trainings
 from models.evaluation.bootstrap import draws
 from models.evaluation.ranking import Ranking
 from models.evaluation.retrieval import Evaluation, Retrieval
@@ -13,7 +14,6 @@ from models.evaluation.significance import (
     METRICS,
     difference,
     differences,
-    differences_of_trainings,
     intervals,
     resampled,
 )

@@ -224,6 +224,7 @@ def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_student_learns_and_its_weights_are_a_torchvision_network(
     teacher: Backbone, tmp_path: Path
 ) -> None:

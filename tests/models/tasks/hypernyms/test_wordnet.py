@@ -141,7 +141,7 @@ def test_what_is_not_wordnet_is_refused_with_the_remedy(tmp_path: Path) -> None:
         read(tmp_path)
     (tmp_path / "data.noun").rmdir()
     (tmp_path / "data.noun").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(HypernymError, match="not text"):
+    with pytest.raises(HypernymError, match="not UTF-8 text"):
         read(tmp_path)
     with pytest.raises(HypernymError, match="there is no file"):
         read(tmp_path / "data.noun" / "deeper")

@@ -217,6 +217,7 @@ def test_train_does_not_overwrite_a_model_of_another_origin(
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_torchrun_trains_one_model_and_only_the_first_process_prints(
     home: Path, tmp_path: Path
 ) -> None:
