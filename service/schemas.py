@@ -39,20 +39,11 @@ PictureFile = Annotated[
 ]
 
 
-def _checked_caption(text: str) -> str:
-    if not text.strip():
-        raise PydanticCustomError("blank", "the caption is blank: say what the images show")
-    if "\0" in text:
-        raise PydanticCustomError("nul", "the caption holds a NUL character")
-    return text
-
-
 CaptionText = Annotated[
     str,
     Field(min_length=1, description="What should be true of the images."),
-    AfterValidator(_checked_caption),
-    # What `_checked_caption` checks, for readers of the OpenAPI document. Python's `strip` removes
-    # a few control characters that are not in JSON Schema's \s.
+    # `service.core.encoding.check_caption` refuses others. Python calls blank what JSON Schema's \s
+    # does not: a few control characters.
     Field(json_schema_extra={"pattern": r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"}),
 ]
 
@@ -146,11 +137,6 @@ class SearchOptions(Request):
     added_before: Instant | None = Field(
         default=None, description="Search only images added before this time."
     )
-
-    @property
-    def depth(self) -> int:
-        """How many of the best have to be found: offset and k together."""
-        return min(self.offset + self.k, K_MAXIMUM)
 
 
 class ImageQuery(SearchOptions):

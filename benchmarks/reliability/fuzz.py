@@ -32,8 +32,8 @@ from index.types import KINDS, CaptionRow, ImageRow, ModelIdentity
 from index.verify import verify
 from models.images.decoding import PictureError, open_picture
 from service.errors import ServiceError
+from service.http.bodies import parse_json
 from service.http.multipart import parse_form
-from service.http.strict_json import parse_json
 from service.schemas import ImageQuery
 
 PIXELS = 1_000_000

@@ -27,8 +27,7 @@ from index.search import cost_model
 from index.search.candidates import Chosen
 from index.search.cost_model import Costs
 from index.search.query import Query
-from index.search.scan import score_rows
-from index.search.search import is_bounded, search
+from index.search.search import is_bounded, score_rows, search
 from index.segments.segment import Segment, write_segment
 from index.segments.snapshot import LiveSegment, Snapshot
 from index.types import Kind, Mode, ModelIdentity, Points, Score

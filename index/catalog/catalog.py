@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
-from index.catalog.database import CATALOG, LOCK_SECONDS, Database, catalog_url
+from index.catalog.database import CATALOG, LOCK_SECONDS, Database, Lookup, catalog_url
 from index.catalog.lookups import (
     CAPTION_HITS,
     CAPTIONS_BY_ID,
@@ -21,7 +21,6 @@ from index.catalog.lookups import (
     IMAGE_HITS,
     IMAGES_BY_ID,
     IMAGES_WITH_CAPTIONS,
-    Lookup,
 )
 from index.catalog.records import Deletion, SegmentRecord, State, file_records
 from index.catalog.schema import (

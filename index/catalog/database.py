@@ -6,10 +6,10 @@ SQLite (the default) writes ahead and syncs fully; the URL may name PostgreSQL i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 import sqlalchemy as sql
@@ -18,7 +18,6 @@ from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 
 from index.catalog.database_errors import path_of, translated
 from index.catalog.database_file import OpenedFile
-from index.catalog.lookups import Lookup
 from index.catalog.schema import META
 from index.errors import DamagedIndexError, NotAnIndexError
 
@@ -37,6 +36,27 @@ _SERVER_TIMEOUTS = {
     "tcp_user_timeout": 10_000,  # milliseconds
 }
 LOCK_SECONDS = 10.0  # that a statement waits for a lock of another connection
+
+
+class Lookup(NamedTuple):
+    """A statement about a list of ids, as the driver takes it.
+
+    It needs no transaction, and it runs when a search has just filled the processor's caches with
+    rows. What SQLAlchemy does for a statement takes longer then than SQLite, and is left out.
+    """
+
+    statement: str
+    places: int | None  # that the ids are given for; None where the parameter has a name
+
+    @classmethod
+    def compiled(cls, by_database: Mapping[str, sql.Select[Any]], dialect: sql.Dialect) -> Self:
+        """Return the one of some statements that is for a database; see `lookups`."""
+        found: Any = by_database[dialect.name].compile(dialect=dialect)
+        return cls(str(found), len(found.positiontup) if found.positional else None)
+
+    def parameters(self, ids: str) -> dict[str, str] | tuple[str, ...]:
+        """Return what the statement is executed with, for a list of ids in JSON."""
+        return {"ids": ids} if self.places is None else (ids,) * self.places
 
 
 class Database:

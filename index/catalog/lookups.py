@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import sqlalchemy as sql
 from sqlalchemy import JSON, BigInteger, Column, Text
@@ -100,24 +100,3 @@ CAPTIONS_BY_IMAGE = _rows_by(CAPTIONS.c.image_id, CAPTION_FACTS)
 IMAGES_WITH_CAPTIONS = _together(images=IMAGES_BY_ID, captions=CAPTIONS_BY_IMAGE)
 IMAGE_HITS = _together(images=_named_images(), removal=_last_removal("image"))
 CAPTION_HITS = _together(captions=CAPTIONS_BY_ID, removal=_last_removal("caption"))
-
-
-class Lookup(NamedTuple):
-    """A statement about a list of ids, as the driver takes it.
-
-    It needs no transaction. SQLAlchemy's own work for a statement would take longer than SQLite's,
-    the more so after a search has filled the processor's caches with rows.
-    """
-
-    statement: str
-    places: int | None  # that the ids are given for; None where the parameter has a name
-
-    @classmethod
-    def compiled(cls, by_database: Mapping[str, sql.Select[Any]], dialect: sql.Dialect) -> Self:
-        """Return the one of some statements that is for a database; see `_rows_by`."""
-        found: Any = by_database[dialect.name].compile(dialect=dialect)
-        return cls(str(found), len(found.positiontup) if found.positional else None)
-
-    def parameters(self, ids: str) -> dict[str, str] | tuple[str, ...]:
-        """Return what the statement is executed with, for a list of ids in JSON."""
-        return {"ids": ids} if self.places is None else (ids,) * self.places

@@ -14,6 +14,7 @@ depend on this.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ _SAMPLE = 64  # rows that tell which lines are heavy
 _AHEAD = 16  # rows between the one whose first lines are read and the one whose are fetched
 
 
+@lru_cache(maxsize=16)
 def slack_of(dimension: int) -> NDArray[np.float64]:
     """Return (m, a): a row whose partial sum exceeds m * limit + a has a violation above limit.
 

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from index.kernels.threads import Workers
 from index.search.candidates import Chosen
 from index.search.query import Answer, Query, Seconds, Touched, plan_of
-from index.search.scan import score_rows
-from index.search.search import is_few, proposed
+from index.search.search import is_few, proposed, score_rows
 from index.search.top_k import Best
 from index.segments.arrays import read_only
 from index.segments.snapshot import LiveSegment, Snapshot

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from index.catalog.validation import LONGEST, too_long
 from index.errors import BadQueryError
-from index.segments.arrays import read_only
 from index.types import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
 
 MAX_K = 1001  # a thousand, and one that an answer may leave out
@@ -119,12 +118,15 @@ def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
         raise BadQueryError(
             "the query has a coordinate that is not finite or negative: encode it again"
         )
-    if (found := too_long(queries)) is not None:
+    longest = float(max(most, -least)) * queries.shape[1] ** 0.5
+    if longest > LONGEST and (found := too_long(queries)) is not None:
         raise BadQueryError(
             f"the query has the length {found[1]:.3g}, and points are no longer than "
             f"{LONGEST:.0e}: encode it again"
         )
-    return read_only(queries)
+    queries = queries.view()
+    queries.flags.writeable = False
+    return queries
 
 
 def _rounded(given: NDArray[Any]) -> Points:

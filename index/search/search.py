@@ -8,21 +8,24 @@ those are the k best of all, and the answer is proved. Segments too small for co
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index.bounds.lower_bounds import Bounded
+from index.kernels.early_exit import heaviest_lines, scan_lines, slack_of
 from index.kernels.threads import Workers
+from index.kernels.violations import scan_rows
+from index.kernels.violations import score_rows as score_range
 from index.search.candidates import Chosen
 from index.search.cost_model import is_scanned
 from index.search.query import Answer, Query, Seconds, Touched, plan_of
-from index.search.scan import scan, score_rows
 from index.search.top_k import Best
 from index.segments.segment import Segment
 from index.segments.snapshot import LiveSegment, Snapshot
-from index.types import Kind, Mode, Points
+from index.types import Form, Ids, Kind, Mode, Points
 
 if TYPE_CHECKING:
     from index.kernels.gpu_scan import Accelerator, Resident
@@ -58,7 +61,9 @@ def search(
     tasks: list[_Task] = []
     scans: list[LiveSegment] = []
     residents: list[tuple[LiveSegment, Resident]] = []
-    for live in snapshot.of(query.kind):
+    segments = snapshot.together or snapshot.segments
+    searched = [live for live in segments if live.segment.record.kind == query.kind]
+    for live in searched:
         resident = accelerator.resident(live.segment) if accelerator is not None else None
         if resident is not None and query.mode != "fast":
             residents.append((live, resident))
@@ -87,7 +92,7 @@ def search(
     batch = len(queries)
     scanned = sum(live.live for live in scans) + sum(live.live for live, _ in residents)
     ways = [task.way for task in tasks] + ["scan"] * len(scans) + ["device"] * len(residents)
-    plan, searched = plan_of(ways), snapshot.live(query.kind)
+    plan, alive = plan_of(ways), sum(live.live for live in searched)
     bounded = sum(task.live.segment.rows for task in tasks if task.surveyed)
     seconds = Seconds((proposed - started) / batch, (ended - proposed) / batch)
     certified = np.ones(batch, np.bool_)
@@ -99,7 +104,7 @@ def search(
             violations=hits.violations,
             mode=query.mode,
             certified=proved,
-            searched=searched,
+            searched=alive,
             rescored=scanned + scored,
             generation=snapshot.generation,
             plan=plan,
@@ -248,7 +253,7 @@ def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:
 def _scan(live: LiveSegment, queries: Points, best: Best, workers: Workers) -> None:
     """Offer every row of a segment to the best so far."""
     segment = live.segment
-    with segment.read_in_order():
+    with nullcontext() if segment.bounds is None else segment.read_in_order():
         scan(
             segment.points,
             segment.ids,
@@ -264,3 +269,51 @@ def _score(segment: Segment, chosen: Chosen, queries: Points, best: Best, worker
     """Score chosen rows exactly and offer them to the best so far."""
     violations = score_rows(segment.points, chosen, queries, segment.form, workers)
     best.add(segment.ids[chosen.rows], chosen.starts, violations)
+
+
+def scan(
+    points: Points,
+    ids: Ids,
+    excluded: NDArray[np.bool_],
+    queries: Points,
+    best: Best,
+    *,
+    form: Form,
+    workers: Workers,
+) -> None:
+    """Score every live row with every query and offer it to the best so far.
+
+    points (R, N), ids (R,), excluded (R,) or (0,) when all live, queries (B, N).
+    """
+    limits = best.limits()
+    order = None if form is Form.COSINE else heaviest_lines(points, queries, form)
+    slack = slack_of(points.shape[1])
+
+    def part(edges: tuple[int, int]) -> tuple[Ids, Points]:
+        room = (len(queries), min(best.k, edges[1] - edges[0]))
+        violations, found = np.full(room, np.nan, np.float32), np.empty(room, np.int64)
+        places = (*edges, limits, violations, found, np.zeros(len(queries), np.int64))
+        if order is None:
+            scan_rows(points, ids, excluded, queries, *places)
+        else:
+            scan_lines(points, ids, excluded, queries, int(form), order, slack, *places)
+        return found, violations
+
+    ranges = workers.ranges(len(ids), 4 * points.shape[1] * len(queries))
+    for found, violations in workers.map(part, ranges):
+        starts = np.arange(len(queries) + 1) * found.shape[1]
+        best.add(found.reshape(-1), starts, violations.reshape(-1))
+
+
+def score_rows(
+    points: Points, chosen: Chosen, queries: Points, form: Form, workers: Workers
+) -> Points:
+    """Return the violations (n,) of the rows that were chosen for queries (B, N)."""
+    violations = np.empty(len(chosen.rows), np.float32)
+
+    def part(edges: tuple[int, int]) -> None:
+        asked = (chosen.rows, chosen.starts, queries, int(form))
+        score_range(points, *asked, *edges, violations)
+
+    workers.map(part, workers.ranges(len(chosen.rows), 4 * points.shape[1]))
+    return violations

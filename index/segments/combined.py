@@ -76,6 +76,7 @@ class CombinedSegment:
                 {},
                 record.generation,
             ),
+            form=segments[0].segment.form,
             points=read_only(self.points[: self.rows]),
             ids=read_only(self.ids[: self.rows]),
             bounds=None,

@@ -173,6 +173,7 @@ class Segment:
 
     folder: Path
     record: SegmentRecord
+    form: Form  # how its rows are ranked
     points: Points
     ids: Ids
     bounds: Bounds | None
@@ -182,11 +183,6 @@ class Segment:
     def rows(self) -> int:
         """The number of rows, excluded ones included."""
         return self.record.rows
-
-    @property
-    def form(self) -> Form:
-        """How its rows are ranked."""
-        return form_of(self.record.kind, self.record.score)
 
     def read_in_order(self) -> AbstractContextManager[None]:
         """Read all points from the first to the last while the block runs."""
@@ -204,14 +200,15 @@ class Segment:
             # FAISS trusts what it reads, so its file is compared to the last byte in any case.
             check_file(folder / name, file, "checksums" if name == PREFILTER else verify)
         step = _checked_step(folder / MANIFEST, record)
-        shape = (record.rows, record.dimension)
+        shape, form = (record.rows, record.dimension), form_of(record.kind, record.score)
         points, bounds = mapped(folder / POINTS, np.float32, shape), None
         if step is not None:
-            bounds = Bounds.open(folder, step, form_of(record.kind, record.score), shape)
+            bounds = Bounds.open(folder, step, form, shape)
             advise_random(points)
         return cls(
             folder,
             record,
+            form=form,
             points=points,
             ids=mapped(folder / IDS, np.int64, (record.rows,)),
             bounds=bounds,

@@ -84,7 +84,6 @@ class Batcher(Generic[Key, Item, Result]):
         workers: number of threads; 1 makes the thread the owner of what `run` uses.
         delay: how long the oldest item waits for its batch to fill, in seconds.
         together: exceptions that are no item's fault: they fail the whole batch at once.
-        on_batch: told the key and the size of each batch.
         on_death: called when a thread ends otherwise than by `close`.
     """
 
@@ -97,7 +96,6 @@ class Batcher(Generic[Key, Item, Result]):
         workers: int = 1,
         delay: float = 0.0,
         together: tuple[type[Exception], ...] = (),
-        on_batch: Callable[[Key, int], None] = lambda key, size: None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
@@ -105,7 +103,6 @@ class Batcher(Generic[Key, Item, Result]):
         self._size = size
         self._delay = delay
         self._together = together
-        self._on_batch = on_batch
         self._on_death = on_death
         self._coming: list[_Job[Key, Item]] = []  # in this turn of the loop; only the loop's
         self._jobs: dict[Key, deque[_Job[Key, Item]]] = {}
@@ -233,7 +230,6 @@ class Batcher(Generic[Key, Item, Result]):
         batch = [job for job in batch if not job.future.cancelled()]
         if not batch:
             return
-        self._on_batch(key, len(batch))
         try:
             self._deliver(batch, self._timed(key, batch))
         except Exception as error:

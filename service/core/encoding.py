@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from prometheus_client import Histogram
 from torch import Tensor
 
 from models.errors import HasseError
@@ -40,6 +41,8 @@ def check_caption(caption: str, settings: Settings, field: str = "caption") -> N
         raise invalid(field, f"more than {settings.caption_characters:,} characters")
     if len(caption.split()) > settings.caption_words:
         raise invalid(field, f"more than {settings.caption_words:,} words")
+    if "\0" in caption:
+        raise invalid(field, "the caption holds a NUL character")
     if not caption.strip():
         raise invalid(field, "the caption is blank: say what the images show")
 
@@ -60,17 +63,17 @@ class Encoder:
         model: OrderEmbedding,
         settings: Settings,
         *,
-        on_batch: Callable[[str, int], None] = lambda kind, size: None,
+        batch_size: Histogram | None = None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self._model = model
+        self._batch_size = batch_size
         sizes = {"caption": settings.caption_batch, "picture": settings.picture_batch}
         self.batcher: Batcher[EncodeKey, str | Tensor, Point] = Batcher(
             "encoder",
             self._run,
             size=lambda key: sizes[key.kind],
             delay=settings.batch_seconds,
-            on_batch=lambda key, size: on_batch(key.kind, size),
             on_death=on_death,
         )
 
@@ -95,6 +98,8 @@ class Encoder:
         return np.stack(points)
 
     def _run(self, key: EncodeKey, items: list[str | Tensor]) -> list[Point]:
+        if self._batch_size is not None:
+            self._batch_size.labels(key.kind).observe(len(items))
         try:
             points = self._points(key, items)
             if not np.isfinite(points).all():

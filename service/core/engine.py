@@ -74,14 +74,14 @@ class Engine:
         self.admission = admission
         self.pictures = PictureReader(settings, checkpoint.model.preprocessing)
         self.encoder = Encoder(
-            checkpoint.model, settings, on_batch=metrics.batch, on_death=on_death
+            checkpoint.model, settings, batch_size=metrics.batch_size, on_death=on_death
         )
         self.searcher = Searcher(
             index,
             checkpoint.calibration.image,
             settings,
             admission=admission,
-            on_batch=metrics.batch,
+            batch_size=metrics.batch_size,
             on_death=on_death,
         )
         self.writing = WriteQueue(
@@ -90,7 +90,7 @@ class Engine:
             self.pictures,
             settings,
             on_change=self._changed,
-            on_batch=metrics.batch,
+            batch_size=metrics.batch_size,
             on_death=on_death,
         )
         # What others ask of the parts.
@@ -101,7 +101,7 @@ class Engine:
         self.preview = self.pictures.preview
         self.add = self.writing.add
         self.remove = self.writing.remove
-        self._metrics = metrics
+        self._stage_seconds = metrics.stage_seconds
         self._info = index.info()
         self._catalog_pool = ThreadPoolExecutor(2, thread_name_prefix="catalog")
         self.upkeep = Upkeep(
@@ -111,7 +111,7 @@ class Engine:
             on_compaction=lambda done: event("compacted", **asdict(done)),
             on_error=lambda error: event("compaction failed", logging.ERROR, error=str(error)),
         )
-        self._watch()
+        self._watch(metrics)
 
     @classmethod
     def open(
@@ -384,15 +384,17 @@ class Engine:
     def finish(self, stages: Stages) -> None:
         """Stop the watch of a search and count it."""
         stages.seconds["total"] = perf_counter() - stages.started
-        self._metrics.searched(stages)
+        for stage, seconds in stages.seconds.items():
+            if seconds:
+                self._stage_seconds[stage].observe(seconds)
 
-    def _watch(self) -> None:
-        self._metrics.watch("hasse_in_flight", lambda: self.admission.in_flight)
-        self._metrics.watch("hasse_queue_length", lambda: self.admission.waiting)
-        self._metrics.watch("hasse_generation", lambda: self.generation)
-        self._metrics.watch("hasse_rows", lambda: self._info.images, kind="image")
-        self._metrics.watch("hasse_rows", lambda: self._info.captions, kind="caption")
-        self._metrics.watch("hasse_device_memory_bytes", self._device_memory)
+    def _watch(self, metrics: Metrics) -> None:
+        metrics.watch("hasse_in_flight", lambda: self.admission.in_flight)
+        metrics.watch("hasse_queue_length", lambda: self.admission.waiting)
+        metrics.watch("hasse_generation", lambda: self.generation)
+        metrics.watch("hasse_rows", lambda: self._info.images, kind="image")
+        metrics.watch("hasse_rows", lambda: self._info.captions, kind="caption")
+        metrics.watch("hasse_device_memory_bytes", self._device_memory)
 
     def _device_memory(self) -> float:
         device = self.checkpoint.model.device

@@ -17,7 +17,7 @@ from models.model import Points
 from models.score import penalties_between
 from service.core.encoding import Point, check_caption
 from service.core.engine import Engine
-from service.core.searching import Found, plain
+from service.core.searching import Found, depth_of, plain
 from service.core.stages import Stages
 from service.errors import no_image
 from service.lattice_schemas import AllOfAnswer, CommonAnswer, Entailment, Entailments, Part
@@ -103,7 +103,7 @@ async def like(
     engine.check_options(options)
     for name, parts in (("like", [start]), ("plus", plus), ("minus", minus)):
         _check(engine, name, parts)
-    from_first = options.model_copy(update={"offset": 0, "k": options.depth})
+    from_first = options.model_copy(update={"offset": 0, "k": depth_of(options)})
     async with engine.enter(stages):
         (start_point,) = await _points(engine, [start], stages)
         put, taken = await _in_captions(engine, start, start_point, plus, minus, stages)
@@ -117,7 +117,7 @@ async def like(
         # One more than asked for, because `start` is left out.
         found = await engine.search("image", point, from_first, stages, spare=1)
     hits = [hit for hit in found.image_hits() if hit["image_id"] != start]
-    wanted = hits[options.offset : options.depth]
+    wanted = hits[options.offset : depth_of(options)]
     answer = ImageAnswer.model_validate(
         {
             "hits": [

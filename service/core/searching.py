@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
+from prometheus_client import Histogram
 from torch import Tensor
 
 from index.catalog.selection import Selection
@@ -22,7 +23,14 @@ from service.core.batching import Batcher, Done, Next
 from service.core.encoding import Encoder, Point
 from service.core.stages import Stages
 from service.errors import UNREADABLE, ServiceError, unreachable
-from service.schemas import IMAGE_URL, THUMBNAIL_URL, SearchOptions, Work, milliseconds
+from service.schemas import (
+    IMAGE_URL,
+    K_MAXIMUM,
+    THUMBNAIL_URL,
+    SearchOptions,
+    Work,
+    milliseconds,
+)
 from service.settings import Settings
 
 _TOGETHER = 8  # searches that are made together also where they are more than half of all
@@ -160,7 +168,8 @@ class Searcher:
         calibration: says how probable it is that a hit is true.
         settings: how many points are searched for together, and by how many threads.
         admission: knows how many searches are in flight.
-        on_batch, on_death: see `Batcher`.
+        batch_size: counts the sizes of batches.
+        on_death: see `Batcher`.
     """
 
     def __init__(
@@ -170,10 +179,11 @@ class Searcher:
         settings: Settings,
         *,
         admission: Admission,
-        on_batch: Callable[[str, int], None] = lambda kind, size: None,
+        batch_size: Histogram | None = None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self._index = index
+        self._batch_size = batch_size
         self._calibration = calibration
         self.batcher: Batcher[SearchKey, Points, list[Found]] = Batcher(
             "search",
@@ -184,7 +194,6 @@ class Searcher:
             workers=settings.search_workers,
             delay=0.0,
             together=UNREADABLE,
-            on_batch=lambda key, size: on_batch(f"search-{key.kind}", size),
             on_death=on_death,
         )
 
@@ -196,7 +205,7 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        key = _key(kind, 1, options)._replace(k=options.depth + spare)
+        key = _key(kind, 1, options)._replace(k=depth_of(options) + spare)
         (found,) = await self._submit(key, _alone(point), stages)
         return found
 
@@ -253,6 +262,8 @@ class Searcher:
         return _timed(done, stages)
 
     def _run(self, key: SearchKey, blocks: list[Points]) -> list[list[Found]]:
+        if self._batch_size is not None:
+            self._batch_size.labels(f"search-{key.kind}").observe(len(blocks))
         found = self._found(key, blocks)
         for _ in range(_ATTEMPTS):
             if all(one.is_whole for one in found):
@@ -345,7 +356,7 @@ def _timed(done: Done[list[Found]], stages: Stages) -> list[Found]:
 def _key(kind: Kind, together: int, options: SearchOptions) -> SearchKey:
     return SearchKey(
         kind,
-        options.depth,
+        depth_of(options),
         options.mode,
         options.candidates,
         _as_stored(options.max_violation),
@@ -357,13 +368,20 @@ def _key(kind: Kind, together: int, options: SearchOptions) -> SearchKey:
 
 def selection_of(options: SearchOptions) -> Selection | None:
     """Return the part of the collection that a search is about; None is all of it."""
-    selection = Selection(
+    ids, since, until = options.image_ids, options.added_from, options.added_before
+    if options.split is None and ids is None and since is None and until is None:
+        return None
+    return Selection(
         split=options.split,
-        image_ids=None if options.image_ids is None else tuple(sorted(set(options.image_ids))),
-        added_from=None if options.added_from is None else milliseconds(options.added_from),
-        added_before=None if options.added_before is None else milliseconds(options.added_before),
+        image_ids=None if ids is None else tuple(sorted(set(ids))),
+        added_from=None if since is None else milliseconds(since),
+        added_before=None if until is None else milliseconds(until),
     )
-    return None if selection == Selection() else selection
+
+
+def depth_of(options: SearchOptions) -> int:
+    """Return how many of the best have to be found for the hits that are wanted."""
+    return min(options.offset + options.k, K_MAXIMUM)
 
 
 def _as_stored(limit: float | None) -> float | None:

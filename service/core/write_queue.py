@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
+from prometheus_client import Histogram
 from sqlalchemy.exc import SQLAlchemyError
 
 from index.errors import (
@@ -67,7 +68,7 @@ class WriteQueue:
         settings: Settings,
         *,
         on_change: Callable[[], None] = lambda: None,
-        on_batch: Callable[[str, int], None] = lambda kind, size: None,
+        batch_size: Histogram | None = None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self._index = index
@@ -75,13 +76,14 @@ class WriteQueue:
         self._pictures = pictures
         self._settings = settings
         self.admission = Admission(settings.writes_in_flight, 0, settings.write_seconds)
+        self._batch_size = batch_size
+        self._writer = BatchWriter(index, on_change)
         self.batcher: Batcher[Operation, Write, WriteResult] = Batcher(
             "writer",
-            BatchWriter(index, on_change).run,
+            self._run,
             size=lambda operation: _BATCH,
             # Each took its full wait for a lock already, so items are not retried one by one.
             together=(CatalogUnreachableError, IndexLockedError),
-            on_batch=on_batch,
             on_death=on_death,
         )
 
@@ -133,6 +135,11 @@ class WriteQueue:
         """
         async with self.admission.enter(Stages()):
             await self._submit("remove", Deletion(image_id))
+
+    def _run(self, operation: Operation, writes: Sequence[Write]) -> list[WriteResult]:
+        if self._batch_size is not None:
+            self._batch_size.labels(operation).observe(len(writes))
+        return self._writer.run(operation, writes)
 
     async def _submit(self, operation: Operation, write: Write) -> WriteResult:
         try:

@@ -48,6 +48,9 @@ class Access:
             "search": Quota(settings.searches_per_minute),
             "write": Quota(settings.writes_per_minute),
         }
+        # Whether anybody may read and search, as often as they like.
+        has_keys = bool(self._readers or self._writers)
+        self.is_open = not has_keys and settings.searches_per_minute is None
 
     def admit(self, headers: Headers, purpose: Purpose) -> str:
         """Return the name of the key that a request comes with; "" when it needs none.

@@ -140,7 +140,11 @@ def record_answer(
         key: name of the access key of the request.
         seconds: from head to answer; None for a request that was not let in.
     """
-    metrics.answered(route, status, reason, seconds)
+    metrics.requests.labels(route, str(status)).inc()
+    if reason is not None:
+        metrics.rejections.labels(reason).inc()
+    if seconds is not None:
+        metrics.request_seconds.labels(route).observe(seconds)
     level = logging.WARNING if status >= 500 else logging.INFO
     if route in _QUIET:
         level = logging.DEBUG

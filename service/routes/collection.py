@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header
 from starlette.responses import Response
 
 from service.core.pictures import MEDIA_TYPES, THUMBNAIL_MEDIA_TYPE, read_picture, version_of
-from service.routes.answering import Id, problems
+from service.routes.documentation import Id, problems
 from service.schemas import CaptionRecord, ImageRecord
 from service.services import ServicesHere
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from service.core import diagram, lattice
-from service.core.stages import Stages
+from service.core.stages import Stages, answered
 from service.lattice_schemas import (
     AllOfAnswer,
     AllOfForm,
@@ -25,7 +25,7 @@ from service.lattice_schemas import (
     PairsQuery,
     PictureClaim,
 )
-from service.routes.answering import OF_PICTURES, REASONS, Id, answered, takes, timed
+from service.routes.documentation import OF_PICTURES, REASONS, Id, takes, timed
 from service.schemas import CaptionText, ImageAnswer
 from service.services import ServicesHere
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from service.errors import ServiceError
-from service.routes.answering import problems
+from service.routes.documentation import problems
 from service.runtime import about
 from service.runtime.metrics import MEDIA_TYPE
 from service.schemas import Alive, Ready, Version

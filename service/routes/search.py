@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.core.stages import Stages
-from service.routes.answering import OF_PICTURES, REASONS, answered, takes, timed
+from service.core.stages import Stages, answered
+from service.routes.documentation import OF_PICTURES, REASONS, takes, timed
 from service.schemas import (
     CaptionAnswer,
     ImageAnswer,

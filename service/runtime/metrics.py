@@ -26,7 +26,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from service.core.stages import STAGES, Stages
+from service.core.stages import STAGES
 
 # The time at which each counter was made would double the lines.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -80,36 +80,18 @@ class Metrics:
             self._exposed.register(_Processes(Path(folder)))
         else:
             ProcessCollector(registry=self.registry)
-        self._requests = self._counter("hasse_requests", "route", "status")
-        self._rejections = self._counter("hasse_rejections", "reason")
-        self._request_seconds = self._histogram("hasse_request_seconds", "route", _SECONDS)
+        self.requests = self._counter("hasse_requests", "route", "status")
+        self.rejections = self._counter("hasse_rejections", "reason")
+        self.request_seconds = self._histogram("hasse_request_seconds", "route", _SECONDS)
         stage_seconds = self._histogram("hasse_stage_seconds", "stage", _SECONDS)
-        self._stages = {stage: stage_seconds.labels(stage) for stage in STAGES}
-        self._batch_size = self._histogram("hasse_batch_size", "kind", _SIZES)
+        self.stage_seconds = {stage: stage_seconds.labels(stage) for stage in STAGES}
+        self.batch_size = self._histogram("hasse_batch_size", "kind", _SIZES)
 
     def _counter(self, name: str, *labels: str) -> Counter:
         return Counter(name, METRICS[name], labels, registry=self.registry)
 
     def _histogram(self, name: str, label: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, METRICS[name], (label,), registry=self.registry, buckets=buckets)
-
-    def answered(self, route: str, status: int, reason: str | None, seconds: float | None) -> None:
-        """Count an answer, and how long it took unless the request was not let in."""
-        self._requests.labels(route, str(status)).inc()
-        if reason is not None:
-            self._rejections.labels(reason).inc()
-        if seconds is not None:
-            self._request_seconds.labels(route).observe(seconds)
-
-    def searched(self, stages: Stages) -> None:
-        """Record the stages of one search."""
-        for stage, seconds in stages.seconds.items():
-            if seconds:
-                self._stages[stage].observe(seconds)
-
-    def batch(self, kind: str, size: int) -> None:
-        """Record the size of one batch."""
-        self._batch_size.labels(kind).observe(size)
 
     def watch(self, name: str, read: Callable[[], float], **labels: str) -> None:
         """Give a gauge of the table the value that `read` returns whenever it is shown."""

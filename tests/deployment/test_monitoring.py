@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.core.stages import STAGES, Stages
+from service.core.stages import STAGES
 from service.errors import REASONS
 from service.runtime.metrics import GAUGES, Metrics
 
@@ -30,12 +30,13 @@ EXPRESSIONS = [
 def known() -> dict[str, set[str]]:
     """Every sample's name at /metrics, with the names of its labels."""
     metrics = Metrics()
-    metrics.answered("/search/images", 429, "busy", 0.1)
-    metrics.batch("caption", 3)
+    metrics.requests.labels("/search/images", "429").inc()
+    metrics.rejections.labels("busy").inc()
+    metrics.request_seconds.labels("/search/images").observe(0.1)
+    metrics.batch_size.labels("caption").observe(3)
     for name in GAUGES:
         metrics.watch(name, lambda: 1, **({"kind": "image"} if name == "hasse_rows" else {}))
-    stages = Stages()
-    metrics.searched(stages)
+    metrics.stage_seconds["total"].observe(0.1)
     return {
         sample.name: set(sample.labels)
         for family in text_string_to_metric_families(metrics.text().decode())

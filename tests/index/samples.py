@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from index.kernels.threads import Workers
 from index.search.candidates import Chosen
-from index.search.scan import score_rows
+from index.search.search import score_rows
 from index.segments.arrays import read_only
 from index.segments.segment import Segment, write_segment
 from index.segments.snapshot import LiveSegment, Snapshot

@@ -11,6 +11,7 @@ import sqlalchemy as sql
 
 from index.catalog import mutations
 from index.catalog.catalog import Catalog, damaged_rows
+from index.catalog.database import Lookup
 from index.catalog.lookups import (
     CAPTION_HITS,
     CAPTIONS_BY_ID,
@@ -18,7 +19,6 @@ from index.catalog.lookups import (
     IMAGE_HITS,
     IMAGES_BY_ID,
     IMAGES_WITH_CAPTIONS,
-    Lookup,
 )
 from index.catalog.records import FileRecord, SegmentRecord
 from index.catalog.schema import SCHEMA

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from index.kernels.threads import Workers
 from index.kernels.violations import relative_error
 from index.search.candidates import Chosen
-from index.search.scan import scan, score_rows
+from index.search.search import scan, score_rows
 from index.search.top_k import Best, Hits
 from index.segments.arrays import read_only
 from index.types import Form, Points

@@ -7,7 +7,7 @@ import pytest
 
 from index.kernels.threads import Workers
 from index.search.prefilter import PREFILTER, Prefilter, write_prefilter
-from index.search.scan import scan
+from index.search.search import scan
 from index.search.top_k import Best
 from index.types import Form, Ids, Points
 

@@ -260,27 +260,6 @@ def test_each_item_is_told_how_long_it_waited_itself() -> None:
     asyncio.run(main())
 
 
-def test_the_sizes_of_batches_are_told() -> None:
-    async def main() -> None:
-        recorder = Recorder()
-        told: list[tuple[str, int]] = []
-        batcher: Batcher[str, int, int] = Batcher(
-            "test",
-            recorder.run,
-            size=lambda key: 8,
-            on_batch=lambda key, size: told.append((key, size)),
-        )
-        first = await behind_a_closed_gate(recorder, batcher)
-        others = [asyncio.create_task(batcher.submit("b", at)) for at in range(3)]
-        await settled()
-        recorder.gate.set()
-        await asyncio.gather(first, *others)
-        batcher.close()
-        assert told == [("a", 1), ("b", 3)]
-
-    asyncio.run(main())
-
-
 def test_a_loop_that_was_closed_meanwhile_costs_no_thread() -> None:
     recorder = Recorder()
     batcher = recorder.batcher()

@@ -24,6 +24,7 @@ from service.core.engine import Engine
 from service.core.stages import Stages
 from service.http.middleware import CLIENT_GONE
 from service.runtime import loading
+from service.runtime.metrics import Metrics
 from service.runtime.readiness import Phase
 from service.services import services_of
 from service.settings import Settings
@@ -411,12 +412,12 @@ def test_an_engine_opens_also_while_another_process_writes(collection: Path) -> 
 
 
 def test_captions_and_pictures_have_batches_of_a_size_of_their_own() -> None:
-    told: list[tuple[str, int]] = []
+    metrics = Metrics()
     model = tiny_model()
     encoder = Encoder(
         model,
         Settings(caption_batch=2, picture_batch=1, batch_seconds=1),
-        on_batch=lambda kind, size: told.append((kind, size)),
+        batch_size=metrics.batch_size,
     )
 
     async def main() -> None:
@@ -426,15 +427,18 @@ def test_captions_and_pictures_have_batches_of_a_size_of_their_own() -> None:
 
     asyncio.run(main())
     encoder.batcher.close()
-    assert told == [("caption", 2), ("picture", 1), ("picture", 1)]
+    text = metrics.text().decode()
+    assert 'hasse_batch_size_bucket{kind="caption",le="1.0"} 0.0' in text
+    assert 'hasse_batch_size_bucket{kind="caption",le="2.0"} 1.0' in text
+    assert 'hasse_batch_size_bucket{kind="picture",le="1.0"} 2.0' in text
 
 
 def test_captions_share_a_batch_with_captions_of_like_length() -> None:
-    model, sizes = tiny_model(), list[int]()
+    model, metrics = tiny_model(), Metrics()
     encoder = Encoder(
         model,
         Settings(caption_batch=2, batch_seconds=0.5),
-        on_batch=lambda kind, size: sizes.append(size),
+        batch_size=metrics.batch_size,
     )
 
     async def main() -> None:
@@ -443,7 +447,9 @@ def test_captions_share_a_batch_with_captions_of_like_length() -> None:
 
     asyncio.run(main())
     encoder.batcher.close()
-    assert sizes == [2, 2, 1, 1]
+    text = metrics.text().decode()
+    assert 'hasse_batch_size_bucket{kind="caption",le="1.0"} 2.0' in text
+    assert 'hasse_batch_size_bucket{kind="caption",le="2.0"} 4.0' in text
 
 
 def test_a_start_that_fails_when_asked_to_stop_is_no_failure(collection: Path) -> None:

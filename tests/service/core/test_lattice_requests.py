@@ -69,7 +69,7 @@ def test_form_with_bad_field_is_refused_with_a_reason(
         ("search/all_of", {"all_of": [None]}, "all_of.0", "neither a caption nor"),
         ("search/common", {"common": [-1]}, "common.0", "greater than or equal to 0"),
         ("search/like", {"like": 1.5, "plus": ["a dog"]}, "like", "neither a caption nor"),
-        ("search/like", {"like": 1003, "plus": [" "]}, "plus.0", "blank"),
+        ("search/like", {"like": 1003, "plus": [" "]}, "plus", "blank"),
         ("entails", {"premise": "", "hypothesis": "a dog"}, "premise", "at least 1 character"),
         ("entails", {"premise": "\0", "hypothesis": "a dog"}, "premise", "NUL"),
     ],

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog.notifications import NOTIFICATIONS, Notifications
 from index.catalog.selection import Selection
+from index.reader import NOTIFICATIONS, Notifications
 from index.store import Index
 from tests.index.samples import images, small_index
 

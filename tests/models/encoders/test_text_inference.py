@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from models.encoders.packed_text_encoder import PackedTextEncoder
 from models.encoders.text_encoder import CaptionEncoder, CaptionPooling, Ensemble, Length
-from models.encoders.text_inference import Points, TextInference
+from models.encoders.text_inference import PackedTextEncoder, Points, TextInference
 from models.kernels import cpu_gru
 from tests.processors import printed
 

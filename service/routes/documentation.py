@@ -1,18 +1,14 @@
-"""How operations answer, and what the OpenAPI document says of it: shared by all routes."""
+"""What the OpenAPI document says of operations: bodies, errors and headers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic_core import to_json
-from starlette.responses import Response
 
-from service.core.stages import Stages
 from service.errors import MEDIA_TYPE
 from service.errors import REASONS as TABLE
-from service.schemas import ID_MAXIMUM, Answer, Problem, Request, schema_of
+from service.schemas import ID_MAXIMUM, Problem, Request, schema_of
 
 Id = Annotated[int, Path(ge=0, le=ID_MAXIMUM)]
 
@@ -40,13 +36,6 @@ REASONS = (
     "late",
 )
 OF_PICTURES = ("too_many_pixels", "not_a_picture", "damaged_picture")
-
-
-def answered(answer: Answer | Mapping[str, Any], stages: Stages) -> Response:
-    """Send an answer, or the fields of one, that no cache keeps, with the time of its stages."""
-    headers = {"Server-Timing": stages.header(), "Cache-Control": "no-store"}
-    body = answer.model_dump_json() if isinstance(answer, Answer) else to_json(answer)
-    return Response(body, 200, headers, "application/json")
 
 
 def timed(description: str, *reasons: str) -> dict[int | str, dict[str, Any]]:
