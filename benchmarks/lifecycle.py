@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.learning.words import megabytes, milliseconds
+from benchmarks.learning.formatting import megabytes, milliseconds
 from benchmarks.search import processes
 from benchmarks.search.growth import Growth
 from index.segments.compaction import everything

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from benchmarks.learning.words import half_width
+from benchmarks.learning.formatting import half_width
 from models.analogy import STAYS, is_bare, reworded, substitute
 from models.checkpoints.checkpoint import Checkpoint, load
 from models.datasets import Dataset

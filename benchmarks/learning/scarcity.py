@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.learning.words import megabytes, milliseconds
+from benchmarks.learning.formatting import megabytes, milliseconds
 from benchmarks.search import processes
 from index.search.top_k import Hits
 from index.store import Index

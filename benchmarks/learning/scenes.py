@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.learning.words import half_width
+from benchmarks.learning.formatting import half_width
 from models.checkpoints.checkpoint import Checkpoint, load
 from models.datasets import Dataset
 from models.datasets import load as load_dataset

@@ -1,4 +1,4 @@
-"""Figures as the tables of the benchmarks write them."""
+"""Numbers as the tables of these benchmarks print them."""
 
 from __future__ import annotations
 
