@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -30,6 +30,16 @@ from models.score import SCORES, Score
 from models.vocabulary import Vocabulary
 
 Points = NDArray[np.float32]
+PointLength = Literal["unit", "learned"]
+Directions = Literal["forward", "both"]
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "score": SCORES,
+    "image_pooling": get_args(ImagePooling),
+    "caption_pooling": get_args(CaptionPooling),
+    "length": get_args(PointLength),
+    "directions": get_args(Directions),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +81,16 @@ class ModelConfig:
     max_words: int = 100
     word_range: float = 0.1
     caption_pooling: CaptionPooling = "last"
-    length: Literal["unit", "learned"] = "unit"
+    length: PointLength = "unit"
     ensemble: int = 1
-    directions: Literal["forward", "both"] = "forward"
+    directions: Directions = "forward"
     hubness: int = 0
 
     def __post_init__(self) -> None:
-        if self.score not in SCORES:
-            raise ValueError(f"score is one of {', '.join(SCORES)}, not '{self.score}'")
-        if self.image_pooling not in get_args(ImagePooling):
-            raise ValueError(
-                f"image_pooling is average, max or regions, not '{self.image_pooling}'"
-            )
-        if self.caption_pooling not in get_args(CaptionPooling):
-            raise ValueError(f"caption_pooling is last or max, not '{self.caption_pooling}'")
-        if self.length not in {"unit", "learned"}:
-            raise ValueError(f"length is unit or learned, not '{self.length}'")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                known = ", ".join(choices)
+                raise ValueError(f"{name} is one of {known}, not '{getattr(self, name)}'")
         if self.length == "learned" and self.score != "order":
             raise ValueError("length is learned for the score order only")
         if self.hubness < 0:
@@ -101,8 +105,6 @@ class ModelConfig:
             raise ValueError(
                 f"an ensemble of {self.ensemble} cannot share {self.dimension} coordinates equally"
             )
-        if self.directions not in {"forward", "both"}:
-            raise ValueError(f"directions is forward or both, not '{self.directions}'")
         if not 0 < self.word_range <= WIDEST:
             raise ValueError(f"word_range is above 0 and at most {WIDEST}")
 

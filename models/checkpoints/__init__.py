@@ -1,1 +1,1 @@
-"""Checkpoints: the folder of a trained model, read and written without pickle."""
+"""Trained models on disk: their folders, checksums, fingerprints and stored weights."""

@@ -1,11 +1,11 @@
-"""Weights as a checkpoint keeps them: float32, float16, or a byte each.
+"""Weights as a checkpoint stores them: float32, float16, or a byte each.
 
     float32, float16   every matrix in that type
     int8               `NAME` int8, and beside it `NAME.scale` float32, one for each row (the first
                        dimension): weight = byte * scale
 
-Vectors (biases, batch statistics) are few and stay float32. Scales are powers of two, so a matrix
-that was rounded to bytes once stays what it is in any of the three, however often it is stored.
+Vectors (biases, batch statistics) are few and stay float32. Scales are powers of two, so rounding
+a matrix to bytes a second time changes nothing, whatever it was stored as in between.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEAST = 2.0**-24  # what float16 can still tell from zero
 
 
 def quantize(weights: Mapping[str, Tensor], dtype: WeightDtype) -> dict[str, Tensor]:
-    """Return weights as they are stored in a type."""
+    """Return weights as they are stored with a type."""
     stored: dict[str, Tensor] = {}
     for key, value in weights.items():
         if not value.is_floating_point() or value.ndim < 2 or dtype == "float32":
@@ -40,7 +40,7 @@ def dequantize(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return stored weights as float32.
 
     Raises:
-        ValueError: a matrix is kept in bytes, and its scales are not there; it is named.
+        ValueError: a matrix of bytes, which is named, has no scales.
     """
     weights = {}
     for key, value in stored.items():
@@ -50,7 +50,7 @@ def dequantize(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if scale is not None:
             weights[key] = value.float() * _beside(scale, value)
         elif value.dtype == torch.int8:
-            raise ValueError(f"{key} is kept in bytes, and {key + SCALE} is not there")
+            raise ValueError(f"{key} is stored in bytes, and {key + SCALE} is missing")
         else:
             weights[key] = value.float() if value.is_floating_point() else value
     return weights

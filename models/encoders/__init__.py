@@ -1,1 +1,1 @@
-"""Encoders that turn captions and pictures into points, with their heads and pooling."""
+"""Encoders of images and captions: backbones, heads, pooling, and hubness correction."""

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from models.encoders.mixed_precision import LowPrecisionMatmul
+from models.encoders.mixed_precision import low_precision_matmul
 
 _through_sigmoid: Any = torch.ops.aten.sigmoid_backward
 _through_tanh: Any = torch.ops.aten.tanh_backward
@@ -141,7 +141,7 @@ class GRU(nn.Module):
         size = self.recurrent_weight.shape[1]
         outer = self.input_bias + pad(self.recurrent_bias[: 2 * size], (0, size))
         states: Tensor = _Recurrence.apply(
-            LowPrecisionMatmul.apply(words, self.input_weight, matmul_dtype) + outer,
+            low_precision_matmul(words, self.input_weight, matmul_dtype) + outer,
             self.recurrent_weight,
             self.recurrent_bias[2 * size :],
             alive,

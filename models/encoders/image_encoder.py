@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.encoders.mixed_precision import LowPrecisionMatmul
+from models.encoders.mixed_precision import low_precision_matmul
 from models.encoders.regions import pool_regions
 
 if TYPE_CHECKING:
@@ -60,11 +60,8 @@ class ImageEncoder(nn.Module):
         For regions, which are few and large, the mean is added, so that all of them learn.
         """
         unit = normalize(features, dim=-1)
-        if self.matmul_dtype == torch.float32:
-            projected: Tensor = self.projection(unit)
-        else:
-            projected = LowPrecisionMatmul.apply(unit, self.projection.weight, self.matmul_dtype)
-            projected = projected + self.projection.bias
+        projected = low_precision_matmul(unit, self.projection.weight, self.matmul_dtype)
+        projected = projected + self.projection.bias
         if self.pooling == "average":
             return projected
         points = projected if self.signed else projected.abs()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,24 +22,9 @@ def supports_bfloat16(device: str | torch.device, machine: str = platform.machin
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
-class LowPrecisionMatmul(torch.autograd.Function):
-    """x W^T, with all three products of forward and backward in `dtype`.
+def low_precision_matmul(x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return x W^T in the type of x, multiplied in `dtype`: (B, ..., K), (M, K) -> (B, ..., M).
 
-    (B, ..., K) and (M, K) -> (B, ..., M), in the type of x.
+    So are both products of its gradient.
     """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        x_low, weight_low = x.to(dtype), weight.to(dtype)
-        ctx.save_for_backward(x_low, weight_low)
-        return (x_low @ weight_low.T).to(x.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, None]:
-        (grad,) = grads
-        x, weight = ctx.saved_tensors
-        low = grad.to(x.dtype)
-        # Features of a frozen network need no gradient.
-        of_x = (low @ weight).to(grad.dtype) if ctx.needs_input_grad[0] else None
-        of_weight = low.flatten(0, -2).T @ x.flatten(0, -2)
-        return of_x, of_weight.to(grad.dtype), None
+    return (x.to(dtype) @ weight.to(dtype).T).to(x.dtype)

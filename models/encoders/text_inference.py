@@ -21,13 +21,11 @@ _CAPTIONS_PER_THREAD = 64  # some milliseconds of work, worth a thread of their 
 class TextInference:
     """Encodes captions with the weights that an encoder has when this is made.
 
-    On a CPU the weights are packed, see `PackedTextEncoder`, and a caption's
-    point has the same bits whichever captions it is encoded with.
+    On a CPU a caption's point has the same bits whichever captions it is encoded with.
     """
 
     def __init__(self, encoder: CaptionEncoder | Ensemble) -> None:
         self._encoder = encoder
-        self._size = sum(member.gru.recurrent_weight.shape[1] for member in encoder.encoders)
         self._device = encoder.encoders[0].embedding.weight.device
         self._is_on_cpu = self._device.type == "cpu"
         if self._is_on_cpu:
@@ -39,7 +37,8 @@ class TextInference:
         Captions of like length are encoded together, at most `batch_size`: a batch takes as long
         as its longest. On a CPU as many threads as torch has encode batches.
         """
-        points = np.empty((len(captions), self._size), np.float32)
+        size = sum(member.gru.recurrent_weight.shape[1] for member in self._encoder.encoders)
+        points = np.empty((len(captions), size), np.float32)
         lengths = np.array([len(caption) for caption in captions], np.int64)
         by_length = np.argsort(-lengths, kind="stable")
         threads = torch.get_num_threads() if self._is_on_cpu else 1
@@ -66,9 +65,8 @@ class TextInference:
         if any(member.backwards for member in self._packed):
             reversed_captions = [[*caption[-2::-1], caption[-1]] for caption in captions]
             words[True] = _by_time(reversed_captions, there)
-        shares: list[Points] = [
-            member.points(words[member.backwards], alive) for member in self._packed
-        ]
+        members = self._packed
+        shares: list[Points] = [one.points(words[one.backwards], alive) for one in members]
         if len(shares) == 1:
             return shares[0]
         whole: Points = np.concatenate(shares, axis=1) / np.float32(math.sqrt(len(shares)))
@@ -82,26 +80,23 @@ class TextInference:
 
 
 class PackedTextEncoder:
-    """Computes `CaptionEncoder.points`, equal to rounding, with the weights as they are now.
+    """Computes `CaptionEncoder.points` on a CPU, to rounding, with the weights of now.
 
-    The weights are laid out for the kernel of `models.kernels.cpu_gru`. Each word's share of the
-    gates is multiplied beforehand: 12 N bytes for each word there is.
+    They are laid out for `models.kernels.cpu_gru`, and each word's share of the gates is
+    multiplied beforehand: 12 N bytes for each word there is.
 
     Attributes:
-        size: N, the dimension of a point.
         backwards: whether words have to be given from the last to the first.
     """
 
     @torch.no_grad()
     def __init__(self, encoder: CaptionEncoder, *, halves: bool | None = None) -> None:
-        # Imported here: it needs numba, which machines that only learn on a GPU may lack.
-        from models.kernels import cpu_gru
+        from models.kernels import cpu_gru  # needs numba, which a GPU that only learns may lack
 
         self._run = cpu_gru.run
-        halves = cpu_gru.READS_HALVES if halves is None else halves
         gru = encoder.gru
         size = gru.recurrent_weight.shape[1]
-        self.size = size
+        self._size = size
         self.backwards = encoder.backwards
         self._max_pool, self._signed = encoder.pooling == "max", encoder.signed
         self._free = encoder.length == "free"
@@ -110,23 +105,24 @@ class PackedTextEncoder:
         said = torch.addmm(biases, encoder.embedding.weight, gru.input_weight.T)  # (V, 3 N)
         self._table = cpu_gru.widened(said.view(-1, 3, size).numpy())
         self._bias = cpu_gru.widened(gru.recurrent_bias[2 * size :].numpy())
+        halves = cpu_gru.READS_HALVES if halves is None else halves
         self._weights = cpu_gru.packed(gru.recurrent_weight.numpy(), halves=halves)
         self._length_head: tuple[NDArray[np.float32], float] | None = None
         if (head := encoder.length_head) is not None:
             self._length_head = head.weight[0].numpy().copy(), head.bias.item()
 
-    def points(self, words: NDArray[np.int64], alive: NDArray[np.int64]) -> NDArray[np.float32]:
+    def points(self, words: NDArray[np.int64], alive: NDArray[np.int64]) -> Points:
         """Return the points (B, N) of captions, the longest first; arguments as `cpu_gru.run`."""
         shape = (int(alive[0]), len(self._bias))
         states, out = np.zeros((2, *shape), np.float32), np.full(shape, -np.inf, np.float32)
         given = (words, alive, self._table, self._weights, self._bias)
         self._run(*given, states, out, self._max_pool, self._signed)
-        encoded = out[:, : self.size]
+        encoded = out[:, : self._size]
         if self._free:
             return encoded
         # Each row is summed up alone: a product would round by the number of rows.
         length = np.sqrt(np.square(encoded).sum(1, keepdims=True))
-        points: NDArray[np.float32] = encoded / np.maximum(length, 1e-12)
+        points: Points = encoded / np.maximum(length, 1e-12)
         if self._length_head is not None:
             weight, bias = self._length_head
             points /= 1 + np.exp(-((encoded * weight).sum(1, keepdims=True) + bias))

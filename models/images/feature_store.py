@@ -109,16 +109,6 @@ class FeatureStore:
         # The whole comes before its regions.
         return self.rows[:, :, 0] if self.maker.regions and not regions else self.rows
 
-    @property
-    def weights(self) -> str:
-        """The fingerprint of the network's weights."""
-        return self.maker.weights
-
-    @property
-    def preprocessing(self) -> Preprocessing:
-        """How pictures were read."""
-        return self.maker.preprocessing
-
     @cached_property
     def _by_id(self) -> NDArray[np.intp]:
         return np.argsort(self.image_ids, kind="stable")

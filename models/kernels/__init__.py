@@ -1,1 +1,1 @@
-"""Compiled kernels for training and encoding; each is tested against a plain reference."""
+"""Kernels for training and encoding on CPU and GPU; each is tested against a plain reference."""

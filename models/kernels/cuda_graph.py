@@ -1,8 +1,7 @@
-"""A step of a training on a GPU as one launch.
+"""A training step on a GPU as one launch.
 
-A step is hundreds of small kernels, and asking for one takes the processor longer than most of
-them take the GPU. A CUDA graph asks for all of them at once, and does the same again on whatever
-is in its inputs; but it is made for inputs of one shape.
+A step is hundreds of small kernels, and launching one takes the processor longer than most of them
+take the GPU. A CUDA graph launches them all at once, for inputs of one shape.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Captions are padded to multiples of so many words: few shapes of batches, and little in vain.
+# Captions are padded to multiples of so many words: few shapes, and little padding.
 WORDS_MULTIPLE = 4
 
 

@@ -128,7 +128,10 @@ class ImageSource:
 def require_features_of(model: OrderEmbedding, store: FeatureStore, folder: Path) -> None:
     """Refuse features of another network or preparation, or without regions (FeaturesError)."""
     backbone = model.images.backbone
-    if store.maker.weights != backbone.fingerprint() or store.preprocessing != model.preprocessing:
+    if (
+        store.maker.weights != backbone.fingerprint()
+        or store.maker.preprocessing != model.preprocessing
+    ):
         raise FeaturesError(
             f"the features in {folder} were not made with the network of this model "
             f"({backbone.name}): run 'hasse features' with it, or leave --features out"

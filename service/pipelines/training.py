@@ -279,7 +279,7 @@ def from_features(
     config = replace(
         config,
         model=replace(config.model, backbone=store.maker.backbone, image_pooling=pooling),
-        preprocessing=store.preprocessing,
+        preprocessing=store.maker.preprocessing,
     )
     backbone = build_backbone(store.maker.backbone, weights)
     if backbone.fingerprint() != store.maker.weights:

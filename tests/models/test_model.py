@@ -96,12 +96,12 @@ def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
     ("wrong", "said"),
     [
         ({"score": "l2"}, "order, order-reversed, cosine"),
-        ({"image_pooling": "all"}, "image_pooling is average, max or regions, not 'all'"),
+        ({"image_pooling": "all"}, "image_pooling is one of average, max, regions, not 'all'"),
         ({"dimension": 0}, "are at least 1"),
         ({"word_dimension": 0}, "are at least 1"),
         ({"max_words": 0}, "are at least 1"),
         ({"ensemble": 0}, "are at least 1"),
-        ({"directions": "down"}, "directions is forward or both, not 'down'"),
+        ({"directions": "down"}, "directions is one of forward, both, not 'down'"),
         ({"hubness": -1}, "hubness is at least 0"),
         ({"hubness": 5, "length": "learned"}, "leave length at unit"),
         ({"dimension": MOST_COORDINATES + 1}, "at most 65,536"),
@@ -262,7 +262,7 @@ def test_renumbered_coordinates_are_the_same_in_another_order(
 
 
 def test_a_length_that_no_model_has_is_refused() -> None:
-    with pytest.raises(ValueError, match="length is unit or learned, not 'long'"):
+    with pytest.raises(ValueError, match="length is one of unit, learned, not 'long'"):
         ModelConfig(length="long")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="for the score order only"):
         ModelConfig(score="cosine", length="learned")
@@ -277,5 +277,5 @@ def test_the_map_from_features_begins_as_that_of_the_reference() -> None:
 
 
 def test_model_config_refuses_an_unknown_caption_pooling() -> None:
-    with pytest.raises(ValueError, match="last or max"):
+    with pytest.raises(ValueError, match="one of last, max"):
         ModelConfig(caption_pooling="first")  # type: ignore[arg-type]

@@ -276,7 +276,7 @@ def test_bytes_without_their_scales_are_refused_by_name(tmp_path: Path) -> None:
     del weights["images.projection.weight.scale"]
     save_file(weights, tmp_path / WEIGHTS)
     seal(tmp_path)
-    said = r"\(images\.projection\.weight is kept in bytes, and .*\.weight\.scale is not there\)"
+    said = r"\(images\.projection\.weight is stored in bytes, and .*\.weight\.scale is missing\)"
     with pytest.raises(CheckpointError, match=said):
         checkpoint.load(tmp_path)
 

@@ -73,7 +73,7 @@ def test_features_are_the_networks_averaged_over_crops(
             torch.testing.assert_close(
                 torch.from_numpy(row.astype(np.float32)), expected, rtol=2e-3, atol=2e-7
             )
-    assert (store.weights, store.preprocessing) == (backbone.fingerprint(), how)
+    assert (store.maker.weights, store.maker.preprocessing) == (backbone.fingerprint(), how)
 
 
 def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(

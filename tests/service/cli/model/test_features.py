@@ -115,7 +115,7 @@ def test_weights_that_were_fetched_are_used_and_noted(
     done = hasse(*features(home, tmp_path / "f", "--download-weights"))
     assert done.status == 0, done.err
     assert asked == ["mnasnet0_5"]
-    assert FeatureStore.open(tmp_path / "f").weights == (
+    assert FeatureStore.open(tmp_path / "f").maker.weights == (
         build_backbone("mnasnet0_5", weights).fingerprint()
     )
     assert (tmp_path / "f" / WEIGHTS_NOTE).read_text() == str(weights)
