@@ -48,8 +48,8 @@ class Settings(BaseSettings):
         ge=1,
         le=256,
         description=(
-            "Processes that share the port, each with limits of its own and, on Linux, its share "
-            "of the cores."
+            "Processes that share the port, each with its share of the cores and limits of its "
+            "own; more than one on Linux only."
         ),
     )
 

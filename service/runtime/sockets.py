@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from typing import Any
 
 from models.errors import HasseError
 
@@ -42,6 +43,35 @@ def listen(host: str, port: int) -> socket.socket:
                 remedy = "stop what uses that port, or choose another with --port"
         raise ServeError(f"cannot listen on {host}:{port} ({why}): {remedy}") from error
     return listener
+
+
+def reserve(host: str, port: int) -> socket.socket:
+    """Bind a socket to a port, without listening, for several processes that `share` it.
+
+    Raises:
+        ServeError: as `listen` does.
+    """
+    # A shared port may be bound again by anybody who shares it too: only `listen` notices them.
+    with listen(host, port) as alone:
+        family, address = alone.family, alone.getsockname()
+    return _bind_shared(family, address)
+
+
+def share(reserved: socket.socket) -> socket.socket:
+    """Return another socket of a reserved port; those that listen get an equal share of clients."""
+    return _bind_shared(reserved.family, reserved.getsockname())
+
+
+def _bind_shared(family: int, address: Any) -> socket.socket:
+    shared = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        shared.bind(address)
+    except OSError as error:
+        shared.close()
+        raise ServeError(f"cannot share {address[0]}:{address[1]} ({error.strerror})") from error
+    return shared
 
 
 def address_of(listener: socket.socket) -> str:

@@ -50,7 +50,7 @@ class Lifecycle:
     async def run(self, app: FastAPI) -> AsyncIterator[None]:
         """Open the engine beside the block, or before it; close it after the block."""
         starting = asyncio.create_task(self._start())
-        # A worker takes no connections that another could answer already.
+        # A worker takes no connections that another one could answer already.
         if self._services.settings.processes > 1:
             await self._opened.wait()
         yield

@@ -1,7 +1,7 @@
 """Several worker processes on one port: uvicorn's, each with its share of the cores.
 
 Python runs one thread of a process at a time, so a service uses several cores only with several
-processes. They share the listening socket, the index and the folder of metrics, and nothing else.
+processes. They share the port, the index and the folder of metrics, and nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from uvicorn import Config
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from service.runtime import logs
-from service.runtime.sockets import ServeError, listen
+from service.runtime.sockets import ServeError, listen, reserve, share
 from service.settings import Settings
 
 
@@ -38,19 +38,23 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
         ServeError: the port is taken, or the engine cannot be opened or has failed.
     """
     logs.configure(settings.log_format, settings.log_level)
-    with listen(settings.host, settings.port) as listener:
-        if settings.processes == 1:
-            from service.runtime.server import run
+    if settings.processes == 1:
+        from service.runtime.server import run
 
+        with listen(settings.host, settings.port) as listener:
             run(settings, listener, say)
-            return
-        with TemporaryDirectory(prefix="hasse-metrics-") as metrics:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics  # the workers inherit it
-            make = partial(Worker, settings, listener)
-            supervisor = Supervisor(listener, settings.processes, make, say)
-            supervisor.run()
-        if supervisor.failure:
-            raise ServeError(supervisor.failure)
+        return
+    if sys.platform != "linux":
+        raise ServeError("several processes share a port on Linux only: leave processes at 1")
+    with (
+        reserve(settings.host, settings.port) as port,
+        TemporaryDirectory(prefix="hasse-metrics-") as metrics,
+    ):
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics  # the workers inherit it
+        supervisor = Supervisor(settings.processes, partial(Worker, settings, port), say)
+        supervisor.run()
+    if supervisor.failure:
+        raise ServeError(supervisor.failure)
 
 
 class Worker(Process):
@@ -58,22 +62,22 @@ class Worker(Process):
 
     Args:
         settings: those of the service.
-        listener: the socket of the port.
+        port: a socket of the port, see `service.runtime.sockets.reserve`.
         number: which of the workers it is, from 0.
     """
 
-    def __init__(self, settings: Settings, listener: socket, number: int) -> None:
-        super().__init__(Config("", log_config=None), [listener])
+    def __init__(self, settings: Settings, port: socket, number: int) -> None:
+        super().__init__(Config("", log_config=None), [port])
         self.process.daemon = True  # ends with the parent process, should that fail
-        self.settings, self.listener, self.number = settings, listener, number
+        self.settings, self.port, self.number = settings, port, number
         self.introduction = self.failure = ""  # sent once it serves, and when it ends
         self.replace_at: float | None = None  # by the monotonic clock, once it has ended
 
     def target(self, sockets: list[socket] | None = None) -> None:
         """Serve, in the new process."""
-        if sys.platform == "linux":  # before any library makes as many threads as there are cores
-            cores = share(sorted(os.sched_getaffinity(0)), self.number, self.settings.processes)
-            os.sched_setaffinity(0, cores)
+        # Before any library makes as many threads as there are cores.
+        every = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores_of(every, self.number, self.settings.processes))
         logs.configure(self.settings.log_format, self.settings.log_level)
         threading.Thread(target=_stop_with_parent, daemon=True).start()
         try:
@@ -86,7 +90,8 @@ class Worker(Process):
         """Serve until a signal comes, and send the parent process the introduction."""
         from service.runtime.server import run
 
-        run(self.settings, self.listener, lambda words: self.child_conn.send(("serving", words)))
+        with share(self.port) as listener:
+            run(self.settings, listener, lambda words: self.child_conn.send(("serving", words)))
 
     @property
     def serves(self) -> bool:
@@ -107,7 +112,6 @@ class Supervisor(Multiprocess):
     """Starts workers, replaces those that end, and stops all of them on SIGTERM or Ctrl-C.
 
     Args:
-        listener: the socket of the port, closed here when the workers are told to stop.
         count: how many there are.
         make: makes the worker of a number, not yet started.
         say: gets the introduction of the first worker when all serve.
@@ -118,13 +122,12 @@ class Supervisor(Multiprocess):
 
     def __init__(
         self,
-        listener: socket,
         count: int,
         make: Callable[[int], Worker],
         say: Callable[[str], None],
         retry_seconds: float = 5.0,
     ) -> None:
-        super().__init__(Config("", log_config=None), [listener])
+        super().__init__(Config("", log_config=None), [])
         self.failure = ""  # why no worker serves
         self._count, self._make, self._say = count, make, say
         self._retry_seconds = retry_seconds
@@ -152,11 +155,6 @@ class Supervisor(Multiprocess):
         """Stop on a signal that ends a program, and ignore the others that uvicorn knows."""
         if {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}.intersection(self.signal_queue):
             self.should_exit.set()
-
-    def terminate_all(self) -> None:
-        """Tell all workers to stop."""
-        self.sockets[0].close()  # open here, it would accept connections that nobody answers
-        super().terminate_all()
 
     def _start(self, number: int) -> Worker:
         worker = self._make(number)
@@ -187,7 +185,7 @@ class Supervisor(Multiprocess):
             worker.replace_at = time.monotonic() + self._retry_seconds
 
 
-def share(cores: list[int], number: int, count: int) -> list[int]:
+def cores_of(cores: list[int], number: int, count: int) -> list[int]:
     """Return the cores of one of `count` workers: neighbours, or all where there are too few."""
     first, last = (at * len(cores) // count for at in (number, number + 1))
     return cores[first:last] if count <= len(cores) else cores

@@ -19,8 +19,8 @@ class Actor(Worker):
     A part is "serves", until a signal comes; "dies" after it has served; or "fails" to start.
     """
 
-    def __init__(self, folder: Path, listener: socket, number: int) -> None:
-        super().__init__(Settings(processes=2), listener, number)
+    def __init__(self, folder: Path, port: socket, number: int) -> None:
+        super().__init__(Settings(processes=2), port, number)
         self.folder = folder
 
     def serve(self) -> None:

@@ -26,7 +26,7 @@ from benchmarks.reliability import stop
 from benchmarks.reliability.connection import search
 from benchmarks.reliability.served import Served
 from service.runtime import logs
-from service.runtime.workers import Supervisor, share
+from service.runtime.workers import Supervisor, cores_of
 from tests.service.collection import IMAGES, make_collection, png
 from tests.service.runtime.actor import Actor
 
@@ -274,7 +274,6 @@ class Play:
         self.folder, self.count = folder, len(parts)
         (folder / "parts.json").write_text(json.dumps(parts))
         self.said: list[str] = []
-        self.listener = socket.socket()  # the supervisor closes it
         self.refusals = 0  # of the system, to start a third process
 
     def taken(self) -> int:
@@ -284,7 +283,7 @@ class Play:
         if self.taken() == 3 and self.refusals:
             self.refusals -= 1
             raise BlockingIOError(errno.EAGAIN, "no more processes")
-        return Actor(self.folder, self.listener, number)
+        return Actor(self.folder, self.port, number)
 
     def run(self, number: signal.Signals = signal.SIGTERM) -> Supervisor:
         over = threading.Event()
@@ -298,11 +297,10 @@ class Play:
         former = {each: signal.getsignal(each) for each in SIGNALS}
         stopping = threading.Thread(target=stop)
         try:
-            supervisor = Supervisor(
-                self.listener, 2, self.make, self.said.append, retry_seconds=0.05
-            )
-            stopping.start()
-            supervisor.run()
+            supervisor = Supervisor(2, self.make, self.said.append, retry_seconds=0.05)
+            with socket.socket() as self.port:
+                stopping.start()
+                supervisor.run()
         finally:
             over.set()
             stopping.join()
@@ -367,7 +365,7 @@ def test_supervisor_stops_and_says_why_where_no_worker_can_start(
         ([3, 8], 3, [[3, 8], [3, 8], [3, 8]]),
     ],
 )
-def test_share_uses_every_core_once_unless_there_are_too_few(
+def test_cores_are_used_once_unless_there_are_too_few(
     cores: list[int], count: int, shares: list[list[int]]
 ) -> None:
-    assert [share(cores, number, count) for number in range(count)] == shares
+    assert [cores_of(cores, number, count) for number in range(count)] == shares
