@@ -98,24 +98,14 @@ class CombineForm:
             raise invalid("words", f"say {missing}, in words")
 
 
-@router.get("/page/combine")
+@router.api_route("/page/combine", methods=["GET", "POST"])
 async def combine(request: Request, services: ServicesHere) -> Response:
-    """Search by words and stored pictures, or show the empty form."""
-    return await _respond(request, services)
-
-
-@router.post("/page/combine")
-async def combine_uploads(request: Request, services: ServicesHere) -> Response:
-    """Search by words, stored pictures and uploaded pictures."""
-    return await _respond(request, services)
-
-
-async def _respond(request: Request, services: ServicesHere) -> Response:
+    """Search by words and pictures, or show the form; only a POST can upload pictures."""
     query, form, stages = PageQuery(), CombineForm(), Stages()
     pictures: list[ShownPicture] = []
     result, notice, error, url = None, "", None, KEEP_URL
+    engine = services.engine
     try:
-        engine = services.engine
         uploads, fields = [], request.query_params.multi_items()
         if request.method == "POST":
             sent = await services.bodies.form(request)

@@ -33,7 +33,11 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     if query.text:
         view = await _images(engine, query, sample.scale)
     elif query.image_id is not None:
-        view = await _captions_of_stored(engine, query, query.image_id, sample.scale)
+        stages = Stages()
+        shown = ShownPicture.stored(await engine.image(query.image_id), query, _WIDEST)
+        options = query.caption_options(services.settings)
+        answer = await engine.captions_by_image_id(query.image_id, options, stages=stages)
+        view = _captions(engine, query, shown, answer, sample.scale, stages, query.url())
     else:
         view = View("home.html", context={"sample": sample})
     return render(request, query, view)
@@ -93,16 +97,6 @@ async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:
         },
         stages=stages,
     )
-
-
-async def _captions_of_stored(
-    engine: Engine, query: PageQuery, image_id: int, scale: Scale
-) -> View:
-    stages = Stages()
-    shown = ShownPicture.stored(await engine.image(image_id), query, _WIDEST)
-    options = query.caption_options(engine.settings)
-    answer = await engine.captions_by_image_id(image_id, options, stages=stages)
-    return _captions(engine, query, shown, answer, scale, stages, query.url())
 
 
 def _captions(
