@@ -88,7 +88,11 @@ class GRU(nn.Module):
             seen = kept if signed else kept.abs()  # (T, B, states)
             return seen.masked_fill(~read[..., None], -torch.inf).amax(0)
         states, order, alive = self._states_on_cpu(vectors, lengths, matmul_dtype)
-        pooled: Tensor = _MaxPool.apply(states, alive, signed)
+        seen = states if signed else states.abs()
+        rows = torch.cat([torch.arange(count) for count in alive])[:, None].expand_as(seen)
+        pooled = seen.new_zeros(alive[0], seen.shape[1]).scatter_reduce(
+            0, rows, seen, "amax", include_self=False
+        )
         return pooled[torch.argsort(order)]
 
     @torch.no_grad()
@@ -215,40 +219,3 @@ class _Recurrence(torch.autograd.Function):
             start -= count
         grad_weight = (grad_recurrent.T @ previous).to(grad_state.dtype)
         return grad_gates, grad_weight, grad_bias, None, None
-
-
-class _MaxPool(torch.autograd.Function):
-    """The largest of each sequence's states, (B, N); the first of these has the gradient."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        states: Tensor,  # (sum of lengths, N), in order of time
-        alive: list[int],
-        signed: bool,
-    ) -> Tensor:
-        seen = states if signed else states.abs()
-        out = seen[: alive[0]].clone()
-        start = alive[0]
-        for count in alive[1:]:
-            torch.maximum(out[:count], seen[start : start + count], out=out[:count])
-            start += count
-        ctx.save_for_backward(states, out)
-        ctx.alive, ctx.signed = alive, signed
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        states, out = ctx.saved_tensors
-        left = grads[0].clone()
-        grad_states = torch.empty_like(states)
-        start = 0
-        for count in ctx.alive:
-            step = slice(start, start + count)
-            state = states[step]
-            seen = state if ctx.signed else state.abs()
-            taken = left[:count] * (seen == out[:count])
-            left[:count] -= taken
-            grad_states[step] = taken if ctx.signed else taken * state.sgn()
-            start += count
-        return grad_states, None, None

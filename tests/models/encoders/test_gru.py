@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from models.encoders.gru import GRU, _MaxPool
+from models.encoders.gru import GRU
 
 
 def reference(gru: GRU, vectors: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -60,12 +60,6 @@ def test_the_gradient_is_the_derivative(
         return read(gru, vectors, lengths, torch.double)
 
     assert torch.autograd.gradcheck(states, (vectors, *gru.parameters()))
-
-
-def test_of_states_that_tie_the_first_has_the_gradient() -> None:
-    states = torch.tensor([[0.5], [-0.5], [0.2]], requires_grad=True)
-    (slope,) = torch.autograd.grad(_MaxPool.apply(states, [1, 1, 1], False).sum(), states)
-    assert slope.tolist() == [[1], [0], [0]]
 
 
 def test_weights_begin_as_those_of_the_reference() -> None:
