@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,11 +16,8 @@ from models.datasets import source
 from models.datasets.builder import SPLITS, DatasetBuilder, Tally
 from models.datasets.dataset import Dataset, DatasetError
 from models.datasets.skipped_rows import SkippedRows
+from models.datasets.walk import walk
 
-READ = {".jpg", ".jpeg", ".png", ".webp", ".gif"}
-_OTHER_PICTURES = {
-    *(".avif", ".bmp", ".cr2", ".heic", ".heif", ".jxl", ".nef", ".svg", ".tif", ".tiff"),
-}
 _EXPECTED = "it needs the columns 'file_name' and 'caption', and may have 'split'"
 
 
@@ -40,9 +36,10 @@ def read(
     captions: Path | None = None,
     *,
     known: AbstractSet[str] = frozenset(),
+    exclude: Sequence[str] = (),
     progress: Tally | None = None,
 ) -> tuple[Dataset, SkippedRows]:
-    """Read the pictures in a folder and all folders below it, hidden ones and links aside.
+    """Read the pictures in a folder and all folders below it, as `walk` finds them.
 
     Captions are the lines of `dog.txt` beside `dog.jpg`; or the rows of `captions`, a CSV, TSV or
     JSON-lines file with `file_name` (relative to the folder), `caption` and, if wanted, `split`.
@@ -55,10 +52,11 @@ def read(
     """
     root = source.folder(folder)
     builder = DatasetBuilder(root.name)
-    names = sorted(_pictures(root, builder.skipped))
+    names = _pictures(root, exclude, captions, builder.skipped)
     if not names:
+        rest = "".join(f" ({line})" for line in builder.skipped.told()[-1:])
         raise DatasetError(
-            f"no pictures in {folder}: Hasse reads {', '.join(sorted(READ))} there and below"
+            f"no pictures in {folder} and below{rest}: docs/collections.md lists the formats"
         )
     ids = {name: at for at, name in enumerate(names, start=1)}
     names_of = {unicodedata.normalize("NFC", name): name for name in names}
@@ -109,27 +107,20 @@ def read_pictures(
     return builder.finish(known=known)
 
 
-def _pictures(root: Path, skipped: SkippedRows) -> Iterator[str]:
-    """Yield the names of all pictures, relative to `root`, with forward slashes."""
-
-    def unread(error: OSError) -> None:
-        place = Path(error.filename).relative_to(root).as_posix()
-        skipped.add(place, "folder that cannot be read", detail=error.strerror or "")
-
-    for at, folders, files in os.walk(root, onerror=unread):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in folders:
-            if (path := Path(at, name)).is_symlink():
-                skipped.add(path.relative_to(root).as_posix(), "link to a folder, not followed")
-        for name in files:
-            path = Path(at, name)
-            relative = path.relative_to(root).as_posix()
-            if name.startswith("."):
-                continue
-            if path.suffix.lower() in READ:
-                yield relative
-            elif path.suffix.lower() in _OTHER_PICTURES:
-                skipped.add(relative, "format that is not read, convert it to JPEG")
+def _pictures(
+    root: Path, exclude: Sequence[str], captions: Path | None, skipped: SkippedRows
+) -> list[str]:
+    """Return the names of all pictures, relative to `root`, and note what is passed over."""
+    table = None if captions is None else captions.resolve()
+    found = walk(root, exclude, table)
+    for name, why in found.unread.items():
+        skipped.add(name, "folder that cannot be read", detail=why)
+    for name in found.links:
+        skipped.add(name, "link to a folder, not followed")
+    for name in found.other_pictures:
+        skipped.add(name, "format that is not read, convert it to JPEG")
+    skipped.passed_over.update(found.passed_over)
+    return found.pictures
 
 
 def _beside(root: Path, names: list[str], skipped: SkippedRows) -> Iterator[_Said]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
 LINES_PER_REASON = 20
+KINDS = 20  # that one line counts
 _WIDTH = 120
 
 
@@ -20,20 +21,24 @@ class SkippedRows:
     Attributes:
         lines: "image 17 (dog.jpg): file not found: skipped", in the order they were met.
         by_reason: how often each reason was met.
+        passed_over: how many files of each kind were no pictures, or excluded: no problems.
     """
 
     lines: list[str] = field(default_factory=list)
     by_reason: dict[str, int] = field(default_factory=dict)
+    passed_over: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def joined(cls, several: Iterable[SkippedRows]) -> Self:
         """Return the skipped of several collections as those of one."""
         lines: list[str] = []
         by_reason: Counter[str] = Counter()
+        passed_over: Counter[str] = Counter()
         for one in several:
             lines += one.lines
             by_reason.update(one.by_reason)
-        return cls(lines, by_reason)
+            passed_over.update(one.passed_over)
+        return cls(lines, by_reason, passed_over)
 
     @property
     def total(self) -> int:
@@ -53,15 +58,26 @@ class SkippedRows:
             self.lines.append(f"{_one_line(subject)}: {because}: {outcome}")
 
     def told(self) -> list[str]:
-        """Return the lines, and after them one that counts what has none."""
-        if not self.untold:
-            return self.lines
-        return [*self.lines, f"and {self.untold:,} more; in all {self.summary()}"]
+        """Return the lines, one that counts what has none, and one for files passed over."""
+        told = list(self.lines)
+        if self.untold:
+            told.append(f"and {self.untold:,} more; in all {self.summary()}")
+        if self.passed_over:
+            told.append(f"passed over: {_counts(self.passed_over)}")
+        return told
 
     def summary(self) -> str:
         """Return all reasons with their counts, the most frequent first, in one line."""
-        order = sorted(self.by_reason.items(), key=lambda item: -item[1])
-        return ", ".join(f"{reason}: {count:,}" for reason, count in order)
+        return _counts(self.by_reason)
+
+
+def _counts(kinds: Mapping[str, int]) -> str:
+    """Return kinds with their counts, the most frequent first; the smallest of many together."""
+    order = sorted(kinds.items(), key=lambda item: -item[1])
+    shown = [f"{_one_line(kind)}: {count:,}" for kind, count in order[:KINDS]]
+    if rest := sum(count for _, count in order[KINDS:]):
+        shown.append(f"others: {rest:,}")
+    return ", ".join(shown)
 
 
 def _one_line(text: str) -> str:

@@ -31,7 +31,7 @@ def known_of(folder: Path) -> Known | None:
 
 
 def read_pictures(
-    paths: Sequence[Path], captions: Path | None, known: Known | None
+    paths: Sequence[Path], captions: Path | None, exclude: Sequence[str], known: Known | None
 ) -> tuple[list[Dataset], SkippedRows]:
     """Return the pictures that paths name: those of each folder, and the single ones together."""
     for path in paths:
@@ -40,7 +40,11 @@ def read_pictures(
     if captions is not None and (len(paths) > 1 or not paths[0].is_dir()):
         raise CommandError("--captions is for one folder: name that one, and nothing beside it")
     present = known.paths if known else frozenset()
-    read = [reader.read(path, captions, known=present) for path in paths if path.is_dir()]
+    read = [
+        reader.read(path, captions, known=present, exclude=exclude)
+        for path in paths
+        if path.is_dir()
+    ]
     if single := [path for path in paths if not path.is_dir()]:
         read.append(reader.read_pictures(single, present))
     skipped = SkippedRows.joined(found for _, found in read)

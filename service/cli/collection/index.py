@@ -14,6 +14,7 @@ from service.cli.terminal.options import (
     BatchSize,
     DatasetFolder,
     Device,
+    Exclude,
     Features,
     IndexFolder,
     Json,
@@ -110,6 +111,7 @@ def add(
         Path | None,
         typer.Option(help="For one folder: a .csv, .tsv or .jsonl with file_name and caption."),
     ] = None,
+    exclude: Exclude = None,
     model: IndexModel = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -132,7 +134,7 @@ def add(
     from service.pipelines.dataset_encoding import ImageSource
 
     known = known_of(folder)
-    datasets, skipped = read_pictures(pictures, captions, known)
+    datasets, skipped = read_pictures(pictures, captions, exclude or [], known)
     checkpoint = load_checkpoint(
         find_or_default(model or remembered_model(folder, known), datasets[0]), device
     )

@@ -10,6 +10,7 @@ import typer
 
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.help_text import Commands, join_lines
+from service.cli.terminal.options import Exclude
 from service.cli.terminal.progress import progress
 from service.cli.terminal.skipped_rows import counted, tell_each
 from service.plural import count
@@ -169,6 +170,7 @@ def folder(
             help="A .csv, .tsv or .jsonl with file_name, caption and, if you like, split."
         ),
     ] = None,
+    exclude: Exclude = None,
     out: Out = Path("data/pictures"),
     as_json: Json = False,
 ) -> None:
@@ -185,7 +187,7 @@ def folder(
     from models.datasets import folder as reader
 
     with progress("reading pictures") as report:
-        dataset, skipped = reader.read(pictures, captions, progress=report)
+        dataset, skipped = reader.read(pictures, captions, exclude=exclude or [], progress=report)
     _keep(dataset, skipped, out, as_json)
 
 
@@ -208,6 +210,7 @@ def _summary(dataset: Dataset, skipped: SkippedRows | None, out: Path, as_json: 
             "images": len(dataset),
             "captions": captions,
             "splits": dataset.splits(),
+            "passed_over": found.passed_over,
             "problems": {"total": found.total, "by_reason": found.by_reason, "lines": found.lines},
         }
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -33,6 +33,14 @@ Features = Annotated[
         help="Features written by 'hasse features': much quicker than reading the pictures.",
     ),
 ]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GLOB",
+        help="Leave out files or folders below the named ones, as .gitignore would; repeat it. "
+        "'!GLOB' brings back what is left out by default, such as thumbnails of a NAS.",
+    ),
+]
 Device = Annotated[
     str,
     typer.Option(

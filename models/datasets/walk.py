@@ -1,0 +1,179 @@
+"""Find the pictures in a folder and all folders below it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from pathspec import GitIgnoreSpec
+
+from models.datasets.dataset import DatasetError
+from models.datasets.source import read_text
+from models.images.formats import PICTURE_SUFFIXES, is_picture
+
+IGNORE_FILE = ".hasseignore"
+
+# Thumbnails and bins of NAS systems and photo programs, and what belongs to the file system.
+DEFAULT_EXCLUDES = (
+    ".*",  # hidden, and most of version control
+    *(
+        "@eaDir/",
+        "@Recycle/",
+        "@Recently-Snapshot/",
+        "@SynoResource/",
+        "\\#recycle/",
+        "\\#snapshot/",
+    ),
+    *("$RECYCLE.BIN/", "System Volume Information/", "lost+found/", "__MACOSX/", "CVS/"),
+    *(
+        "**/*.photoslibrary/resources/",
+        "**/*.photoslibrary/scopes/",
+        "**/*.photolibrary/Thumbnails/",
+    ),
+    *("**/*.aplibrary/Thumbnails/", "**/*.aplibrary/Previews/", "*.lrdata/"),
+    *("**/CaptureOne/Cache/", "**/*.cocatalog/Cache/", "**/digikam-thumbnails/"),
+)
+
+# Pictures in formats that are not read; a file may still hold another format than it says.
+_OTHER_PICTURES = """
+.ai .cdr .eps .exr .hdr .ico .jxl .jxr .pcx .ppm .psb .psd .svg .tga .xcf
+"""
+# Files that are not opened to see whether they are pictures.
+_NO_PICTURES = """
+.3gp .7z .aac .aae .aif .aiff .apk .avi .bak .bat .bin .bz2 .c .cfg .cpp .css .csv .db .deb .dll
+.dmg .doc .docx .dop .epub .exe .flac .flv .gz .h .htm .html .ics .ini .insv .iso .jar .java .js
+.json .jsonl .lnk .log .lrv .m2ts .m4a .m4v .md .mkv .mov .mp3 .mp4 .mpeg .mpg .msi .mts .ndjson
+.npy .npz .numbers .odp .ods .odt .ogg .ogv .opus .pages .parquet .part .pdf .php .plist .pp3 .ppt
+.pptx .pt .pth .py .rar .rb .rs .rst .rtf .safetensors .sh .so .sql .sqlite .srt .tar .tex .tgz
+.thm .tmp .toml .ts .tsv .ttf .txt .vcf .vtt .wav .webm .wma .wmv .woff .woff2 .xls .xlsx .xml .xmp
+.xz .yaml .yml .zip .zst
+"""
+_OTHER = frozenset(_OTHER_PICTURES.split())
+_KNOWN = frozenset(_NO_PICTURES.split())
+
+
+@dataclass(slots=True)
+class Walked:
+    """What a folder holds. Names are relative to it, with forward slashes.
+
+    Attributes:
+        pictures: files that may be pictures, in the order of their names.
+        passed_over: how many files and folders of each kind were not looked at further.
+        other_pictures: pictures in formats that are not read.
+        links: links to folders, which are not followed.
+        unread: folders that cannot be read, and why: what they hold is unknown.
+    """
+
+    pictures: list[str] = field(default_factory=list)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    other_pictures: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+
+
+# Patterns with the folder that they are relative to, "" or with a slash at its end.
+_Rules = tuple[tuple[str, GitIgnoreSpec], ...]
+
+
+def walk(root: Path, exclude: Sequence[str] = (), captions: Path | None = None) -> Walked:
+    """Find the pictures in a folder and below it, links to folders aside.
+
+    A file whose extension is unknown is a picture if it begins like one. What `DEFAULT_EXCLUDES`,
+    a `.hasseignore` file in any folder, or `exclude` matches is left out. All are patterns of
+    gitignore; the last that matches decides, so `!@eaDir/` brings a default back. `captions` is a
+    table that is read elsewhere, and not counted.
+
+    Raises:
+        DatasetError: a pattern or a `.hasseignore` file cannot be read.
+    """
+    found = Walked()
+    # NAS systems have names that begin with "#", which begins a comment in a file.
+    literal = [f"\\{pattern}" if pattern.startswith("#") else pattern for pattern in exclude]
+    given = ("", _spec(literal, "--exclude"))
+    rules: dict[str, _Rules] = {"": (("", _spec(DEFAULT_EXCLUDES, "the defaults")),)}
+
+    def unread(error: OSError) -> None:
+        place = Path(error.filename).relative_to(root).as_posix()
+        found.unread[place] = error.strerror or ""
+
+    for at, folders, files in os.walk(root, onerror=unread):
+        place = Path(at).relative_to(root).as_posix()
+        base = "" if place == "." else f"{place}/"
+        here = rules.pop(base)
+        if IGNORE_FILE in files:
+            here = (*here, (base, _ignore_file(Path(at, IGNORE_FILE))))
+        every = (*here, given)
+        kept = [name for name in folders if not _excluded(f"{base}{name}/", every)]
+        _count_excluded(set(folders) - set(kept), "folder", found.passed_over)
+        folders[:] = kept
+        rules |= {f"{base}{name}/": here for name in kept}
+        found.links += [base + name for name in kept if Path(at, name).is_symlink()]
+        named = [name for name in files if not _excluded(base + name, every)]
+        _count_excluded(set(files) - set(named) - {IGNORE_FILE}, "file", found.passed_over)
+        _sort_files(Path(at), base, named, captions, found)
+    found.pictures.sort()
+    return found
+
+
+def _sort_files(
+    folder: Path, base: str, names: Iterable[str], captions: Path | None, found: Walked
+) -> None:
+    stems, other = set(), []
+    for name in names:
+        kind = _kind(folder / name)
+        if kind == "picture":
+            found.pictures.append(base + name)
+            stems.add(PurePath(name).stem)
+        elif kind == "other picture":
+            found.other_pictures.append(base + name)
+        else:
+            other.append((name, kind))
+    for name, kind in other:
+        has_captions = captions is None and kind == ".txt" and PurePath(name).stem in stems
+        if not has_captions and folder / name != captions:
+            found.passed_over[kind] += 1
+
+
+def _kind(path: Path) -> str:
+    """Return "picture", "other picture", or the kind of file that is passed over."""
+    suffix = path.suffix.lower()
+    if suffix in PICTURE_SUFFIXES:
+        return "picture"
+    if suffix in _KNOWN:
+        return suffix
+    try:
+        if is_picture(path):
+            return "picture"
+    except OSError:
+        return "unreadable file"
+    if suffix in _OTHER:
+        return "other picture"
+    return suffix or "file without extension"
+
+
+def _spec(patterns: Iterable[str], origin: str) -> GitIgnoreSpec:
+    try:
+        return GitIgnoreSpec.from_lines(patterns)
+    except ValueError as error:
+        raise DatasetError(f"a pattern of {origin} cannot be read ({error}): correct it") from error
+
+
+def _ignore_file(path: Path) -> GitIgnoreSpec:
+    text = read_text(path) if path.stat().st_size else ""
+    return _spec(text.splitlines(), str(path))
+
+
+def _excluded(name: str, rules: _Rules) -> bool:
+    for base, spec in reversed(rules):
+        decided = spec.check_file(name.removeprefix(base)).include
+        if decided is not None:
+            return decided
+    return False
+
+
+def _count_excluded(names: Iterable[str], what: str, counts: Counter[str]) -> None:
+    for name in names:
+        counts[f"hidden {what}" if name.startswith(".") else f"excluded {what}"] += 1
