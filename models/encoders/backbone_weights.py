@@ -24,6 +24,7 @@ CLASSIFIERS = ("fc", "classifier", "head", "heads")
 _AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
 # torchvision's published DenseNets still have the layer names of an earlier version.
 _OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)")
+_COUNTER = "num_batches_tracked"
 _CHUNK = 1 << 20
 
 
@@ -40,41 +41,26 @@ def load_weights(name: str, network: nn.Module, path: Path) -> None:
     Raises:
         BackboneError: the file does not hold the network's weights.
     """
-    found = _read_weights(path)
-    wanted = network.state_dict()
-    missing = sorted(
-        key
-        for key in wanted.keys() - found.keys()
-        if not key.endswith("num_batches_tracked")  # absent from files of old versions
-    )
-    foreign = sorted(
-        key
-        for key in found.keys() - wanted.keys()
-        if not key.startswith((*(f"{head}." for head in CLASSIFIERS), *_AUXILIARY))
-    )
-    misshapen = [
-        f"{key} is {tuple(found[key].shape)}, not {tuple(value.shape)}"
-        for key, value in wanted.items()
-        if key in found and found[key].shape != value.shape
-    ]
-    trouble = [
-        *(f"{key} is missing" for key in missing),
-        *(f"{key} is not part of it" for key in foreign),
-        *misshapen,
-    ]
+    try:
+        result = network.load_state_dict(dict(_read_weights(path)), strict=False)
+        # Old files lack batch counters, and whole networks have classifiers.
+        other = (*(f"{head}." for head in CLASSIFIERS), *_AUXILIARY)
+        trouble = [
+            *(f"{key} is missing" for key in result.missing_keys if not key.endswith(_COUNTER)),
+            *(
+                f"{key} is not part of it"
+                for key in result.unexpected_keys
+                if not key.startswith(other)
+            ),
+        ]
+    except RuntimeError as error:  # other shapes; or sparse, quantised or meta tensors
+        trouble = str(error).splitlines()[1:] or [str(error)]
     if trouble:
         more = f", and {len(trouble) - 1:,} more" if len(trouble) > 1 else ""
         raise BackboneError(
             f"{path} does not hold weights of torchvision's {name} "
-            f"({trouble[0]}{more}): name the network they belong to, or another file"
+            f"({trouble[0].strip()}{more}): name the network they belong to, or another file"
         )
-    kept = {key: found.get(key, value) for key, value in wanted.items()}
-    try:
-        network.load_state_dict(kept)
-    except RuntimeError as error:  # sparse, quantised or meta tensors
-        raise BackboneError(
-            f"{path} holds weights that torch cannot copy: save them as plain tensors of numbers"
-        ) from error
 
 
 def _read_weights(path: Path) -> Mapping[str, Tensor]:

@@ -189,12 +189,12 @@ def test_weights_of_another_network_are_refused_and_a_key_is_named(tmp_path: Pat
     save_file(build_backbone("shufflenet_v2_x1_0").network.state_dict(), tmp_path / "w.safetensors")
     said = message(SMALL, tmp_path / "w.safetensors")
     assert "does not hold weights of torchvision's shufflenet_v2_x0_5" in said
-    assert "not (" in said
+    assert "size mismatch for stage2" in said
     save_file({"x": torch.zeros(1)}, tmp_path / "x.safetensors")
     assert "is missing" in message(SMALL, tmp_path / "x.safetensors")
 
 
-def test_each_way_in_which_weights_do_not_fit_is_told_and_the_others_are_counted(
+def test_weights_that_do_not_fit_are_refused_with_the_first_reason_and_the_number_of_others(
     tmp_path: Path,
 ) -> None:
     state = build_backbone(SMALL).network.state_dict()
@@ -209,10 +209,8 @@ def test_each_way_in_which_weights_do_not_fit_is_told_and_the_others_are_counted
     nothing = torch.zeros(2)
     assert said(**{first: None}) == f"{first} is missing"
     assert said(other=nothing) == "other is not part of it"
-    assert said(**{second: nothing}) == f"{second} is (2,), not {tuple(state[second].shape)}"
-    assert said(**{first: None, second: nothing}, other=nothing) == (
-        f"{first} is missing, and 2 more"
-    )
+    assert said(**{first: None}, other=nothing) == f"{first} is missing, and 1 more"
+    assert said(**{second: nothing}).startswith(f"size mismatch for {second}")
 
 
 def test_a_file_that_holds_no_weights_is_refused(tmp_path: Path) -> None:
@@ -228,11 +226,11 @@ def test_a_file_that_holds_no_weights_is_refused(tmp_path: Path) -> None:
     assert "there is no weights file" in message(SMALL, tmp_path / "nowhere.pth")
 
 
-def test_weights_that_are_no_plain_numbers_are_refused(tmp_path: Path) -> None:
+def test_weights_without_data_are_refused(tmp_path: Path) -> None:
     state = build_backbone(SMALL).network.state_dict()
     key = next(iter(state))
     torch.save({**state, key: state[key].to("meta")}, tmp_path / "w.pth")
-    assert "save them as plain tensors" in message(SMALL, tmp_path / "w.pth")
+    assert "meta tensor; no data" in message(SMALL, tmp_path / "w.pth")
 
 
 def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
