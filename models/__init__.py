@@ -1,1 +1,1 @@
-"""Learn: pixels and words become points. Imports nothing of index or service."""
+"""Learn: turn pixels and words into embeddings. Imports nothing from index or service."""

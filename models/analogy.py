@@ -1,10 +1,10 @@
-"""A thing with one part exchanged for another: composition of points beyond `models.order`.
+"""Substitute one concept of a point for another: "this picture, but blue where it is red".
 
-In the order, "this picture, but blue where it is red" is no join and no meet: something has to go
-before something else can come. Kiros et al. ("Unifying Visual-Semantic Embeddings with Multimodal
-Neural Language Models", section 3.2) add and subtract words in a space of directions; here every
-coordinate says how much of something there is, and a thing that is joined on is there in full.
-`benchmarks/learning/lattice.py` compares the ways.
+In the order this is no join and no meet: something has to be removed before something else is
+added. Kiros et al. ("Unifying Visual-Semantic Embeddings with Multimodal Neural Language Models",
+section 3.2) add and subtract vectors of words. Here each coordinate says how much of something
+there is, and a point that is joined is there in full. `benchmarks/learning/lattice.py` compares
+the ways.
 
 Shapes: N is the dimension of a point, P and M are numbers of points.
 """
@@ -21,10 +21,10 @@ from models.order import join
 from models.score import Score
 from models.vocabulary import words
 
-# How much of the rest stays where something was taken out, for what comes in to count: a half
-# finds the exchange more often, nine tenths more often in the same place. Measured on validation.
+# Share of the rest that stays, so that what is added counts. With a half the substitute is found
+# more often, with nine tenths more often in the same place. Measured on validation.
 STAYS = 0.7
-REWORDED = 8  # captions that say what a word means of a picture; more say the same again
+REWORDED = 8  # captions that tell what a word means in a picture; more add nothing
 
 
 def substitute(
@@ -32,10 +32,9 @@ def substitute(
 ) -> Tensor:
     """Return `like` with `plus` in the place of `minus`: (N,), (P, N), (M, N) -> (N,).
 
-    What the join of `minus` has is taken off, down to 0 at most, of the rest the share `stays`
-    stays, and the join of `plus` is joined on: so all of `plus` is there, and with nothing taken
-    out this is the join. Reversed order mirrors it, and cosine adds and subtracts. At least one
-    `plus`.
+    The join of `minus` is subtracted, down to 0, the share `stays` of the rest stays, and the
+    result is joined with the join of `plus`. Without `minus` this is the join of all. Reversed
+    order mirrors it, and cosine adds and subtracts. There is at least one `plus`.
     """
     if score == "cosine":
         return normalize(like + plus.sum(0) - minus.sum(0), dim=0)
@@ -47,16 +46,16 @@ def substitute(
 
 
 def is_bare(text: str) -> bool:
-    """Tell whether a text is one word, and so less than a caption."""
+    """Tell whether a text is a single word."""
     return len(words(text)) == 1
 
 
 def reworded(captions: Iterable[str], minus: str, plus: str) -> dict[str, str]:
-    """Return the shortest of the captions that say one word, each with another in its place.
+    """Return the shortest captions that contain `minus`, each with `plus` in its place.
 
-    The point of a word alone is vague: encoders have read captions. What "red" for "blue" means of
-    a picture the captions tell that are true of it: "a blue ball" becomes "a red ball". The
-    shortest say nothing beside; of many, the first `REWORDED` are taken.
+    The point of a single word is vague, since encoders learned captions. The captions that are true
+    of a picture tell what "red" for "blue" means in it: "a blue ball" becomes "a red ball". The
+    shortest tell nothing else; at most the first `REWORDED` are taken.
     """
     (old,), (new,) = words(minus), words(plus)
     saying = [said for said in map(words, captions) if old in said]

@@ -1,8 +1,8 @@
-"""Hasse diagrams: a relation that nearly is an order, drawn without what follows from the rest.
+"""Hasse diagrams of a measured relation between captions.
 
-A relation measured from data is neither transitive nor antisymmetric for certain. Its transitive
-closure is a preorder; what precedes each other both ways is one class; the classes are in order,
-and of that order only the covering pairs are drawn: x below y with nothing between.
+A measured relation may be neither transitive nor antisymmetric. Its transitive closure is a
+preorder. Elements that precede each other both ways form one class. The classes are in order, of
+which only the covering pairs are drawn: x below y with nothing between.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 Relation = NDArray[np.bool_]
 
-# Transitivity repeats each mistake: a violation must be clearly within the threshold of entailment.
-# With this share of it precision and recall are alike, on the validation split of the scenes.
+# Transitivity repeats each mistake, so a violation has to be clearly within the threshold of
+# entailment. At this share of it precision equals recall on the scenes' validation split.
 CERTAIN = 0.75
-MISSED = 0.12  # share of its pictures that a caption may lose to one above it
+MISSED = 0.12  # share of a caption's pictures that the caption above may be false of
 
 
 def by_violation(violations: NDArray[np.float32], threshold: float) -> Relation:
@@ -26,8 +26,8 @@ def by_violation(violations: NDArray[np.float32], threshold: float) -> Relation:
 def through_pictures(true: NDArray[np.float64]) -> Relation:
     """Return which caption is below which, by how likely each is true of images: (I, C) -> (C, C).
 
-    One is below another when nearly every image that it is likely true of is one that the other
-    is likely true of.
+    One is below another if the other is likely true of nearly every image that it is likely true
+    of.
     """
     missed = true.T @ (1 - true)
     return np.asarray(missed <= MISSED * np.maximum(true.sum(0), 1e-6)[:, None])

@@ -1,9 +1,9 @@
 """How a model compares an image with a caption: a penalty, lower is better.
 
 `order` is the paper's choice, E(image, caption): captions are more general than the images they
-describe. `order-reversed` puts images above captions and `cosine` is symmetric; both are the
-paper's controls (Table 2). The score is a property of a checkpoint, because the encoders are
-trained for it.
+describe. `order-reversed` puts images above captions, and `cosine` is symmetric; both are the
+paper's controls (Table 2). The score is a property of a checkpoint: its encoders were trained for
+it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def penalties(score: Score, images: Tensor, captions: Tensor) -> Tensor:
 def penalties_between(
     score: Score, images: NDArray[np.float32], captions: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Return the same of points that nothing is learned from: (I, N), (C, N) -> (I, C)."""
+    """Return `penalties` of numpy arrays, without gradients: (I, N), (C, N) -> (I, C)."""
     found: NDArray[np.float32] = penalties(
         score, torch.from_numpy(images), torch.from_numpy(captions)
     ).numpy()

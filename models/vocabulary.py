@@ -18,19 +18,18 @@ _WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 
 _HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HIRAGANA, _KATAKANA = "\u3041-\u309f", "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
-_ENCODED = range(0x300, 0x1F000)  # where marks are, but for variants of what has a word's form
+_ENCODED = range(0x300, 0x1F000)  # where Unicode has combining marks
 
 
 def words(text: str) -> list[str]:
     """Split a caption into lower-case words, without punctuation.
 
-    Chinese and Japanese put no spaces between words: of them each ideograph is one, and what
-    stands between two in one kana. Marks, such as vowels in Hindi and Thai, belong to the letter
-    before them.
+    Chinese and Japanese put no spaces between words: each ideograph is a word there, and so is a
+    run of one kana. Marks, such as vowels in Hindi and Thai, belong to the letter before them.
     """
     if text.isascii():
         return _WORD.findall(text.lower())
-    # One way to write a letter and its accent, of two.
+    # Unicode has two ways to write a letter with an accent: use one.
     whole = unicodedata.normalize("NFC", text.lower())
     return [word.replace("’", "'") for word in _word_of_any_script().findall(whole)]
 
@@ -41,13 +40,13 @@ def _word_of_any_script() -> re.Pattern[str]:
     marks = "".join(mark for mark, kind in kinds if kind in {"Mn", "Mc"})
     letters = rf"[^\W_{_HAN}{_HIRAGANA}{_KATAKANA}]"
     part = rf"{letters}+(?:[{marks}]+{letters}*)*"
-    # Two joiners without a width decide how the letters beside them are drawn.
+    # Two zero-width joiners inside words change only how letters are drawn.
     spelled = rf"{part}(?:['’\u200c\u200d]{part})*"
     return re.compile(rf"[{_HAN}]|[{_HIRAGANA}]+|[{_KATAKANA}]+|{spelled}")
 
 
 class Vocabulary:
-    """A fixed list of known words; everything else is the one unknown word."""
+    """A fixed list of known words; all others are one unknown word."""
 
     def __init__(self, known: Sequence[str]) -> None:
         """Number `known` words in the order given.
@@ -66,14 +65,14 @@ class Vocabulary:
     def build(cls, captions: Iterable[str], min_count: int = 1) -> Vocabulary:
         """Collect the words that occur at least `min_count` times, the most frequent first.
 
-        Give it the training captions only: words of held-out captions would be a leak.
+        Pass the training captions only: words of held-out captions would be a leak.
         """
         counts = Counter(word for text in captions for word in words(text))
         kept = [word for word, count in counts.items() if count >= min_count]
         return cls(sorted(kept, key=lambda word: (-counts[word], word)))
 
     def __len__(self) -> int:
-        """Count the numbers in use, special ones included."""
+        """Return how many numbers are in use, special ones included."""
         return len(SPECIAL) + len(self.words)
 
     def encode(self, text: str, max_words: int) -> list[int]:
@@ -85,16 +84,16 @@ class Vocabulary:
         return list(dict.fromkeys(word for word in words(text) if word not in self._index))
 
     def knows(self, text: str) -> bool:
-        """Tell whether any word of a caption is known: without one all captions are alike."""
+        """Tell whether any word of a caption is known: all captions without one get the same point."""
         return any(word in self._index for word in words(text))
 
     def to_bytes(self) -> bytes:
-        """Return the words as a file of JSON holds them."""
+        """Return the words as JSON."""
         return json.dumps(self.words, ensure_ascii=False).encode()
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Read a file of what `to_bytes` gave; raises ValueError if it is anything else."""
+        """Read a file that `to_bytes` made; raises ValueError for any other."""
         known = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(known, list) or not all(isinstance(word, str) for word in known):
             raise ValueError(f"{path} is not a list of words")

@@ -107,11 +107,11 @@ class GRU(nn.Module):
     def _states_on_gpu(
         self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
-        """Return all states, (T, B, states), and (T, B): which are not past the end."""
-        # Of Triton, which machines without a GPU may lack.
+        """Return all states (T, B, states), and which are not past the end (T, B)."""
+        # Imported here: machines without a GPU may lack Triton.
         from models.kernels.gpu_gru import GpuGRU, tensor_cores
 
-        # Only learning may round: a service reads captions in threads, and the setting is theirs.
+        # The setting holds for all threads, so a service that only encodes leaves it alone.
         rounded = tensor_cores() if torch.is_grad_enabled() else nullcontext()
         steps = torch.arange(vectors.shape[1], device=vectors.device)[:, None]
         alive = steps < lengths.to(vectors.device)
