@@ -84,7 +84,7 @@ class Vocabulary:
         return list(dict.fromkeys(word for word in words(text) if word not in self._index))
 
     def knows(self, text: str) -> bool:
-        """Tell whether any word of a caption is known: all captions without one get the same point."""
+        """Tell whether any word of a caption is known; captions without one are all alike."""
         return any(word in self._index for word in words(text))
 
     def to_bytes(self) -> bytes:
