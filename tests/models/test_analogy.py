@@ -17,7 +17,7 @@ def points(seed: int, count: int) -> torch.Tensor:
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 3))
-def test_what_is_put_in_is_all_there(seed: int, count: int) -> None:
+def test_substitute_contains_all_of_plus(seed: int, count: int) -> None:
     like, plus, minus = points(seed, 1)[0], points(seed + 1, count), points(seed + 2, 2)
     composed = substitute("order", like, plus, minus)
     assert precedes(composed, plus).all()
@@ -25,13 +25,13 @@ def test_what_is_put_in_is_all_there(seed: int, count: int) -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-def test_with_nothing_taken_out_it_is_the_join(seed: int) -> None:
+def test_substitute_without_minus_is_the_join(seed: int) -> None:
     like, plus = points(seed, 1)[0], points(seed + 1, 1)
     assert torch.equal(substitute("order", like, plus, plus[:0]), join(like, plus[0]))
 
 
 @given(seed=st.integers(0, 10_000))
-def test_what_only_minus_has_goes_down_to_what_plus_has(seed: int) -> None:
+def test_substitute_lowers_coordinates_of_minus_to_those_of_plus(seed: int) -> None:
     like, plus, minus = points(seed, 3)
     composed = substitute("order", like, plus[None], minus[None])
     gone = minus >= like
@@ -39,14 +39,14 @@ def test_what_only_minus_has_goes_down_to_what_plus_has(seed: int) -> None:
     assert precedes(join(like, plus), composed)
 
 
-def test_the_reversed_order_mirrors_it() -> None:
+def test_substitute_in_reversed_order_is_mirrored() -> None:
     like, plus, minus = points(0, 1)[0], points(1, 2), points(2, 2)
     composed = substitute("order-reversed", like, plus, minus)
     assert (composed <= plus + 1e-6).all()
     assert (composed >= 0).all()
 
 
-def test_the_join_of_what_goes_is_taken_off_and_of_the_rest_a_share_stays() -> None:
+def test_substitute_keeps_a_share_of_the_rest() -> None:
     like, plus = torch.tensor([0.9, 0.6, 0.5, 0.2]), torch.tensor([[0.1, 0.3, 0.0, 0.1]])
     minus = torch.tensor([[0.4, 0.2, 0.0, 0.1], [0.5, 0.1, 0.0, 0.6]])
     found = substitute("order", like, plus, minus, stays=0.5)
@@ -57,13 +57,13 @@ def test_the_join_of_what_goes_is_taken_off_and_of_the_rest_a_share_stays() -> N
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_a_thing_exchanged_for_itself_changes_nothing(score: Score) -> None:
+def test_substitute_of_a_point_for_itself_changes_nothing(score: Score) -> None:
     like = points(3, 1)[0]
     composed = substitute(score, like, like[None], like[None])
     assert torch.allclose(composed, like, atol=1e-6)
 
 
-def test_a_word_is_exchanged_in_the_shortest_captions_that_say_it() -> None:
+def test_reworded_replaces_a_word_in_the_shortest_captions() -> None:
     captions = [
         "A blue ball, on a beach.",
         "a blue ball",
@@ -82,11 +82,11 @@ def test_a_word_is_exchanged_in_the_shortest_captions_that_say_it() -> None:
 
 
 @pytest.mark.parametrize(("text", "bare"), [("Red!", True), ("a ball", False), ("?", False)])
-def test_one_word_is_less_than_a_caption(text: str, bare: bool) -> None:
+def test_is_bare_is_true_of_one_word(text: str, bare: bool) -> None:
     assert is_bare(text) is bare
 
 
-def test_points_of_the_cosine_stay_of_unit_length() -> None:
+def test_substitute_with_cosine_has_unit_length() -> None:
     points = normalize(torch.randn(3, 8, generator=torch.Generator().manual_seed(0)), dim=1)
     found = substitute("cosine", points[0], points[1:2], points[2:])
     torch.testing.assert_close(found.norm(), torch.tensor(1.0))

@@ -47,12 +47,12 @@ def test_depths_are_the_longest_ways_from_the_top() -> None:
     assert depths(covering(order)).tolist() == [2, 1, 0, 1]
 
 
-def test_what_clearly_follows_is_above() -> None:
+def test_by_violation_puts_clear_entailments_above() -> None:
     violations = np.array([[0, 0.5 * CERTAIN], [0.5, 0]], np.float32)
     assert by_violation(violations, 0.5).tolist() == [[True, True], [False, True]]
 
 
-def test_what_is_true_of_nearly_all_that_another_is_true_of_is_above() -> None:
+def test_through_pictures_puts_captions_true_of_nearly_all_pictures_above() -> None:
     poodle, dog, cat = np.zeros((3, 40))
     poodle[:10] = dog[1:30] = cat[30:] = 1  # one picture of ten is missed
     relation = through_pictures(np.stack([poodle, dog, cat], axis=1))

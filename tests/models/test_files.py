@@ -45,7 +45,7 @@ def room_for(number: int) -> Iterator[None]:
         yield
 
 
-def test_weights_without_room_are_the_systems_error_and_leave_what_was_there(
+def test_write_weights_on_a_full_disk_raises_os_error_and_leaves_the_old_file(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "model.safetensors"
@@ -59,7 +59,7 @@ def test_weights_without_room_are_the_systems_error_and_leave_what_was_there(
     assert path.read_bytes() == before
 
 
-def test_weights_of_any_strides_are_written_for_all_to_read(tmp_path: Path) -> None:
+def test_write_weights_of_any_strides_is_readable_for_all(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     weights = torch.arange(6.0).view(2, 3).T
     write_weights(path, {"weight": weights})
@@ -67,7 +67,7 @@ def test_weights_of_any_strides_are_written_for_all_to_read(tmp_path: Path) -> N
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
-def test_what_a_file_holds_reaches_the_disk_before_its_name_does(
+def test_write_atomically_syncs_the_content_before_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reached: list[tuple[bool, list[str]]] = []
@@ -81,7 +81,7 @@ def test_what_a_file_holds_reaches_the_disk_before_its_name_does(
     assert reached == [(False, ["a.partial"]), (True, ["a"])]
 
 
-def test_a_folder_is_one_writers_until_it_ends_however_it_ends(tmp_path: Path) -> None:
+def test_lock_folder_holds_until_the_process_ends(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
 
     def interrupted() -> None:

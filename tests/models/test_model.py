@@ -39,7 +39,7 @@ def test_points_have_unit_length_and_order_points_no_negative_coordinate(score: 
         assert (points.min() >= 0) == (score != "cosine")
 
 
-def test_a_batch_encodes_as_its_members_alone() -> None:
+def test_a_batch_encodes_as_each_item_alone() -> None:
     model = tiny_model()
     texts = ["a dog", "the red cat runs in the park", "", "a", "blue blue zeppelin"]
     alone = np.concatenate([model.encode_captions([text]) for text in texts])
@@ -111,7 +111,7 @@ def test_a_caption_of_ten_thousand_words_is_read_to_its_limit() -> None:
         ({"dimension": 16, "ensemble": 3}, "an ensemble of 3 cannot share 16 coordinates equally"),
     ],
 )
-def test_a_model_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> None:
+def test_model_config_refuses_impossible_values(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         ModelConfig(**wrong)
 
@@ -120,7 +120,7 @@ def test_a_model_that_cannot_be_is_refused(wrong: dict[str, Any], said: str) -> 
     ("size", "directions", "backwards"),
     [(1, "both", [False]), (3, "both", [False, True, False]), (2, "forward", [False, False])],
 )
-def test_every_second_member_reads_backwards_where_that_is_asked_for(
+def test_directions_both_makes_every_second_member_read_backwards(
     size: int, directions: Literal["forward", "both"], backwards: list[bool]
 ) -> None:
     shape = ModelConfig(
@@ -135,12 +135,12 @@ def test_every_second_member_reads_backwards_where_that_is_asked_for(
     assert [encoder.backwards for encoder in model.captions.encoders] == backwards
 
 
-def test_a_model_may_be_as_large_as_it_is_said() -> None:
+def test_model_config_accepts_its_largest_values() -> None:
     ModelConfig(dimension=MOST_COORDINATES, word_dimension=MOST_COORDINATES, word_range=WIDEST)
 
 
 @pytest.mark.parametrize("score", ["order", "cosine"])
-def test_a_picture_is_the_join_of_its_parts(score: Score) -> None:
+def test_image_pooling_max_takes_the_largest_of_all_cells(score: Score) -> None:
     torch.manual_seed(0)
     config = ModelConfig(
         score=score, backbone="resnet18", image_pooling="max", dimension=8, word_dimension=4
@@ -155,7 +155,7 @@ def test_a_picture_is_the_join_of_its_parts(score: Score) -> None:
 
 
 @pytest.mark.parametrize("score", ["order", "cosine"])
-def test_a_picture_may_be_the_join_and_the_mean_of_the_whole_and_its_parts(score: Score) -> None:
+def test_image_pooling_regions_adds_the_largest_and_the_mean(score: Score) -> None:
     torch.manual_seed(0)
     config = ModelConfig(
         score=score, backbone="resnet18", image_pooling="regions", dimension=8, word_dimension=4
@@ -171,7 +171,7 @@ def test_a_picture_may_be_the_join_and_the_mean_of_the_whole_and_its_parts(score
 
 
 @pytest.mark.parametrize("score", ["order", "cosine"])
-def test_a_caption_may_be_the_join_of_its_states(score: Score) -> None:
+def test_caption_pooling_max_takes_the_largest_of_all_states(score: Score) -> None:
     torch.manual_seed(0)
     config = ModelConfig(
         score=score, backbone="resnet18", caption_pooling="max", dimension=8, word_dimension=4
@@ -205,7 +205,7 @@ def test_a_learned_length_shortens_captions_and_not_images() -> None:
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_the_penalty_of_several_members_is_the_mean_of_theirs(score: Score) -> None:
+def test_the_penalty_of_an_ensemble_is_the_mean_of_its_members(score: Score) -> None:
     torch.manual_seed(0)
     shape = ModelConfig(
         score=score, backbone="shufflenet_v2_x0_5", dimension=12, word_dimension=8, ensemble=3
@@ -261,7 +261,7 @@ def test_renumbered_coordinates_are_the_same_in_another_order(
     assert (np.diff(weights, axis=1) <= 0).all()
 
 
-def test_a_length_that_no_model_has_is_refused() -> None:
+def test_model_config_refuses_an_unknown_length() -> None:
     with pytest.raises(ValueError, match="length is one of unit, learned, not 'long'"):
         ModelConfig(length="long")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="for the score order only"):

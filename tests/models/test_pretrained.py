@@ -67,7 +67,7 @@ def test_a_caption_of_two_concepts_finds_all_that_it_is_true_of(gallery: Gallery
     assert average_precisions(*gallery.ask(statements)).mean() > 0.9
 
 
-def test_what_it_calls_likely_is_true_and_what_it_calls_unlikely_is_not(gallery: Gallery) -> None:
+def test_scenes_calls_true_captions_likely_and_false_ones_unlikely(gallery: Gallery) -> None:
     calibration = gallery.checkpoint.calibration.image
     assert calibration is not None
     penalty, true = gallery.ask(gallery.own)
@@ -92,7 +92,7 @@ def test_the_first_caption_of_a_picture_is_true(gallery: Gallery) -> None:
     assert np.mean(best_ranks(penalty.T[asking], true.T[asking])[0] <= 1) > 0.95
 
 
-def test_it_tells_which_caption_follows_from_which(gallery: Gallery) -> None:
+def test_scenes_tells_which_caption_follows_from_which(gallery: Gallery) -> None:
     said = list({statement.text: statement for statement in gallery.own}.values())
     premises = SceneTable(said)
     true = np.stack([premises.holds(statement) for statement in said], axis=1)
@@ -108,7 +108,7 @@ def test_it_tells_which_caption_follows_from_which(gallery: Gallery) -> None:
     assert called[true[others]].mean() > 0.9
 
 
-def test_it_knows_every_word_of_the_captions(gallery: Gallery) -> None:
+def test_scenes_knows_every_word_of_its_captions(gallery: Gallery) -> None:
     unknown = {
         word for s in gallery.own for word in gallery.checkpoint.model.vocabulary.unknown(s.text)
     }

@@ -98,7 +98,7 @@ def test_a_damaged_vocabulary_is_refused(tmp_path: Path, content: str) -> None:
         Vocabulary.load(tmp_path / "v.json")
 
 
-def test_a_caption_says_something_when_one_of_its_words_is_known() -> None:
+def test_knows_is_true_when_one_word_is_known() -> None:
     vocabulary = Vocabulary(["dog"])
     assert vocabulary.knows("Zorp DOG!")
     assert not any(map(vocabulary.knows, ("zorp", "hotdog", "!?", "")))

@@ -8,7 +8,7 @@ from benchmarks.learning import text_inference
 from models.encoders.text_encoder import CaptionEncoder
 
 
-def test_both_contenders_read_alike() -> None:
+def test_both_contenders_encode_alike() -> None:
     torch.manual_seed(0)
     encoder = CaptionEncoder(9, 4, 10)
     ways = text_inference.contenders(encoder)

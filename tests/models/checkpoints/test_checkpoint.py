@@ -43,7 +43,7 @@ def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
     assert loaded.calibration == calibration
 
 
-def test_captions_need_no_encoder_of_pictures(tmp_path: Path) -> None:
+def test_load_without_pictures_encodes_captions(tmp_path: Path) -> None:
     whole = checkpoint.load(tiny_checkpoint(tmp_path))
     part = checkpoint.load(tmp_path, with_pictures=False)
     assert part.fingerprint == whole.fingerprint
@@ -54,7 +54,7 @@ def test_captions_need_no_encoder_of_pictures(tmp_path: Path) -> None:
     )
 
 
-def test_weights_to_learn_on_from_are_those_that_were_saved(tmp_path: Path) -> None:
+def test_load_to_learn_returns_the_saved_weights(tmp_path: Path) -> None:
     model = tiny_model()
     checkpoint.save(tmp_path, model, "tiny", {})
     loaded = checkpoint.load(tmp_path, to_learn=True).model
@@ -63,7 +63,7 @@ def test_weights_to_learn_on_from_are_those_that_were_saved(tmp_path: Path) -> N
     assert all(torch.equal(value, saved[key]) for key, value in loaded.state_dict().items())
 
 
-def test_a_model_that_was_never_calibrated_says_so(tmp_path: Path) -> None:
+def test_load_uncalibrated_model_has_no_calibration(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, tiny_model(), "tiny", {})
     assert checkpoint.load(tmp_path).calibration == Calibrations(None, None)
 
@@ -126,7 +126,7 @@ def test_a_model_remembers_the_network_whose_features_it_learned_from(tmp_path: 
 
 
 @pytest.mark.parametrize("written", range(6))
-def test_before_a_first_model_is_written_whole_there_is_none(tmp_path: Path, written: int) -> None:
+def test_load_before_the_first_model_is_whole_is_refused(tmp_path: Path, written: int) -> None:
     with room_for(written), pytest.raises(OSError, match="No space"):
         checkpoint.save(tmp_path, tiny_model(), "tiny", {})
     with pytest.raises(CheckpointError, match=f"it has no {CONFIG}"):
@@ -226,7 +226,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
             checkpoint.load(tmp_path)
 
 
-def test_damaged_checksums_vouch_for_nothing(tmp_path: Path) -> None:
+def test_load_with_damaged_checksums_is_refused(tmp_path: Path) -> None:
     sums = tiny_checkpoint(tmp_path) / SUMS
     whole = sums.read_bytes()
     for damaged in (whole[: len(whole) // 2], whole.replace(b"a", b"b"), b"\xff"):
@@ -296,7 +296,7 @@ def test_an_unknown_built_in_model_is_refused_with_those_there_are() -> None:
         checkpoint.pretrained("nothing")
 
 
-def test_where_no_model_is_built_in_that_is_said(
+def test_pretrained_without_built_in_models_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "PRETRAINED", tmp_path)
@@ -333,3 +333,23 @@ def test_built_in_checkpoint_is_found_by_name_and_fingerprint_wherever_it_lies(
     assert checkpoint.remembered("tiny", other, str(own)) == own
     with pytest.raises(CheckpointError, match="does not say where its model 'tiny' is"):
         checkpoint.remembered("tiny", other, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "tensors"),
+    [
+        ("scenes", {"captions.extent.weight", "captions.extent.bias"}),
+        ("photographs", {"crowd.images", "crowd.sharpness", "crowd.slope"}),
+    ],
+)
+def test_save_writes_the_tensor_names_of_built_in_models(
+    name: str, tensors: set[str], tmp_path: Path
+) -> None:
+    built_in = checkpoint.load(checkpoint.pretrained(name), to_learn=True)
+    checkpoint.save(tmp_path, built_in.model, name, {}, dtype="int8")
+    stored, written = (
+        {key.removesuffix(".scale") for key in load_file(folder / WEIGHTS)}
+        for folder in (checkpoint.pretrained(name), tmp_path)
+    )
+    assert tensors <= stored
+    assert written == stored

@@ -257,7 +257,7 @@ def test_an_unfrozen_backbone_learns() -> None:
     assert backbone.get_buffer("network.conv1.1.num_batches_tracked") == 1
 
 
-def test_a_size_that_a_network_cannot_take_is_one_sentence(
+def test_require_side_refuses_a_size_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     without_initialisation(monkeypatch)
@@ -269,7 +269,7 @@ def test_a_size_that_a_network_cannot_take_is_one_sentence(
         build_backbone("squeezenet1_1").require_side(7)
 
 
-def test_a_network_is_left_as_it_was_when_a_size_is_tried() -> None:
+def test_require_side_leaves_the_network_as_it_was() -> None:
     small = build_backbone(SMALL)
     before = copy.deepcopy(small.state_dict())
     small.require_side(32)
@@ -310,7 +310,7 @@ def test_the_fingerprint_sees_the_name_and_every_weight_and_no_counter() -> None
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "mnasnet0_5"])
-def test_a_kept_grid_has_the_features_of_every_cell(name: str) -> None:
+def test_keep_grid_gives_the_features_of_every_cell(name: str) -> None:
     torch.manual_seed(0)
     pixels = torch.rand(2, 3, 64, 96)
     averaged = build_backbone(name).eval()
@@ -324,7 +324,7 @@ def test_a_kept_grid_has_the_features_of_every_cell(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "vgg11"])
-def test_a_network_that_does_not_end_in_a_grid_says_so(name: str) -> None:
+def test_keep_grid_without_a_grid_is_refused(name: str) -> None:
     network = build_backbone(name)
     assert not network.has_grid()
     with pytest.raises(BackboneError, match="does not end in the average of a grid"):

@@ -68,7 +68,7 @@ def test_supports_bfloat16_on_arm_by_its_features(
 
 
 @pytest.mark.parametrize(("capability", "has"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
-def test_so_do_cards_since_ampere(
+def test_supports_bfloat16_on_nvidia_cards_since_ampere(
     capability: tuple[int, int], has: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = {"cuda:1": capability}

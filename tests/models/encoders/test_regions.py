@@ -8,7 +8,7 @@ import torch
 from models.encoders.regions import REGIONS, pool_regions
 
 
-def test_the_whole_comes_first_and_then_nine_parts_that_overlap_by_a_cell() -> None:
+def test_pool_regions_gives_the_whole_and_then_nine_overlapping_regions() -> None:
     torch.manual_seed(0)
     grid = torch.rand(2, 7, 7, 5)
     seen = pool_regions(grid.flatten(1, 2))
@@ -22,7 +22,7 @@ def test_the_whole_comes_first_and_then_nine_parts_that_overlap_by_a_cell() -> N
 
 
 @pytest.mark.parametrize("side", [1, 2, 4, 8, 12])
-def test_every_cell_of_a_grid_of_any_size_is_in_some_part(side: int) -> None:
+def test_every_cell_of_a_grid_is_in_some_region(side: int) -> None:
     cells = torch.eye(side * side)[None]  # each cell has a feature of its own
     seen = pool_regions(cells)[0]
     torch.testing.assert_close(seen.sum(1), torch.ones(REGIONS))

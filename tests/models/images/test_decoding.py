@@ -115,7 +115,7 @@ def test_a_file_without_permission_to_read_is_refused(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE])
-def test_what_the_system_lacks_is_not_said_of_the_picture(
+def test_open_picture_raises_errors_of_the_system_as_they_are(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
@@ -140,7 +140,7 @@ def test_a_sector_that_cannot_be_read_damages_its_picture(
     assert refusal(tmp_path / "a.png").reason == "damaged"
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     assert refusal(tmp_path / "pipe.jpg").reason == "not_a_picture"
 
@@ -156,14 +156,14 @@ def test_sixteen_bits_of_grey_keep_their_range() -> None:
     np.testing.assert_array_equal(out[..., 0], ramp >> 8)
 
 
-def test_transparency_is_laid_on_white() -> None:
+def test_transparency_becomes_white() -> None:
     clear_red = flat((255, 0, 0, 128), "RGBA")
     assert close(open_picture(encode(clear_red, "PNG")), (255, 127, 127))
     assert close(open_picture(encode(clear_red, "WEBP", lossless=True)), (255, 127, 127))
     assert close(open_picture(encode(flat((0, 0), "LA"), "PNG")), (255, 255, 255))
 
 
-def test_a_palette_with_a_transparent_entry_is_laid_on_white() -> None:
+def test_a_transparent_palette_entry_becomes_white() -> None:
     picture = Image.new("P", (8, 6), 1)
     picture.putpalette([0, 0, 255, 0, 255, 0])
     for form in ("PNG", "GIF"):
@@ -189,7 +189,7 @@ def test_a_palette_with_a_transparent_entry_is_laid_on_white() -> None:
         (16, b"\x01\x09\x01\x08\x01\x07" + b"\x02\x09" * 3, (1, 1, 1), (1, 2)),
     ],
 )
-def test_the_one_colour_that_a_png_calls_transparent_is_laid_on_white_at_every_depth(
+def test_the_transparent_colour_of_a_png_becomes_white_at_every_depth(
     depth: int, row: bytes, clear: tuple[int, ...], seen: tuple[int, ...]
 ) -> None:
     """A row of pixels, grey where `clear` is one number, of which the red that is seen is told."""
@@ -237,7 +237,7 @@ def test_exif_orientation_is_undone(orientation: int) -> None:
         assert picture_size(data) == (16, 8)
 
 
-def test_a_note_behind_the_pixels_of_a_png_turns_it_and_is_not_looked_for_by_its_size() -> None:
+def test_exif_behind_the_pixels_of_a_png_is_applied_but_not_read_for_its_size() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     data = encode(noise(16, 8), "PNG")
@@ -248,7 +248,7 @@ def test_a_note_behind_the_pixels_of_a_png_turns_it_and_is_not_looked_for_by_its
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning:PIL")
-def test_a_broken_exif_note_does_not_cost_the_picture() -> None:
+def test_broken_exif_does_not_spoil_the_picture() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     data = encode(flat((9, 9, 9)), "JPEG", exif=exif)
@@ -256,14 +256,14 @@ def test_a_broken_exif_note_does_not_cost_the_picture() -> None:
     assert close(open_picture(data[: at + 14] + b"\xff" * 4 + data[at + 18 :]), (9, 9, 9))
 
 
-def test_an_orientation_that_is_no_number_turns_nothing() -> None:
+def test_an_orientation_that_is_no_number_is_ignored() -> None:
     # TIFF, little-endian: one entry, the orientation, as text of one letter.
     note = b"II*\0\x08\0\0\0\x01\0" + struct.pack("<HHI4s", 0x0112, 2, 2, b"6") + b"\0" * 4
     data = encode(noise(16, 8), "JPEG", exif=b"Exif\0\0" + note)
     assert open_picture(data).size == picture_size(data) == (16, 8)
 
 
-def test_a_stamp_tells_a_pictures_size_and_whole_seconds_of_its_change(tmp_path: Path) -> None:
+def test_picture_stamp_depends_on_size_and_whole_seconds_of_change(tmp_path: Path) -> None:
     path, stamps = tmp_path / "a.png", []
     for content, time in ((b"one", 100.25), (b"two", 100.75), (b"two", 101.25), (b"three", 100.25)):
         path.write_bytes(content)

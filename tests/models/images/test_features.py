@@ -235,7 +235,7 @@ def test_a_picture_of_the_same_size_but_a_later_time_is_read_again(
     assert seen == [(2, 2)]
 
 
-def test_a_change_that_is_stopped_damaged_or_a_removal_leaves_the_old_features(
+def test_old_features_stay_where_a_changed_picture_cannot_be_read(
     backbone: Backbone, tmp_path: Path
 ) -> None:
     dataset = pictures(tmp_path / "p", 4)
@@ -434,7 +434,9 @@ def test_another_network_weights_preprocessing_or_dataset_is_refused_and_named(
     assert content(out) == before
 
 
-def test_values_that_are_not_finite_name_the_image(backbone: Backbone, tmp_path: Path) -> None:
+def test_features_that_are_not_finite_are_refused_with_the_image(
+    backbone: Backbone, tmp_path: Path
+) -> None:
     broken = build_backbone("shufflenet_v2_x0_5")
     dataset = pictures(tmp_path / "p", 2)
     with torch.no_grad():

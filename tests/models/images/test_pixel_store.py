@@ -55,7 +55,7 @@ def test_each_picture_is_its_central_square_scaled(tmp_path: Path) -> None:
     assert inside.min() == 255
 
 
-def test_or_all_of_it_squeezed_into_a_square(tmp_path: Path) -> None:
+def test_cache_pixels_squeezes_the_whole_picture_into_a_square(tmp_path: Path) -> None:
     path = tmp_path / "halves.png"
     halves = np.zeros((40, 80, 3), dtype=np.uint8)
     halves[:, 40:] = 255
@@ -66,7 +66,7 @@ def test_or_all_of_it_squeezed_into_a_square(tmp_path: Path) -> None:
     assert cache.pixels[0, :, 20:].min() == 255
 
 
-def test_a_second_call_opens_what_the_first_left(
+def test_cache_pixels_again_decodes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = collection(tmp_path / "in")
@@ -83,7 +83,7 @@ def test_another_size_is_decoded_again(tmp_path: Path) -> None:
     assert other.pixels.shape == (2, 20, 20, 3)
 
 
-def test_pictures_that_changed_are_decoded_again_and_those_that_are_gone_stay(
+def test_changed_pictures_are_decoded_again_and_missing_ones_stay(
     tmp_path: Path,
 ) -> None:
     dataset = collection(tmp_path / "in", 3)
@@ -127,7 +127,7 @@ def test_a_damaged_cache_is_made_again(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("asked", ["old", "new"])
-def test_a_kill_before_the_pictures_are_listed_leaves_none_black_or_of_another_dataset(
+def test_a_kill_before_the_manifest_leaves_no_wrong_picture(
     asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = collection(tmp_path / "in")
@@ -165,7 +165,7 @@ def test_no_readable_picture_is_an_error(tmp_path: Path) -> None:
         cache_pixels(missing, LOOKS, tmp_path / "px")
 
 
-def test_the_centre_cut_is_close_to_what_the_service_sees(tmp_path: Path) -> None:
+def test_cached_centre_crop_is_close_to_what_the_service_sees(tmp_path: Path) -> None:
     # Training reads the cache, the service decodes the file: one picture, nearly one point.
     path = tmp_path / "smooth.png"
     gradient = np.linspace(0, 255, 90 * 120 * 3).reshape(90, 120, 3).astype(np.uint8)
@@ -179,7 +179,7 @@ def test_the_centre_cut_is_close_to_what_the_service_sees(tmp_path: Path) -> Non
     np.testing.assert_allclose(trained_on, served, atol=0.02)
 
 
-def test_augmentation_cuts_and_mirrors_at_random_and_only_when_asked(tmp_path: Path) -> None:
+def test_pixel_input_crops_and_mirrors_only_in_training(tmp_path: Path) -> None:
     cache = cache_pixels(collection(tmp_path / "in", 4), LOOKS, tmp_path / "px")
     rows, model = np.arange(4), tiny_model()
     images = PixelInput(cache)
@@ -193,7 +193,7 @@ def test_augmentation_cuts_and_mirrors_at_random_and_only_when_asked(tmp_path: P
     assert not plain.equal(varied)
 
 
-def test_training_cuts_a_picture_anywhere_and_mirrors_it_left_to_right_half_the_time() -> None:
+def test_pixel_input_crops_anywhere_and_mirrors_half_the_time() -> None:
     side, spare = LOOKS.crop, LOOKS.resize - LOOKS.crop
     places = np.indices((LOOKS.resize, LOOKS.resize), dtype=np.uint8).transpose(1, 2, 0)
     pixels = np.concatenate([places, np.zeros_like(places[..., :1])], axis=2)[None]
@@ -232,7 +232,7 @@ def test_features_are_projected_as_the_model_does() -> None:
     np.testing.assert_allclose(points, model.encode_features(features[[4, 1]]), atol=1e-6)
 
 
-def test_training_reads_a_picture_or_any_of_its_views_and_measuring_the_picture() -> None:
+def test_feature_input_reads_any_view_in_training_and_the_picture_otherwise() -> None:
     model = tiny_model()
     views = np.random.default_rng(0).random((2, 3, 1024)).astype(np.float16)
     images = FeatureInput(np.arange(2), views[:, 0], views)

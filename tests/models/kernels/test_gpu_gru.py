@@ -69,7 +69,7 @@ def test_words_past_the_end_are_not_read(drawn: tuple[GRU, Tensor]) -> None:
     assert fused(gru.to(DEVICE), vectors.to(DEVICE), torch.float32).isfinite().all()
 
 
-def test_only_learning_rounds_factors(
+def test_only_training_rounds_to_tf32(
     drawn: tuple[GRU, Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []

@@ -39,7 +39,7 @@ def test_values_and_gradients_are_those_of_the_blocks(
 
 
 @pytest.mark.parametrize("programs", [1, 9])
-def test_coordinates_may_be_shared_out_in_any_way(
+def test_any_split_of_coordinates_among_programs_gives_the_same_result(
     monkeypatch: pytest.MonkeyPatch, programs: int
 ) -> None:
     monkeypatch.setattr(gpu_violations, "PROGRAMS", programs)
@@ -55,7 +55,7 @@ def test_a_gradient_of_any_strides_is_read() -> None:
     assert torch.autograd.gradcheck(lambda x, y: GpuViolation.apply(x, y).T.sum(), (x, y))
 
 
-def test_what_is_not_a_number_stays_so() -> None:
+def test_nan_stays_nan() -> None:
     x, y = torch.rand(3, 5, device=DEVICE), torch.rand(4, 5, device=DEVICE)
     x[1, 2] = torch.nan
     assert GpuViolation.apply(x, y).isnan().all(1).tolist() == [False, True, False]
