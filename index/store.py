@@ -44,7 +44,7 @@ from index.segments.arrays import release_memory
 from index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
 from index.segments.segment import Verify
 from index.segments.snapshot import Snapshot
-from index.segments.writer import LOCK_TIMEOUT, Addition, Writer, writing
+from index.segments.writer import LOCK_TIMEOUT, Addition, Change, Writer, writing
 from index.staging import refuse_unfinished
 from index.types import CaptionRow, ImageRow, Kind, Mode, ModelIdentity, NamedImage, Points
 
@@ -323,6 +323,15 @@ class Index:
         addition = Addition.checked(self.model, images, image_points, captions, caption_points)
         with self.writing(timeout) as writer:
             return writer.add(addition)
+
+    def change(self, change: Change, *, timeout: float = LOCK_TIMEOUT) -> int:
+        """Add, replace and remove at once; durable and visible to the next search.
+
+        Raises:
+            Exception: as `add` and `remove`.
+        """
+        with self.writing(timeout) as writer:
+            return writer.change(change)
 
     def remove(self, image_ids: Sequence[int], *, timeout: float = LOCK_TIMEOUT) -> int:
         """Remove images and their captions; durable and gone from the next search.

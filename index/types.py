@@ -62,7 +62,9 @@ class ImageRow(NamedTuple):
     """What the catalog knows of one image. `path` is absolute or relative to the index folder.
 
     `sha256` is that of the picture's bytes; "" where they were not read. `added` is when the image
-    became searchable, in milliseconds since 1970; the catalog sets it.
+    became searchable, in milliseconds since 1970; the catalog sets it. `taken` is when the picture
+    was taken, likewise: the date in its EXIF, read as UTC where it has no zone, or that of its
+    file. An image has one or more paths; `path` is the one that is read.
     """
 
     id: int
@@ -73,6 +75,26 @@ class ImageRow(NamedTuple):
     split: str = ""
     sha256: str = ""
     added: int | None = None
+    taken: int | None = None
+
+
+class PathRow(NamedTuple):
+    """One file that holds the picture of an image; its copies have a row each.
+
+    `folder` is the folder that is kept in step and has the file below it, or "". Both are absolute
+    or relative to the folder of the index. `size`, `modified` and `changed` (`st_ctime`), in
+    nanoseconds, are those of the file when its bytes were read; None if it must be read again.
+    `captions` are the texts that came with the file, a JSON object of lists: below "" those of the
+    text file beside it, below other names those of tables.
+    """
+
+    image_id: int
+    path: str
+    folder: str = ""
+    size: int | None = None
+    modified: int | None = None
+    changed: int | None = None
+    captions: str = "{}"
 
 
 class CaptionRow(NamedTuple):
@@ -84,8 +106,12 @@ class CaptionRow(NamedTuple):
 
 
 class NamedImage(NamedTuple):
-    """What an answer tells of an image that was found: its name, and what was said of it."""
+    """What an answer tells of an image that was found: its name, what was said of it, its files.
+
+    `paths` are pairs of a path and the followed folder it lies in, as in `PathRow`.
+    """
 
     id: int
     file_name: str
     captions: list[str]
+    paths: list[list[str]]

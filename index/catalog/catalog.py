@@ -21,18 +21,21 @@ from index.catalog.lookups import (
     IMAGE_HITS,
     IMAGES_BY_ID,
     IMAGES_WITH_CAPTIONS,
+    PATHS_BY_IMAGE,
 )
 from index.catalog.records import Deletion, SegmentRecord, State, file_records
 from index.catalog.schema import (
     CAPTION_FACTS,
     CAPTIONS,
     DELETED,
+    FOLDERS,
     FORMAT,
     HASHED,
     IDS_PER_STATEMENT,
     IMAGE_FACTS,
     IMAGES,
     META,
+    PATH_FACTS,
     SCHEMA,
     SEGMENTS,
     row_checksum,
@@ -44,7 +47,7 @@ from index.errors import (
     ModelMismatchError,
     NotAnIndexError,
 )
-from index.types import CaptionRow, ImageRow, Kind, ModelIdentity, NamedImage
+from index.types import CaptionRow, ImageRow, Kind, ModelIdentity, NamedImage, PathRow
 
 
 class Catalog(Database):
@@ -60,6 +63,7 @@ class Catalog(Database):
         self._caption_hits = Lookup.compiled(CAPTION_HITS, dialect)
         self._captions_by_id = Lookup.compiled(CAPTIONS_BY_ID, dialect)
         self._captions_by_image = Lookup.compiled(CAPTIONS_BY_IMAGE, dialect)
+        self._paths_by_image = Lookup.compiled(PATHS_BY_IMAGE, dialect)
 
     def exists(self) -> bool:
         """Tell whether the database holds our tables and the row that names the model."""
@@ -191,10 +195,32 @@ class Catalog(Database):
                 "caption": _largest(connection, CAPTIONS, "caption"),
             }
 
-    def image_paths(self) -> list[str]:
-        """Return the paths of all images, as they are stored."""
+    def paths_of(self, image_ids: Iterable[int]) -> dict[int, list[PathRow]]:
+        """Return the files of each image, by image id, in order of their paths."""
+        wanted = list(image_ids)
+        (rows,) = self._look_up(self._paths_by_image, wanted)
+        found: dict[int, list[PathRow]] = {image: [] for image in wanted}
+        for row in sorted(rows, key=lambda row: row[1]):
+            found[row[0]].append(PathRow._make(row))
+        return found
+
+    def all_paths(self) -> list[PathRow]:
+        """Return the files of all images."""
         with self.reading() as connection:
-            return list(connection.execute(sql.select(IMAGES.c.path)).scalars())
+            rows = connection.execute(sql.select(*PATH_FACTS))
+            return [PathRow._make(row) for row in rows]
+
+    def sha256s(self) -> dict[int, str]:
+        """Return the SHA-256 of each image's picture, by image id; "" where it is not known."""
+        with self.reading() as connection:
+            rows = connection.execute(sql.select(IMAGES.c.id, IMAGES.c.sha256)).all()
+        return {row.id: row.sha256 for row in rows}
+
+    def folders(self) -> dict[str, int]:
+        """Return the folders that are kept in step, each with the device that it was on."""
+        with self.reading() as connection:
+            rows = connection.execute(sql.select(FOLDERS)).all()
+        return {row.path: row.device for row in rows}
 
     def all_rows(self) -> tuple[list[ImageRow], list[CaptionRow]]:
         """Return all images and all captions, of one instant, each in order of their ids."""
@@ -297,8 +323,14 @@ def _tables(connection: Connection) -> set[str]:
 
 
 def _are_ours(connection: Connection, tables: set[str]) -> bool:
-    every = tables == set(SCHEMA.tables)
-    return every and connection.execute(sql.select(META.c.id)).first() is not None
+    if META.name not in tables:
+        return False
+    columns = {column["name"] for column in sql.inspect(connection).get_columns(META.name)}
+    if not {column.name for column in META.columns} <= columns:
+        return False
+    made = connection.execute(sql.select(META.c.format)).first()
+    # Another version has other tables: `state` refuses it by its format.
+    return made is not None and (made.format != FORMAT or tables == set(SCHEMA.tables))
 
 
 def _image_rows(rows: Iterable[Sequence[Any]]) -> dict[int, ImageRow]:

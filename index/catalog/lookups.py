@@ -8,7 +8,15 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy import JSON, BigInteger, Column, Text
 
-from index.catalog.schema import CAPTION_FACTS, CAPTIONS, DELETED, IMAGE_FACTS, IMAGES
+from index.catalog.schema import (
+    CAPTION_FACTS,
+    CAPTIONS,
+    DELETED,
+    IMAGE_FACTS,
+    IMAGES,
+    PATH_FACTS,
+    PATHS,
+)
 from index.types import Kind
 
 _NO_ROWS: sql.ColumnElement[str] = sql.literal_column("'[]'")
@@ -57,15 +65,29 @@ def _named_images() -> dict[str, sql.Select[Any]]:
     """
     own = sql.select(CAPTIONS.c.text).where(CAPTIONS.c.image_id == IMAGES.c.id)
     text = own.order_by(CAPTIONS.c.id).correlate(IMAGES).subquery().c.text
-    one_list = {
-        "sqlite": sql.func.json_group_array(text),
-        "postgresql": sql.func.coalesce(sql.func.json_agg(text), sql.cast(_NO_ROWS, JSON)),
+    files = sql.select(PATHS.c.path, PATHS.c.folder).where(PATHS.c.image_id == IMAGES.c.id)
+    file = files.order_by(PATHS.c.path).correlate(IMAGES).subquery().c
+    func, none = sql.func, sql.cast(_NO_ROWS, JSON)
+    pair = func.json_build_array(file.path, file.folder)
+    lists = {
+        "sqlite": (
+            func.json_group_array(text),
+            func.json_group_array(func.json_array(file.path, file.folder)),
+        ),
+        "postgresql": (
+            func.coalesce(func.json_agg(text), none),
+            func.coalesce(func.json_agg(pair), none),
+        ),
     }
     return _listed_rows(
         IMAGES.c.id,
         {
-            database: (IMAGES.c.id, IMAGES.c.file_name, sql.select(texts).scalar_subquery())
-            for database, texts in one_list.items()
+            database: (
+                IMAGES.c.id,
+                IMAGES.c.file_name,
+                *(sql.select(each).scalar_subquery() for each in of_image),
+            )
+            for database, of_image in lists.items()
         },
     )
 
@@ -97,6 +119,7 @@ def _together(**parts: Mapping[str, sql.Select[Any]]) -> dict[str, sql.Select[An
 IMAGES_BY_ID = _rows_by(IMAGES.c.id, IMAGE_FACTS)
 CAPTIONS_BY_ID = _rows_by(CAPTIONS.c.id, CAPTION_FACTS)
 CAPTIONS_BY_IMAGE = _rows_by(CAPTIONS.c.image_id, CAPTION_FACTS)
+PATHS_BY_IMAGE = _rows_by(PATHS.c.image_id, PATH_FACTS)
 IMAGES_WITH_CAPTIONS = _together(images=IMAGES_BY_ID, captions=CAPTIONS_BY_IMAGE)
 IMAGE_HITS = _together(images=_named_images(), removal=_last_removal("image"))
 CAPTION_HITS = _together(captions=CAPTIONS_BY_ID, removal=_last_removal("caption"))

@@ -6,27 +6,30 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
-from sqlalchemy import Connection, Table
+from sqlalchemy import Column, Connection, Table
 
 from index.catalog.catalog import Catalog, foreign_tables, model_of, refuse_other_model
 from index.catalog.records import SegmentRecord
 from index.catalog.schema import (
     CAPTIONS,
     DELETED,
+    FOLDERS,
     FORMAT,
     IDS_PER_STATEMENT,
     IMAGES,
     META,
+    PATHS,
     SCHEMA,
     SEGMENTS,
     row_checksum,
 )
 from index.errors import NotAnIndexError
-from index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity
+from index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity, PathRow
 
 _BULK = 20_000  # rows per INSERT: bounds the memory of adding a million
 
@@ -60,9 +63,36 @@ def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]
 
 
 def insert_images(connection: Connection, rows: Iterable[ImageRow]) -> None:
-    """Add images, in blocks, as of now."""
+    """Add images, in blocks, as of now, each with its one path."""
     now = time.time_ns() // 1_000_000
-    _insert(connection, IMAGES, (_image_values(row, now) for row in rows))
+    every = iter(rows)
+    while block := list(islice(every, _BULK)):
+        _insert(connection, IMAGES, (_image_values(row, now) for row in block))
+        insert_paths(connection, (PathRow(row.id, row.path) for row in block if row.path))
+
+
+def insert_paths(connection: Connection, rows: Iterable[PathRow]) -> None:
+    """Add files of images, in blocks."""
+    _insert(connection, PATHS, (_path_values(row) for row in rows))
+
+
+def replace_paths(connection: Connection, paths: Mapping[int, Sequence[PathRow]]) -> None:
+    """Give images other files than they had, at least one each."""
+    _delete(connection, PATHS.c.image_id, list(paths))
+    insert_paths(connection, (row for rows in paths.values() for row in rows))
+
+
+def replace_image(connection: Connection, row: ImageRow) -> None:
+    """Give an image other facts; its point, its captions and its paths are not touched."""
+    values = _image_values(row, row.added or 0)
+    connection.execute(IMAGES.update().where(IMAGES.c.id == row.id).values(values))
+
+
+def remember_folders(connection: Connection, folders: Mapping[str, int]) -> None:
+    """Note folders that are kept in step, each with the device that it is on."""
+    for path, device in folders.items():
+        connection.execute(FOLDERS.delete().where(FOLDERS.c.path == path))
+        _insert(connection, FOLDERS, [_with_checksum({"path": path, "device": device})])
 
 
 def insert_captions(connection: Connection, rows: Iterable[CaptionRow]) -> None:
@@ -107,24 +137,27 @@ def delete_images(connection: Connection, ids: Sequence[int], generation: int) -
         part = [int(id_) for id_ in ids[at : at + IDS_PER_STATEMENT]]
         theirs = CAPTIONS.c.image_id.in_(part)
         gone += connection.execute(sql.select(CAPTIONS.c.id).where(theirs)).scalars()
-        connection.execute(CAPTIONS.delete().where(theirs))
-        connection.execute(IMAGES.delete().where(IMAGES.c.id.in_(part)))
-    removed: list[tuple[Kind, Sequence[int]]] = [("image", ids), ("caption", gone)]
-    for kind, deleted in removed:
-        for at in range(0, len(deleted), IDS_PER_STATEMENT):
-            part = [int(id_) for id_ in deleted[at : at + IDS_PER_STATEMENT]]
-            connection.execute(
-                DELETED.delete().where(DELETED.c.kind == kind, DELETED.c.id.in_(part))
-            )
-        _insert(
-            connection,
-            DELETED,
-            (
-                _with_checksum({"kind": kind, "id": int(id_), "generation": generation})
-                for id_ in deleted
-            ),
-        )
+    delete_captions(connection, gone, generation)
+    _delete(connection, PATHS.c.image_id, ids)
+    _delete(connection, IMAGES.c.id, ids)
+    delete_points(connection, "image", ids, generation)
     return gone
+
+
+def delete_captions(connection: Connection, ids: Sequence[int], generation: int) -> None:
+    """Remove captions from `generation` on."""
+    _delete(connection, CAPTIONS.c.id, ids)
+    delete_points(connection, "caption", ids, generation)
+
+
+def delete_points(connection: Connection, kind: Kind, ids: Sequence[int], generation: int) -> None:
+    """Hide the points of these ids that are in segments older than `generation`."""
+    _delete(connection, DELETED.c.id, ids, DELETED.c.kind == kind)
+    _insert(
+        connection,
+        DELETED,
+        (_with_checksum({"kind": kind, "id": int(id_), "generation": generation}) for id_ in ids),
+    )
 
 
 def raise_generation(connection: Connection, model: ModelIdentity) -> int:
@@ -156,8 +189,13 @@ def _image_values(row: ImageRow, added: int) -> dict[str, Any]:
             "split": str(row.split),
             "sha256": str(row.sha256),
             "added": added,
+            "taken": None if row.taken is None else int(row.taken),
         }
     )
+
+
+def _path_values(row: PathRow) -> dict[str, Any]:
+    return _with_checksum(row._asdict() | {"image_id": int(row.image_id)})
 
 
 def _caption_values(row: CaptionRow) -> dict[str, Any]:
@@ -187,6 +225,17 @@ def _segment_values(record: SegmentRecord, generation: int) -> dict[str, Any]:
             "generation": generation,
         }
     )
+
+
+def _delete(
+    connection: Connection,
+    column: Column[Any],
+    ids: Sequence[int],
+    *where: sql.ColumnElement[bool],
+) -> None:
+    for at in range(0, len(ids), IDS_PER_STATEMENT):
+        part = [int(id_) for id_ in ids[at : at + IDS_PER_STATEMENT]]
+        connection.execute(column.table.delete().where(column.in_(part), *where))
 
 
 def _insert(connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -10,7 +10,7 @@ import zlib
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
 
-FORMAT = 4
+FORMAT = 5
 IDS_PER_STATEMENT = 10_000  # SQLite takes 32,766 parameters, PostgreSQL 65,535
 SCHEMA = sql.MetaData()
 # An INTEGER primary key is SQLite's row id: it needs no index beside the table.
@@ -40,13 +40,36 @@ IMAGES = Table(
     Column("split", Text, nullable=False),
     Column("sha256", Text, nullable=False),
     Column("added", BigInteger, nullable=False),
+    Column("taken", BigInteger),
     Column("checksum", BigInteger, nullable=False),
     # With the id, so that a selection is read from the index alone.
     sql.Index("ix_images_split", "split", "id"),
     sql.Index("ix_images_added", "added", "id"),
+    sql.Index("ix_images_taken", "taken", "id"),
 )
 HASHED = IMAGES.c.sha256 != ""
 sql.Index("ix_images_sha256", IMAGES.c.sha256, sqlite_where=HASHED, postgresql_where=HASHED)
+# Every file that holds the picture of an image; `images.path` is one of them.
+PATHS = Table(
+    "paths",
+    SCHEMA,
+    Column("image_id", BigInteger, ForeignKey("images.id"), primary_key=True),
+    Column("path", Text, primary_key=True, index=True),
+    Column("folder", Text, nullable=False),
+    Column("size", BigInteger),
+    Column("modified", BigInteger),
+    Column("changed", BigInteger),
+    Column("captions", Text, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+# Folders that are kept in step, each with the device that it was on.
+FOLDERS = Table(
+    "folders",
+    SCHEMA,
+    Column("path", Text, primary_key=True),
+    Column("device", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
 CAPTIONS = Table(
     "captions",
     SCHEMA,
@@ -79,9 +102,10 @@ DELETED = Table(
     Column("checksum", BigInteger, nullable=False),
 )
 
-# The columns of an image and of a caption that are facts about it, in the order of the rows.
+# The columns of an image, a caption and a path that are facts about it, in the order of the rows.
 IMAGE_FACTS = tuple(IMAGES.columns)[:-1]
 CAPTION_FACTS = tuple(CAPTIONS.columns)[:-1]
+PATH_FACTS = tuple(PATHS.columns)[:-1]
 
 
 def row_checksum(*values: object) -> int:

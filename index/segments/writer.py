@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import sqlalchemy as sql
 from numpy.typing import ArrayLike
+from sqlalchemy import Connection
 
 from index import durable
 from index.catalog import mutations
@@ -23,7 +24,7 @@ from index.errors import BadRowsError, disk_full_reported
 from index.segments import leases
 from index.segments.segment import SEGMENTS_FOLDER, write_segment
 from index.staging import STAGING, staged_model
-from index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
+from index.types import KINDS, CaptionRow, Ids, ImageRow, Kind, ModelIdentity, PathRow, Points
 
 LOCK = "lock"
 LOCK_TIMEOUT = 10.0  # seconds that a change waits for other writers
@@ -73,6 +74,29 @@ class Addition:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """What one generation adds, replaces and removes.
+
+    Attributes:
+        addition: images and captions with their points. An image whose id is in `replaced` is
+            there already and gets this row and this point; its captions stay.
+        rows: images that get another row and keep their point.
+        paths: the files of images from now on, by image id; for new images too.
+        removed_images: they go with their captions and paths.
+        removed_captions: others that go.
+        folders: folders that are kept in step, with their devices.
+    """
+
+    addition: Addition
+    replaced: frozenset[int] = frozenset()
+    rows: Sequence[ImageRow] = ()
+    paths: Mapping[int, Sequence[PathRow]] = field(default_factory=dict)
+    removed_images: Sequence[int] = ()
+    removed_captions: Sequence[int] = ()
+    folders: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Merged:
     """Segments of one kind and what takes their place: `finished`, or nothing if no row is live.
 
@@ -116,7 +140,16 @@ class Writer:
         Raises:
             BadRowsError: an id is taken, or a caption's image is neither there nor added.
         """
-        self._check_ids(addition)
+        return self.change(Change(addition))
+
+    def change(self, change: Change) -> int:
+        """Make a change visible, all at once; return the generation.
+
+        Raises:
+            BadRowsError: an id is taken, or one that is replaced or removed is not there.
+        """
+        addition = change.addition
+        self._check_ids(addition, change.replaced)
         finished: list[Finished] = []
         for kind in KINDS:
             ids, points = addition.ids[kind], addition.points[kind]
@@ -124,7 +157,24 @@ class Writer:
                 place = self.workspace()
                 record = write_segment(place, kind, self.model.score, ids, points)
                 finished.append((place, record))
-        return self.commit(self.publish(*finished), addition.images, addition.captions)
+        records = self.publish(*finished)
+        new = [row for row in addition.images if row.id not in change.replaced]
+        replaced = [row for row in addition.images if row.id in change.replaced]
+        with self.catalog.writing() as connection:
+            present = [*change.removed_images, *(row.id for row in (*replaced, *change.rows))]
+            _require_images(connection, present)
+            generation = mutations.raise_generation(connection, self.model)
+            mutations.delete_images(connection, change.removed_images, generation)
+            mutations.delete_captions(connection, change.removed_captions, generation)
+            mutations.delete_points(connection, "image", sorted(change.replaced), generation)
+            for row in (*replaced, *change.rows):
+                mutations.replace_image(connection, row)
+            mutations.insert_images(connection, new)
+            mutations.replace_paths(connection, change.paths)
+            mutations.insert_captions(connection, addition.captions)
+            mutations.remember_folders(connection, change.folders)
+            mutations.insert_segments(connection, records, generation)
+        return generation
 
     def commit(
         self,
@@ -147,11 +197,7 @@ class Writer:
             BadRowsError: there is no such image.
         """
         with self.catalog.writing() as connection:
-            absent = set(image_ids) - mutations.existing(connection, "image", image_ids)
-            if absent:
-                raise BadRowsError(
-                    f"image {min(absent)} is not in the index: remove only images that are"
-                )
+            _require_images(connection, image_ids)
             generation = mutations.raise_generation(connection, self.model)
             mutations.delete_images(connection, image_ids, generation)
         return generation
@@ -225,10 +271,11 @@ class Writer:
             durable.remove(orphan)
         return swept
 
-    def _check_ids(self, addition: Addition) -> None:
+    def _check_ids(self, addition: Addition, replaced: frozenset[int]) -> None:
         with self.catalog.reading() as connection:
             for kind in KINDS:
-                if taken := mutations.existing(connection, kind, addition.ids[kind].tolist()):
+                taken = mutations.existing(connection, kind, addition.ids[kind].tolist())
+                if taken := taken - (replaced if kind == "image" else frozenset()):
                     raise BadRowsError(
                         f"{kind} {min(taken)} is in the index already: remove its image first, "
                         "or give the new one another id"
@@ -241,6 +288,12 @@ class Writer:
                 f"there are captions of image {min(absent)}, which is not in the index: add the "
                 "image with them"
             )
+
+
+def _require_images(connection: Connection, image_ids: Sequence[int]) -> None:
+    absent = set(image_ids) - mutations.existing(connection, "image", image_ids)
+    if absent:
+        raise BadRowsError(f"image {min(absent)} is not in the index: remove only images that are")
 
 
 @contextmanager

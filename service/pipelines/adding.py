@@ -99,8 +99,8 @@ class Known:
         """Read the visible generation, or a slightly newer one."""
         # In this order: a picture that is added after the paths were read takes one of the ids.
         generation, largest = index.catalog.generation(), index.catalog.largest_ids()
-        paths = index.catalog.image_paths()
-        absolute = frozenset(os.path.normpath(index.folder / path) for path in paths)
+        paths = index.catalog.all_paths()
+        absolute = frozenset(os.path.normpath(index.folder / row.path) for row in paths)
         return cls(generation, largest, absolute)
 
     def numbered(self, images: Sequence[Image]) -> list[Image]:

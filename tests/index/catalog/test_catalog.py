@@ -23,7 +23,7 @@ from index.catalog.lookups import (
 from index.catalog.records import FileRecord, SegmentRecord
 from index.catalog.schema import SCHEMA
 from index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
-from index.types import CaptionRow, ImageRow, NamedImage
+from index.types import CaptionRow, ImageRow, NamedImage, PathRow
 from tests.index.samples import captions, images, model
 
 
@@ -47,8 +47,11 @@ def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> No
     assert found == {2**62: row, 7: plain_row}
     assert catalog.captions_of([2**62, 7]) == {2**62: [caption], 7: []}
     assert catalog.images_with_captions([2**62, 8]) == ({2**62: row}, {2**62: [caption], 8: []})
-    named = NamedImage(2**62, row.file_name, [caption.text])
-    assert catalog.image_hits([2**62, 7, 8]) == ({2**62: named, 7: (7, "7.jpg", [])}, 0)
+    named = NamedImage(2**62, row.file_name, [caption.text], [["a/b", ""]])
+    assert catalog.image_hits([2**62, 7, 8]) == (
+        {2**62: named, 7: (7, "7.jpg", [], [["7.jpg", ""]])},
+        0,
+    )
     assert catalog.counts() == {"image": 2, "caption": 1}
     assert list(damaged_rows(catalog)) == []
     catalog.close()
@@ -201,7 +204,9 @@ def test_a_value_that_changed_in_any_column_of_any_table_is_found(
     files = {"points.npy": FileRecord(5, "ab" * 32)}
     with catalog.writing() as connection:
         mutations.raise_generation(connection, model())
-        mutations.insert_images(connection, images([1, 2]))
+        mutations.insert_images(connection, [row._replace(taken=5) for row in images([1, 2])])
+        mutations.replace_paths(connection, {1: [PathRow(1, "a.jpg", "pictures", 1, 2, 3)]})
+        mutations.remember_folders(connection, {"pictures": 4})
         mutations.insert_captions(connection, captions([1, 2, 3], [1, 2]))
         record = SegmentRecord("image-1", "image", 1, 16, "float32", "order", files)
         mutations.insert_segments(connection, [record], 1)

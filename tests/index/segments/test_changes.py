@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.errors import BadRowsError
+from index.segments.writer import Addition, Change
+from index.types import CaptionRow, ImageRow, PathRow
+from index.verify import verify
+from tests.index.samples import images, small_index
+
+NOTHING = np.zeros(16)
+
+
+def addition(rows: list[ImageRow], captions: list[CaptionRow], folder: Path) -> Addition:
+    with small_index(folder) as index:
+        points = np.eye(16, dtype=np.float32)
+        return Addition.checked(
+            index.model, rows, points[: len(rows)], captions, points[: len(captions)]
+        )
+
+
+def test_image_has_the_path_it_was_added_with(tmp_path: Path) -> None:
+    with small_index(tmp_path / "i") as index:
+        assert index.catalog.paths_of([3]) == {3: [PathRow(3, "pictures/3.jpg")]}
+        (hits, _) = index.image_hits([3])
+        assert hits[3].paths == [["pictures/3.jpg", ""]]
+
+
+def test_change_adds_replaces_and_removes_in_one_generation(tmp_path: Path) -> None:
+    replaced = ImageRow(3, "3.jpg", "pictures/3.jpg", 10, 20, "val", "ab" * 32, 5, 6)
+    moved = ImageRow(4, "four.jpg", "pictures/four.jpg", 640, 480, "val", added=7)
+    paths = {
+        4: [PathRow(4, "pictures/copy.jpg", "pictures", 1, 2, 3), PathRow(4, "pictures/four.jpg")],
+        50: [PathRow(50, "pictures/50.jpg", "pictures", 9, 8, 7, '{"": ["a dog"]}')],
+    }
+    change = Change(
+        addition([replaced, *images([50])], [CaptionRow(500, 3, "a dog")], tmp_path / "other"),
+        replaced=frozenset([3]),
+        rows=[moved],
+        paths=paths,
+        removed_images=[5],
+        removed_captions=[101],
+        folders={"pictures": 17},
+    )
+    with small_index(tmp_path / "i") as index:
+        assert index.change(change) == 2
+        found = index.search("image", NOTHING, 100).ids.tolist()
+        assert sorted(found) == [1, 2, 3, 4, *range(6, 13), 50]
+        assert index.points("image", [3])[3].tolist() == np.eye(16)[0].tolist()
+        rows, captions = index.images_with_captions([3, 4, 5])
+        assert rows == {3: replaced, 4: moved}
+        assert [row.id for row in captions[3]] == [103, 115, 500]
+        assert index.captions([101]) == {}
+        assert index.catalog.paths_of([4, 5, 50]) == paths | {5: []}
+        assert index.catalog.folders() == {"pictures": 17}
+    assert verify(tmp_path / "i").ok
+
+
+def test_change_of_an_absent_image_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    nothing = addition([], [], tmp_path / "other")
+    with small_index(tmp_path / "i") as index:
+        for change in (Change(nothing, removed_images=[99]), Change(nothing, rows=images([99]))):
+            with pytest.raises(BadRowsError, match="image 99 is not in the index"):
+                index.change(change)
+        assert index.generation == 1
