@@ -19,6 +19,7 @@ from service.client.call import Picture, file_of, several
 from service.core.lattice import entailment
 from service.lattice_schemas import Entailment
 from service.runtime.device import pick_device
+from service.settings import Settings
 
 Points: TypeAlias = NDArray[np.float32]
 
@@ -57,8 +58,9 @@ class Model:
     def encode_pictures(self, pictures: Iterable[Picture]) -> Points:
         """Return the points of pictures: (B, N) float32; raises HasseError for what is none."""
         size = self._loaded.model.preprocessing.resize
+        limits = Settings().picture_limits
         return self._loaded.model.encode_images(
-            [open_picture(file_of(picture)[1], at_least=size) for picture in pictures]
+            [open_picture(file_of(picture)[1], limits, size) for picture in pictures]
         )
 
     def violations(self, premises: Points, captions: Points) -> Points:

@@ -33,7 +33,10 @@ ImageId = Annotated[
 PictureFile = Annotated[
     bytes,
     Field(
-        description="A JPEG, PNG, WebP or GIF (its first frame).",
+        description=(
+            "A JPEG, PNG, WebP, GIF (its first frame), AVIF, TIFF, BMP or JPEG 2000; HEIC or RAW "
+            "where the service has their packages."
+        ),
         json_schema_extra={"format": "binary"},
     ),
 ]

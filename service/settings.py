@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from models.images.limits import PictureLimits
+
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,32}:[0-9a-f]{64}")
 Seconds = Annotated[float, Field(le=86_400)]  # a day at most: a thread cannot wait for ever
 
@@ -62,7 +64,10 @@ class Settings(BaseSettings):
     picture_pixels: int = Field(
         default=50_000_000,
         ge=1,
-        description="Most pixels a picture may have, checked before it is decoded; beyond, 413.",
+        description=(
+            "Most pixels of a picture that are decoded, by commands too; a JPEG may have ten times "
+            "as many and is decoded at a reduced size. Beyond, 413."
+        ),
     )
     body_seconds: Seconds = Field(
         default=15.0,
@@ -198,6 +203,11 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least serious log line that is written."
     )
+
+    @property
+    def picture_limits(self) -> PictureLimits:
+        """How large a picture may be."""
+        return PictureLimits(self.picture_pixels)
 
     @property
     def takes_writes(self) -> bool:

@@ -30,7 +30,8 @@ from index.errors import HasseIndexError
 from index.store import Index
 from index.types import KINDS, CaptionRow, ImageRow, ModelIdentity
 from index.verify import verify
-from models.images.decoding import PictureError, open_picture
+from models.images.decoding import open_picture
+from models.images.limits import PictureError, PictureLimits
 from service.errors import ServiceError
 from service.http.bodies import parse_json
 from service.http.multipart import parse_form
@@ -104,7 +105,7 @@ class Pictures:
         """Decode one; return what came of it."""
         body = change(rng, self._seeds[int(rng.integers(len(self._seeds)))])
         try:
-            picture = open_picture(body, PIXELS, 32)
+            picture = open_picture(body, PictureLimits(PIXELS), 32)
         except PictureError as error:
             return error.reason
         if picture.mode != "RGB" or picture.width * picture.height > PIXELS:

@@ -16,7 +16,8 @@ from typing import Any, TypeGuard
 from models.datasets.dataset import Caption, Dataset, DatasetError, Image
 from models.datasets.skipped_rows import SkippedRows
 from models.datasets.source import is_file, is_text
-from models.images.decoding import PictureError, picture_size
+from models.images.decoding import picture_size
+from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 
 Tally = Callable[[int, int], None]  # told how many are done, of how many
 
@@ -136,6 +137,7 @@ class DatasetBuilder:
         *,
         known: AbstractSet[str] = frozenset(),
         progress: Tally | None = None,
+        limits: PictureLimits = DEFAULT_LIMITS,
         at_a_time: int = _AT_A_TIME,
     ) -> tuple[Dataset, SkippedRows]:
         """Return the images whose pictures can be used, in their order, and what was skipped.
@@ -147,7 +149,7 @@ class DatasetBuilder:
         Raises:
             DatasetError: nothing is usable; the message says what was wrong most often.
         """
-        images = tuple(self._usable(known, progress, at_a_time))
+        images = tuple(self._usable(known, progress, limits, at_a_time))
         if not images:
             lines = self.skipped.lines[:1]
             why = f" ({self.skipped.summary()}; the first: {lines[0]})" if lines else ""
@@ -158,13 +160,17 @@ class DatasetBuilder:
         return Dataset(self.name, images), self.skipped
 
     def _usable(
-        self, known: AbstractSet[str], progress: Tally | None, at_a_time: int
+        self,
+        known: AbstractSet[str],
+        progress: Tally | None,
+        limits: PictureLimits,
+        at_a_time: int,
     ) -> Iterator[Image]:
         rows = list(self._rows.values())
         parts = [rows[at : at + at_a_time] for at in range(0, len(rows), at_a_time)]
         done = 0
         with ThreadPoolExecutor(_THREADS) as pool:
-            for part in pool.map(_headers, parts):
+            for part in pool.map(lambda part: _headers(part, limits), parts):
                 for row, found in part:
                     if isinstance(found, PictureError):
                         self._note_picture(row, found)
@@ -186,6 +192,7 @@ class DatasetBuilder:
                 "not_a_picture": "not a picture",
                 "too_many_pixels": "too large a picture",
                 "damaged": "damaged picture",
+                "missing_package": "format that needs another package",
             }[error.reason]
             self.skipped.add(str(row), reason, detail=str(error))
 
@@ -196,13 +203,13 @@ class DatasetBuilder:
         self.skipped.add(subject, reason)
 
 
-def _headers(rows: Sequence[_Row]) -> list[tuple[_Row, _Found]]:
-    return [(row, _header(row)) for row in rows]
+def _headers(rows: Sequence[_Row], limits: PictureLimits) -> list[tuple[_Row, _Found]]:
+    return [(row, _header(row, limits)) for row in rows]
 
 
-def _header(row: _Row) -> _Found:
+def _header(row: _Row, limits: PictureLimits) -> _Found:
     try:
-        return picture_size(row.path)
+        return picture_size(row.path, limits)
     except PictureError as error:
         return error
 

@@ -10,6 +10,7 @@ from models.datasets import source
 from models.datasets.builder import SPLITS, DatasetBuilder, Tally
 from models.datasets.dataset import Dataset, DatasetError
 from models.datasets.skipped_rows import SkippedRows
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
 
 _EXPECTED = "give MS-COCO caption annotations, such as captions_train2017.json"
 
@@ -20,6 +21,7 @@ def read(
     split: str | None = None,
     *,
     progress: Tally | None = None,
+    limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read annotation files that share one folder of pictures.
 
@@ -56,4 +58,4 @@ def read(
             )
         for note in builder.objects(notes, f"{path.name}, annotations"):
             builder.caption(note.get("id"), note.get("image_id"), note.get("caption"))
-    return builder.finish(progress=progress)
+    return builder.finish(progress=progress, limits=limits)

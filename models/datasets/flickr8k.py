@@ -10,6 +10,7 @@ from models.datasets import source
 from models.datasets.builder import DatasetBuilder, Tally
 from models.datasets.dataset import Dataset, DatasetError
 from models.datasets.skipped_rows import SkippedRows
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
 
 _LINE = re.compile(r"(?P<name>[^\t#]+)#\d+\t(?P<caption>.*)")
 # Flickr8k's own token file calls one picture '2258277193_586949ec62.jpg.1'.
@@ -22,6 +23,7 @@ def read(
     splits: Mapping[str, Path],
     *,
     progress: Tally | None = None,
+    limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read `Flickr8k.token.txt` ("name.jpg#0<TAB>caption") and the names of each split.
 
@@ -54,7 +56,7 @@ def read(
         builder.image(image_id, name, [folder], split=split_of.get(name, ""))
     for number, name, text in captions:
         builder.caption(number, ids[name], text, f"{tokens.name}, line {number}")
-    return builder.finish(progress=progress)
+    return builder.finish(progress=progress, limits=limits)
 
 
 def _splits(

@@ -17,6 +17,7 @@ from models.datasets.builder import SPLITS, DatasetBuilder, Tally
 from models.datasets.dataset import Dataset, DatasetError
 from models.datasets.skipped_rows import SkippedRows
 from models.datasets.walk import walk
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
 
 _EXPECTED = "it needs the columns 'file_name' and 'caption', and may have 'split'"
 
@@ -38,6 +39,7 @@ def read(
     known: AbstractSet[str] = frozenset(),
     exclude: Sequence[str] = (),
     progress: Tally | None = None,
+    limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read the pictures in a folder and all folders below it, as `walk` finds them.
 
@@ -79,11 +81,13 @@ def read(
             builder.caption(number, ids[row.file_name], row.caption, row.subject)
         else:
             skipped.add(f"{row.subject} ({row.file_name})", "file not found")
-    return builder.finish(known=known, progress=progress)
+    return builder.finish(known=known, progress=progress, limits=limits)
 
 
 def read_pictures(
-    pictures: Sequence[Path], known: AbstractSet[str] = frozenset()
+    pictures: Sequence[Path],
+    known: AbstractSet[str] = frozenset(),
+    limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read single pictures, each with the lines of `dog.txt` beside `dog.jpg` as its captions.
 
@@ -104,7 +108,7 @@ def read_pictures(
     )
     for number, (image_id, row) in enumerate(said, start=1):
         builder.caption(number, image_id, row.caption, row.subject)
-    return builder.finish(known=known)
+    return builder.finish(known=known, limits=limits)
 
 
 def _pictures(

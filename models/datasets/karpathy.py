@@ -8,6 +8,7 @@ from models.datasets import source
 from models.datasets.builder import DatasetBuilder, Tally, stays_inside
 from models.datasets.dataset import Dataset
 from models.datasets.skipped_rows import SkippedRows
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
 
 
 def read(
@@ -15,6 +16,7 @@ def read(
     images: Path,
     *,
     progress: Tally | None = None,
+    limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read a split file; pictures are below `images`, in `val2014` and so on where it says so.
 
@@ -44,4 +46,4 @@ def read(
             continue
         for sentence in builder.objects(sentences, f"image {image_id}, sentences"):
             builder.caption(sentence.get("sentid"), image_id, sentence.get("raw"))
-    return builder.finish(progress=progress)
+    return builder.finish(progress=progress, limits=limits)

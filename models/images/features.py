@@ -18,8 +18,9 @@ from torch import Tensor
 from models.datasets import Dataset, Image
 from models.encoders.backbone import Backbone
 from models.encoders.regions import pool_regions
-from models.images.decoding import PictureError, picture_stamp
+from models.images.decoding import picture_stamp
 from models.images.feature_store import Appender, FeaturesError, FeatureStore, Maker, appending
+from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from models.images.prefetch import Decoded, decode_ahead
 from models.images.preprocessing import Preprocessing
 
@@ -43,6 +44,7 @@ def extract(
     regions: bool = False,
     batch_size: int = 32,
     workers: int | None = None,
+    limits: PictureLimits = DEFAULT_LIMITS,
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] | None = None,
     skipped: Callable[[str], None] | None = None,
@@ -95,7 +97,9 @@ def extract(
         done = len(dataset) - len(todo)
         committed_at, since = clock(), 0
         try:
-            for batch in decode_ahead(todo, preprocessing, pictures_per_batch, workers, views):
+            for batch in decode_ahead(
+                todo, preprocessing, pictures_per_batch, workers, views, limits
+            ):
                 images, pixels = _readable(batch, writer, skipped)
                 if images:
                     seen = _seen(network, pixels, batch_size, torch.device(device))

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import stat
+import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 START = 64  # bytes that tell a format
 
 # What files of pictures are usually called. It saves opening them; their bytes decide.
-PICTURE_SUFFIXES = frozenset({".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".webp"})
+_SUFFIXES = """
+.arw .avif .bmp .cr2 .cr3 .dng .gif .heic .heif .j2k .jfif .jp2 .jpe .jpeg .jpg .mpo .nef .orf
+.pef .png .raf .rw2 .srw .tif .tiff .webp
+"""
+PICTURE_SUFFIXES = frozenset(_SUFFIXES.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,23 +27,55 @@ class Format:
     suffix: str
 
 
-JPEG = Format("JPEG", "image/jpeg", ".jpg")
+JPEG = Format("JPEG", "image/jpeg", ".jpg")  # MPO is a JPEG with more behind it
 PNG = Format("PNG", "image/png", ".png")
 WEBP = Format("WebP", "image/webp", ".webp")
 GIF = Format("GIF", "image/gif", ".gif")
+AVIF = Format("AVIF", "image/avif", ".avif")
+TIFF = Format("TIFF", "image/tiff", ".tif")
+BMP = Format("BMP", "image/bmp", ".bmp")
+JPEG_2000 = Format("JPEG 2000", "image/jp2", ".jp2")
+HEIC = Format("HEIC", "image/heic", ".heic")
+RAW = Format("RAW", "image/x-dcraw", ".raw")
+
+FORMATS = (JPEG, PNG, WEBP, GIF, AVIF, TIFF, BMP, JPEG_2000, HEIC, RAW)
+
+_STARTS = {
+    b"\xff\xd8\xff": JPEG,
+    b"\x89PNG\r\n\x1a\n": PNG,
+    b"GIF87a": GIF,
+    b"GIF89a": GIF,
+    b"\0\0\0\x0cjP  \r\n\x87\n": JPEG_2000,
+    b"\xff\x4f\xff\x51": JPEG_2000,
+    b"II*\0": TIFF,
+    b"MM\0*": TIFF,
+    b"II+\0": TIFF,
+    b"MM\0+": TIFF,
+    b"FUJIFILMCCD-RAW": RAW,
+    b"IIRO": RAW,  # Olympus
+    b"IIRS": RAW,
+    b"MMOR": RAW,
+    b"IIU\0": RAW,  # Panasonic
+}
+_BRANDS = {b"avif": AVIF, b"avis": AVIF, b"crx ": RAW} | dict.fromkeys(
+    (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"), HEIC
+)
+_BMP_HEADERS = {12, 40, 52, 56, 64, 108, 124}
+
+# A TIFF whose photometric interpretation (tag 262) is one of these holds a camera's sensor data.
+_PHOTOMETRIC, _SUB_DIRECTORIES = 262, 330
+_SENSOR_DATA = {32803, 34892}
+_MOST_DIRECTORIES, _MOST_ENTRIES = 10, 1000
 
 
-def format_of(start: bytes) -> Format | None:
-    """Return the format of a file by its first `START` bytes; None if it is not one we read."""
-    if start.startswith(b"\xff\xd8\xff"):
-        return JPEG
-    if start.startswith(b"\x89PNG\r\n\x1a\n"):
-        return PNG
-    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
-        return WEBP
-    if start.startswith((b"GIF87a", b"GIF89a")):
-        return GIF
-    return None
+def format_of(file: IO[bytes]) -> Format | None:
+    """Return the format of a file; None if it is not one we read. Leaves the file at its start."""
+    file.seek(0)
+    found = _by_start(file.read(START))
+    if found is TIFF and _holds_sensor_data(file):
+        found = RAW
+    file.seek(0)
+    return found
 
 
 def is_picture(path: Path) -> bool:
@@ -45,4 +83,46 @@ def is_picture(path: Path) -> bool:
     if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block
         return False
     with path.open("rb") as file:
-        return format_of(file.read(START)) is not None
+        return _by_start(file.read(START)) is not None
+
+
+def _by_start(start: bytes) -> Format | None:
+    for magic, found in _STARTS.items():
+        if start.startswith(magic):
+            return RAW if found is TIFF and start[8:10] == b"CR" else found  # Canon's CR2
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        return WEBP
+    if start.startswith(b"BM") and int.from_bytes(start[14:18], "little") in _BMP_HEADERS:
+        return BMP
+    if start[4:8] == b"ftyp":
+        size = min(int.from_bytes(start[:4], "big"), START)
+        brands = {start[8:12], *(start[at : at + 4] for at in range(16, size - 3, 4))}
+        return next((found for brand, found in _BRANDS.items() if brand in brands), None)
+    return None
+
+
+def _holds_sensor_data(file: IO[bytes]) -> bool:
+    """Tell whether a TIFF is a RAW picture (DNG, NEF, ARW, ...), by its first directories."""
+    try:
+        file.seek(0)
+        order = "<" if file.read(2) == b"II" else ">"
+        file.seek(4)
+        waiting = list(struct.unpack(f"{order}I", file.read(4)))
+        for _ in range(_MOST_DIRECTORIES):
+            if not waiting:
+                return False
+            file.seek(waiting.pop(0))
+            (count,) = struct.unpack(f"{order}H", file.read(2))
+            entries = file.read(12 * min(count, _MOST_ENTRIES))
+            for tag, _, many, value in struct.iter_unpack(f"{order}HHI4s", entries):
+                if tag == _PHOTOMETRIC and struct.unpack(f"{order}H2x", value)[0] in _SENSOR_DATA:
+                    return True
+                if tag == _SUB_DIRECTORIES:
+                    offsets = value
+                    if many > 1:
+                        file.seek(*struct.unpack(f"{order}I", value))
+                        offsets = file.read(4 * min(many, _MOST_DIRECTORIES))
+                    waiting += [at for (at,) in struct.iter_unpack(f"{order}I", offsets)]
+    except struct.error:
+        pass
+    return False

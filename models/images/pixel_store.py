@@ -22,7 +22,8 @@ from PIL import Image as Pillow
 
 from models.datasets import Dataset, DatasetError, Image
 from models.files import publish_file, write_atomically
-from models.images.decoding import PictureError, open_picture, picture_stamp
+from models.images.decoding import open_picture, picture_stamp
+from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from models.images.preprocessing import Preprocessing
 
 PIXELS, MANIFEST, UNFINISHED = "pixels.u8", "pixels.json", "pixels.partial.json"
@@ -44,6 +45,7 @@ def cache_pixels(
     folder: Path,
     *,
     workers: int | None = None,
+    limits: PictureLimits = DEFAULT_LIMITS,
     progress: Callable[[int, int], None] | None = None,
     skipped: Callable[[str], None] | None = None,
     chunk: int = CHUNK,
@@ -67,7 +69,7 @@ def cache_pixels(
         folder.mkdir(parents=True, exist_ok=True)
 
         def squares(images: Sequence[Image]) -> Iterator[tuple[int, bytes]]:
-            for image, pixels in _squares(images, preprocessing, workers):
+            for image, pixels in _squares(images, preprocessing, workers, limits):
                 if not isinstance(pixels, PictureError):
                     yield image.id, pixels.tobytes()
                 elif skipped is not None:
@@ -156,11 +158,14 @@ def _decode(
 
 
 def _squares(
-    images: Sequence[Image], preprocessing: Preprocessing, workers: int | None
+    images: Sequence[Image],
+    preprocessing: Preprocessing,
+    workers: int | None,
+    limits: PictureLimits,
 ) -> Iterator[tuple[Image, NDArray[np.uint8] | PictureError]]:
     def read(image: Image) -> NDArray[np.uint8] | PictureError:
         try:
-            picture = open_picture(image.path, at_least=preprocessing.resize)
+            picture = open_picture(image.path, limits, preprocessing.resize)
             return np.asarray(_square(picture, preprocessing))
         except PictureError as error:
             return error

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from models.datasets import Image
 from models.images.decoding import open_picture
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
 from models.images.preprocessing import Preprocessing
 
 Decoded = tuple[Image, Future[Tensor]]
@@ -27,6 +28,7 @@ def decode_ahead(
     size: int,
     workers: int | None,
     views: int = 0,
+    limits: PictureLimits = DEFAULT_LIMITS,
 ) -> Iterator[list[Decoded]]:
     """Yield images in batches of `size`, each with a future of its pixels (crops + views, 3, H, W).
 
@@ -37,9 +39,9 @@ def decode_ahead(
 
     def decode(image: Image) -> Tensor:
         if not views:
-            return preprocessing.apply(open_picture(image.path, at_least=preprocessing.resize))
+            return preprocessing.apply(open_picture(image.path, limits, preprocessing.resize))
         # A view has about 0.6 of a side, and is scaled up to `crop`.
-        picture = open_picture(image.path, at_least=2 * preprocessing.resize)
+        picture = open_picture(image.path, limits, 2 * preprocessing.resize)
         crops = preprocessing.apply(picture)
         draw = np.random.default_rng(image.id % 2**63)
         random_views = [preprocessing.random_view(picture, draw)[None] for _ in range(views)]

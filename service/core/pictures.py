@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
@@ -15,26 +15,22 @@ from typing import TypeAlias, TypeVar
 from PIL import Image
 from torch import Tensor
 
-from models.images.decoding import PictureError, open_picture, picture_size
+from models.images.decoding import open_picture, picture_size
+from models.images.formats import format_of
+from models.images.limits import PictureError, PictureLimits, Reason
 from models.images.preprocessing import Preprocessing
 from service.core.stages import Stages
 from service.errors import ServiceError
 from service.settings import Settings
 
 Result = TypeVar("Result")
-Opener: TypeAlias = Callable[[bytes | Path, int, int], Image.Image]
+Opener: TypeAlias = Callable[[bytes | Path, PictureLimits, int], Image.Image]
 
-MEDIA_TYPES = {
-    b"\xff\xd8\xff": "image/jpeg",
-    b"\x89PN": "image/png",
-    b"GIF": "image/gif",
-    b"RIF": "image/webp",
-}
-SUFFIXES = {
-    "image/jpeg": ".jpg",
-    "image/png": ".png",
-    "image/gif": ".gif",
-    "image/webp": ".webp",
+_REASONS: Mapping[Reason, str] = {
+    "not_a_picture": "not_a_picture",
+    "missing_package": "not_a_picture",
+    "too_many_pixels": "too_many_pixels",
+    "damaged": "damaged_picture",
 }
 THUMBNAIL_MEDIA_TYPE = "image/jpeg"
 
@@ -140,10 +136,12 @@ class PictureReader:
 
     def _inspected(self, picture: bytes) -> InspectedPicture:
         pixels = self._pixels(picture)  # refuses what cannot be read
-        width, height = picture_size(picture, self._settings.picture_pixels)
+        found = format_of(BytesIO(picture))
+        suffix = "" if found is None else found.suffix
+        width, height = picture_size(picture, self._settings.picture_limits)
         return InspectedPicture(
             sha256=hashlib.sha256(picture).hexdigest(),
-            suffix=SUFFIXES[MEDIA_TYPES[picture[:3]]],
+            suffix=suffix,
             width=width,
             height=height,
             pixels=pixels,
@@ -160,7 +158,7 @@ class PictureReader:
 
     def _open(self, source: bytes | Path, at_least: int) -> Image.Image:
         try:
-            return self._open_picture(source, self._settings.picture_pixels, at_least)
+            return self._open_picture(source, self._settings.picture_limits, at_least)
         except OSError:  # a stored file that cannot be opened now
             raise picture_missing() from None
         except PictureError as error:
@@ -168,7 +166,7 @@ class PictureReader:
                 raise picture_missing() from None
             # The decoder's own message, in parentheses, stays inside.
             message = str(error).partition(" (")[0]
-            reason = "damaged_picture" if error.reason == "damaged" else error.reason
+            reason = _REASONS[error.reason]
             raise ServiceError(reason, f"image: {message}", errors=(("image", message),)) from None
 
 
@@ -227,7 +225,7 @@ def read_picture(path: Path) -> tuple[bytes, str]:
         content = path.read_bytes()
     except OSError:
         raise picture_missing() from None
-    media_type = MEDIA_TYPES.get(content[:3])
-    if media_type is None:
+    found = format_of(BytesIO(content))
+    if found is None:
         raise picture_missing()
-    return content, media_type
+    return content, found.media_type

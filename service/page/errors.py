@@ -42,7 +42,7 @@ _MESSAGES: Mapping[str, ErrorMessage] = {
         "Use a smaller copy: fine details do not matter here.",
     ),
     "not_a_picture": ErrorMessage(
-        "That is not a picture Hasse can read", "JPEG, PNG, WebP and GIF files work."
+        "That is not a picture Hasse can read", "JPEG, PNG, WebP, GIF, AVIF and TIFF files work."
     ),
     "damaged_picture": ErrorMessage(
         "That picture is damaged",

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from models.datasets import Dataset, DatasetError, Image
 from models.datasets.builder import Tally
-from models.images.decoding import PictureError
 from models.images.features import FeaturesError, FeatureStore
+from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from models.images.prefetch import decode_ahead
 from models.model import OrderEmbedding, Points
 
@@ -31,6 +31,7 @@ class ImageSource:
         batch_size: pictures that go through the network together.
         workers: threads that decode; None takes one a core.
         skipped: told one line of every image that is left out.
+        limits: how large a picture may be.
         block_seconds: how long points are gathered for one block; see `blocks`.
     """
 
@@ -38,6 +39,7 @@ class ImageSource:
     batch_size: int = 32
     workers: int | None = None
     skipped: Skipped = lambda line: None
+    limits: PictureLimits = DEFAULT_LIMITS
     block_seconds: float = 2.0
 
     def points(
@@ -90,7 +92,9 @@ class ImageSource:
     def _from_pictures(
         self, model: OrderEmbedding, images: Iterable[Image]
     ) -> Iterator[tuple[list[Image], Points]]:
-        for batch in decode_ahead(images, model.preprocessing, self.batch_size, self.workers):
+        for batch in decode_ahead(
+            images, model.preprocessing, self.batch_size, self.workers, limits=self.limits
+        ):
             good: list[Image] = []
             pixels: list[Tensor] = []
             for image, future in batch:

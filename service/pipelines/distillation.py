@@ -10,6 +10,7 @@ from torch import Tensor
 from models.checkpoints import checkpoint
 from models.datasets import Dataset, load
 from models.encoders.backbone import Backbone, build_backbone
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
 from models.images.pixel_store import cache_pixels
 from models.images.preprocessing import Preprocessing
 from models.training.distillation import Distillation, DistillationConfig, identity
@@ -63,7 +64,13 @@ class DistillationPlan:
         return cls(config, collection, network, projection, first)
 
     def prepare(
-        self, out: Path, device: str, bars: ProgressBars, tell: Tell, workers: int | None = None
+        self,
+        out: Path,
+        device: str,
+        bars: ProgressBars,
+        tell: Tell,
+        workers: int | None = None,
+        limits: PictureLimits = DEFAULT_LIMITS,
     ) -> Distillation:
         """Read the pictures; `tell` is given those that cannot be read, line by line.
 
@@ -81,6 +88,7 @@ class DistillationPlan:
                 Preprocessing(resize=side, crop=side, framing="whole"),
                 out / "pictures",
                 workers=workers,
+                limits=limits,
                 progress=progress,
                 skipped=tell,
             )

@@ -13,6 +13,7 @@ from models.datasets import Dataset, DatasetError, load
 from models.evaluation.length_study import LengthStudy, length_study
 from models.evaluation.retrieval import Evaluation, Retrieval, retrieve
 from models.evaluation.significance import difference, differences, intervals
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
 from models.score import Score
 from service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
 from service.pipelines.training import ProgressBars
@@ -75,6 +76,7 @@ class EvaluationRequest:
     captions_per_image: int | None = None
     batch_size: int = 32
     workers: int | None = None
+    limits: PictureLimits = DEFAULT_LIMITS
 
     def run(
         self, device: str, bars: ProgressBars, tell: Callable[[str], None]
@@ -94,7 +96,7 @@ class EvaluationRequest:
         _require_blocks(self.folds, collection)
 
         def measured(model: Checkpoint, of: Dataset, features: Path | None) -> Measured:
-            source = ImageSource(features, self.batch_size, self.workers, tell)
+            source = ImageSource(features, self.batch_size, self.workers, tell, self.limits)
             with bars(f"encoding by {model.name}") as progress:
                 encoded = encode_dataset(model.model, of, source, progress)
             _require_blocks(self.folds, encoded.dataset)  # which lacks unreadable pictures

@@ -21,6 +21,7 @@ from models.encoders.backbone import build_backbone
 from models.encoders.image_encoder import ImagePooling
 from models.files import write_atomically
 from models.images.features import FeaturesError, FeatureStore
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
 from models.images.pixel_store import cache_pixels
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
@@ -61,6 +62,7 @@ class TrainingRequest:
     weights: Path | None = None
     start: Path | None = None
     workers: int | None = None
+    limits: PictureLimits = DEFAULT_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class TrainingPlan:
                     collections,
                     out / "pictures",
                     workers=request.workers,
+                    limits=request.limits,
                     progress=progress,
                     skipped=tell,
                 )
@@ -331,6 +334,7 @@ def from_pictures(
     cache: Path,
     *,
     workers: int | None = None,
+    limits: PictureLimits = DEFAULT_LIMITS,
     progress: Callable[[int, int], None] | None = None,
     skipped: Callable[[str], None] | None = None,
 ) -> TrainingInputs:
@@ -347,6 +351,7 @@ def from_pictures(
                 looks,
                 cache / f"{part}-{looks.resize}",
                 workers=workers,
+                limits=limits,
                 progress=progress,
                 skipped=skipped,
             ),

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header
 from starlette.responses import Response
 
-from service.core.pictures import MEDIA_TYPES, THUMBNAIL_MEDIA_TYPE, read_picture, version_of
+from models.images.formats import FORMATS
+from service.core.pictures import THUMBNAIL_MEDIA_TYPE, read_picture, version_of
 from service.routes.documentation import Id, problems
 from service.schemas import CaptionRecord, ImageRecord
 from service.services import ServicesHere
@@ -48,7 +49,7 @@ async def image(image_id: Id, services: ServicesHere) -> Response:
     responses={
         200: {
             "description": "The picture as it is stored",
-            "content": dict.fromkeys(sorted(MEDIA_TYPES.values()), _PICTURE),
+            "content": dict.fromkeys(sorted(each.media_type for each in FORMATS), _PICTURE),
         },
         **_UNCHANGED,
         **problems(

@@ -60,7 +60,7 @@ async def search_images_batch(request: Request, services: ServicesHere) -> Respo
 async def search_captions(request: Request, services: ServicesHere) -> Response:
     """Rank the captions of the collection by how far the picture falls short of each.
 
-    The picture is a JPEG, PNG, WebP or GIF (its first frame).
+    Its first bytes tell the format of the picture, not its name or content type.
     """
     stages = Stages()
     query = (await services.bodies.form(request)).as_model(PictureQuery)

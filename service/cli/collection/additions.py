@@ -11,6 +11,7 @@ from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Dataset
 from models.datasets import folder as reader
 from models.datasets.skipped_rows import SkippedRows
+from models.images.limits import PictureLimits
 from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.progress import progress, tell
 from service.cli.terminal.skipped_rows import tell_each
@@ -31,7 +32,11 @@ def known_of(folder: Path) -> Known | None:
 
 
 def read_pictures(
-    paths: Sequence[Path], captions: Path | None, exclude: Sequence[str], known: Known | None
+    paths: Sequence[Path],
+    captions: Path | None,
+    exclude: Sequence[str],
+    known: Known | None,
+    limits: PictureLimits,
 ) -> tuple[list[Dataset], SkippedRows]:
     """Return the pictures that paths name: those of each folder, and the single ones together."""
     for path in paths:
@@ -41,12 +46,12 @@ def read_pictures(
         raise CommandError("--captions is for one folder: name that one, and nothing beside it")
     present = known.paths if known else frozenset()
     read = [
-        reader.read(path, captions, known=present, exclude=exclude)
+        reader.read(path, captions, known=present, exclude=exclude, limits=limits)
         for path in paths
         if path.is_dir()
     ]
     if single := [path for path in paths if not path.is_dir()]:
-        read.append(reader.read_pictures(single, present))
+        read.append(reader.read_pictures(single, present, limits))
     skipped = SkippedRows.joined(found for _, found in read)
     tell_each(skipped)
     return [dataset for dataset, _ in read], skipped

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.collection.index_report import print_info, print_size, print_verification
+from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.help_text import Commands, join_lines
 from service.cli.terminal.options import (
@@ -94,7 +95,7 @@ def build(
     if split is not None:
         collection = collection.split(split)
     checkpoint = load_checkpoint(find_or_default(model, collection), device)
-    source = ImageSource(features, batch_size, workers, tell)
+    source = ImageSource(features, batch_size, workers, tell, picture_limits())
     with built(collection, checkpoint, out, source) as made:
         print_size(made.info(), out)
     typer.echo(f'next: hasse search "..." --index {out}, or hasse serve --index {out}', err=True)
@@ -134,11 +135,11 @@ def add(
     from service.pipelines.dataset_encoding import ImageSource
 
     known = known_of(folder)
-    datasets, skipped = read_pictures(pictures, captions, exclude or [], known)
+    datasets, skipped = read_pictures(pictures, captions, exclude or [], known, picture_limits())
     checkpoint = load_checkpoint(
         find_or_default(model or remembered_model(folder, known), datasets[0]), device
     )
-    source = ImageSource(None, batch_size, workers, tell)
+    source = ImageSource(None, batch_size, workers, tell, picture_limits())
     added, present, generation = added_to(folder, datasets, checkpoint, source, known)
     if undecoded := sum(map(len, datasets)) - added - present:
         skipped.by_reason["cannot be decoded"] = undecoded
@@ -182,7 +183,7 @@ def reencode(
     from service.pipelines.dataset_encoding import ImageSource
 
     checkpoint = load_checkpoint(find(model), device)
-    source = ImageSource(None, batch_size, workers, tell)
+    source = ImageSource(None, batch_size, workers, tell, picture_limits())
     kept = "the index is as it was; the same command goes on with what is missing"
     with progress("encoding") as report, resumable(lambda: kept):
         done = indexing.reencode(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
+from models.images.formats import PICTURE_SUFFIXES
 from service.cli.terminal.configuration import configure
 from service.cli.terminal.errors import CommandError
 from service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
@@ -33,7 +34,6 @@ Result = TypeVar("Result")
 
 # Copies of service.lattice_schemas and service.schemas, which would load pydantic before --help.
 _PARTS_MAXIMUM, _K_MAXIMUM, _CANDIDATES_MAXIMUM = 16, 1000, 1_000_000
-PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
 
 
 Query = Annotated[

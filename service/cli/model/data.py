@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.help_text import Commands, join_lines
 from service.cli.terminal.options import Exclude
@@ -102,7 +103,9 @@ def coco(
     from models.datasets import coco as reader
 
     with progress("reading pictures") as report:
-        dataset, skipped = reader.read(annotations, images, split, progress=report)
+        dataset, skipped = reader.read(
+            annotations, images, split, progress=report, limits=picture_limits()
+        )
     _keep(dataset, skipped, out, as_json)
 
 
@@ -121,7 +124,7 @@ def karpathy(
     from models.datasets import karpathy as reader
 
     with progress("reading pictures") as report:
-        dataset, skipped = reader.read(document, images, progress=report)
+        dataset, skipped = reader.read(document, images, progress=report, limits=picture_limits())
     _keep(dataset, skipped, out, as_json)
 
 
@@ -153,7 +156,9 @@ def flickr8k(
     named = {"train": train, "val": val, "test": test}
     splits = {name: path for name, path in named.items() if path is not None}
     with progress("reading pictures") as report:
-        dataset, skipped = reader.read(tokens, images, splits, progress=report)
+        dataset, skipped = reader.read(
+            tokens, images, splits, progress=report, limits=picture_limits()
+        )
     _keep(dataset, skipped, out, as_json)
 
 
@@ -187,7 +192,9 @@ def folder(
     from models.datasets import folder as reader
 
     with progress("reading pictures") as report:
-        dataset, skipped = reader.read(pictures, captions, exclude=exclude or [], progress=report)
+        dataset, skipped = reader.read(
+            pictures, captions, exclude=exclude or [], progress=report, limits=picture_limits()
+        )
     _keep(dataset, skipped, out, as_json)
 
 

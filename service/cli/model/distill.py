@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from service.cli.model.long_running import AGAIN, consistent_options, stoppable, training_report
+from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.options import DatasetFolder, Device, Workers
 from service.cli.terminal.progress import progress, tell
@@ -113,7 +114,7 @@ def distill(
     )
     kept = f"what is done is kept in {out}; {AGAIN}"
     with resumable(lambda: kept), lock_folder(out):
-        run = plan.prepare(out, place, progress, tell, workers)
+        run = plan.prepare(out, place, progress, tell, workers, picture_limits())
         with progress("learning") as bar, stoppable(lambda: kept, TrainingStopped) as stop:
             path = run.train(training_report(bar, epochs, _described), stop)
     typer.echo(f"{path}: weights of {student}")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.options import (
     BatchSize,
@@ -133,6 +134,7 @@ def evaluate(
         captions_per_image,
         batch_size,
         workers,
+        picture_limits(),
     )
     measured, result = request.run(pick_device(device), progress, tell)
     text = json.dumps(result, indent=2)

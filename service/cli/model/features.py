@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from service.cli.model.long_running import AGAIN, consistent_options, stoppable
+from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.options import BatchSize, DatasetFolder, Device, Workers
 from service.cli.terminal.progress import progress, tell
@@ -120,6 +121,7 @@ def features(
             device=place,
             batch_size=batch_size,
             workers=workers,
+            limits=picture_limits(),
             progress=report,
             stop=stop,
             skipped=tell,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from service.cli.model.long_running import AGAIN, stoppable, training_report
-from service.cli.terminal.configuration import parse_pairs
+from service.cli.terminal.configuration import parse_pairs, picture_limits
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.options import DatasetFolder, Device, Workers
 from service.cli.terminal.progress import progress, tell
@@ -172,7 +172,7 @@ def train(
     place = pick_device(device)
     splits = (train_split, val_split)
     request = TrainingRequest(
-        dataset, out, preset, choices, splits, features, weights, start, workers
+        dataset, out, preset, choices, splits, features, weights, start, workers, picture_limits()
     )
     plan = TrainingPlan.of(request, place)
     with world(place) as processes, resumable(lambda: _kept(out)), processes.lock_folder(out):

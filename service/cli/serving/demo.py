@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import typer
 
 from service.cli.serving.serve import Host, Port
-from service.cli.terminal.configuration import configure
+from service.cli.terminal.configuration import configure, picture_limits
 from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.options import ServiceDevice
 from service.cli.terminal.progress import progress, tell
@@ -148,7 +148,7 @@ def _build(dataset: Dataset, model: Checkpoint, folder: Path) -> None:
     from service.pipelines import indexing
     from service.pipelines.dataset_encoding import ImageSource
 
-    source = ImageSource(skipped=tell)
+    source = ImageSource(skipped=tell, limits=picture_limits())
     kept = f"what is encoded is kept in {folder}; the same command continues from there"
     with progress("indexing") as report, resumable(lambda: kept):
         indexing.build(dataset, model, folder, source, report).close()

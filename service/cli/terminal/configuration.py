@@ -12,6 +12,7 @@ from service.cli.terminal.progress import tell
 from service.cli.terminal.table import print_table
 
 if TYPE_CHECKING:
+    from models.images.limits import PictureLimits
     from service.settings import Settings
 
 # Similarity of 1. Kubernetes sets HASSE_PORT_8000_TCP and the like beside a service of that name.
@@ -47,6 +48,11 @@ def configure(more: Sequence[str] = (), **given: Any) -> Settings:
         # A key given by mistake instead of its SHA-256 must not end up in a log.
         value = "" if name.endswith("_keys") else f" (it is {first['input']!r})"
         raise CommandError(f"{source}: {reason_of(first)}{value}") from None
+
+
+def picture_limits() -> PictureLimits:
+    """Return how large a picture may be, by HASSE_PICTURE_PIXELS."""
+    return configure().picture_limits
 
 
 def warn_of_misspelt_variables() -> None:

@@ -14,7 +14,7 @@ from PIL import Image as Pillow
 from models.datasets import DatasetError, coco, load, save
 from models.datasets.builder import DatasetBuilder
 from tests.models.datasets.conftest import Draw
-from tests.models.images.test_decoding import png_header
+from tests.models.images.pictures import png_header
 
 
 def annotation_file(path: Path, images: list[Any], captions: list[Any]) -> Path:

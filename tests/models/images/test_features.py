@@ -24,6 +24,7 @@ from models.images import feature_store, prefetch
 from models.images.decoding import open_picture
 from models.images.feature_store import Appender, Maker, appending
 from models.images.features import ExtractionStopped, FeaturesError, FeatureStore, extract
+from models.images.limits import PictureLimits
 from models.images.preprocessing import Preprocessing
 
 SMALL = Preprocessing(resize=36, crop=32)
@@ -200,9 +201,9 @@ def test_pictures_that_changed_are_read_again_and_no_others(
         overwrite(dataset.images[at], 100 + at)
     read: list[str] = []
 
-    def watched(path: Path, at_least: int) -> Pillow.Image:
+    def watched(path: Path, limits: PictureLimits, at_least: int) -> Pillow.Image:
         read.append(path.name)
-        return open_picture(path, at_least=at_least)
+        return open_picture(path, limits, at_least)
 
     told: list[str] = []
     with monkeypatch.context() as patch:
@@ -311,9 +312,9 @@ def test_pictures_that_were_skipped_are_tried_again_after_all_others(
         extract(dataset, backbone, SMALL, tmp_path / "f", batch_size=2, stop=lambda: True)
     read: list[str] = []
 
-    def watched(path: Path, at_least: int) -> Pillow.Image:
+    def watched(path: Path, limits: PictureLimits, at_least: int) -> Pillow.Image:
         read.append(path.name)
-        return open_picture(path, at_least=at_least)
+        return open_picture(path, limits, at_least)
 
     monkeypatch.setattr(prefetch, "open_picture", watched)
     extract(dataset, backbone, SMALL, tmp_path / "f", workers=1)
@@ -581,8 +582,8 @@ def test_a_picture_that_changes_while_it_is_read_is_read_again(
 ) -> None:
     dataset = pictures(tmp_path / "p", 2)
 
-    def changing(path: Path, at_least: int) -> Pillow.Image:
-        picture = open_picture(path, at_least=at_least)
+    def changing(path: Path, limits: PictureLimits, at_least: int) -> Pillow.Image:
+        picture = open_picture(path, limits, at_least)
         picture.load()
         if path == dataset.images[1].path:
             overwrite(dataset.images[1], 100)

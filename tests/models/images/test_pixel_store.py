@@ -14,6 +14,7 @@ from models.datasets import Dataset, DatasetError, Image
 from models.files import write_atomically
 from models.images import pixel_store
 from models.images.decoding import open_picture
+from models.images.limits import PictureLimits
 from models.images.pixel_store import PixelCache, cache_pixels
 from models.images.preprocessing import Preprocessing
 from models.model import OrderEmbedding
@@ -102,11 +103,11 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
     opened: list[str] = []
     dies = True
 
-    def watched(path: Path, at_least: int) -> Pillow.Image:
+    def watched(path: Path, limits: PictureLimits, at_least: int) -> Pillow.Image:
         if dies and len(opened) == 5:
             raise MemoryError
         opened.append(path.name)
-        return open_picture(path, at_least=at_least)
+        return open_picture(path, limits, at_least)
 
     monkeypatch.setattr(pixel_store, "open_picture", watched)
     with pytest.raises(MemoryError):

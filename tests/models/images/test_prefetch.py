@@ -9,7 +9,7 @@ import pytest
 from PIL import Image as Pillow
 
 from models.datasets import Image
-from models.images.decoding import PictureError
+from models.images.limits import PictureError
 from models.images.prefetch import BATCHES_AHEAD, decode_ahead
 from models.images.preprocessing import Preprocessing
 

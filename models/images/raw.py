@@ -1,0 +1,87 @@
+"""Read RAW pictures of cameras by rawpy, which is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+from PIL.JpegImagePlugin import JpegImageFile
+
+from models.images.limits import PictureError, PictureLimits, too_many_pixels
+from models.images.stripping import strip_jpeg
+
+if TYPE_CHECKING:
+    from rawpy import RawPy
+
+_SIDEWAYS = {5, 6}  # LibRaw's turns by a quarter
+_SMALLEST_PREVIEW = 256  # pixels of its shortest side; smaller ones are for a camera's screen
+
+
+def size(source: Path | bytes, limits: PictureLimits) -> tuple[int, int]:
+    """Return the width and height as displayed; raises PictureError as `read`."""
+    with _opened(source, limits) as found:
+        sizes = found.sizes
+        if sizes.flip in _SIDEWAYS:
+            return sizes.height, sizes.width
+        return sizes.width, sizes.height
+
+
+def read(source: Path | bytes, limits: PictureLimits, at_least: int) -> bytes | Image.Image:
+    """Return the JPEG preview of a RAW picture; develop it where there is none, or one too small.
+
+    LibRaw adds the orientation to a preview that has none.
+
+    Raises:
+        PictureError: rawpy is missing, the camera is unknown, damaged, or too many pixels.
+    """
+    with _opened(source, limits) as found:
+        preview = _preview(found)
+        if preview and _shortest_side(preview) >= max(at_least, _SMALLEST_PREVIEW):
+            return preview
+        sizes = found.sizes
+        if sizes.raw_width * sizes.raw_height > limits.pixels:
+            raise too_many_pixels(sizes.raw_width, sizes.raw_height, limits.pixels)
+        return Image.fromarray(found.postprocess(half_size=True, use_camera_wb=True))
+
+
+def _preview(found: RawPy) -> bytes:
+    import rawpy
+
+    try:
+        thumbnail = found.extract_thumb()
+    except (rawpy.LibRawNoThumbnailError, rawpy.LibRawUnsupportedThumbnailError):
+        return b""
+    return bytes(thumbnail.data) if thumbnail.format == rawpy.ThumbFormat.JPEG else b""
+
+
+@contextmanager
+def _opened(source: Path | bytes, limits: PictureLimits) -> Iterator[RawPy]:
+    try:
+        import rawpy
+    except ImportError:
+        raise PictureError(
+            "missing_package", "a RAW picture: pip install 'hasse[raw]' reads these"
+        ) from None
+    try:
+        with rawpy.imread(BytesIO(source) if isinstance(source, bytes) else str(source)) as found:
+            sizes = found.sizes
+            if sizes.raw_width * sizes.raw_height > limits.reducible:
+                raise too_many_pixels(sizes.raw_width, sizes.raw_height, limits.reducible)
+            yield found
+    except rawpy.LibRawFileUnsupportedError:
+        raise PictureError("not_a_picture", "a RAW picture of an unknown camera") from None
+    except rawpy.LibRawError as error:
+        detail = error.args[0] if error.args else type(error).__name__
+        text = detail.decode(errors="replace") if isinstance(detail, bytes) else str(detail)
+        raise PictureError("damaged", f"damaged or cut short ({text})") from error
+
+
+def _shortest_side(preview: bytes) -> int:
+    try:
+        return min(JpegImageFile(strip_jpeg(BytesIO(preview), whole=False).file).size)
+    except (OSError, SyntaxError, ValueError, PictureError):
+        return 0
