@@ -86,15 +86,14 @@ def on_a_terminal(program: str) -> tuple[bytes, str]:
     "line",
     [
         "tell('epoch 1 of 3')",
-        "entailment._tell(report, 3, training.Progress(0, 2, 2, 0.5, Threshold(0.1, 0.9)))",
+        "training_report(report, 3, str)(Progress(0, 2, 2, 0.5, 'half right'))",
     ],
 )
 def test_tell_prints_above_the_bar(line: str) -> None:
     _, shown = on_a_terminal(
         "import time\n"
-        "from models.tasks.entailment import training\n"
-        "from models.evaluation.threshold import Threshold\n"
-        "from service.cli.model import entailment\n"
+        "from models.training.run import Progress\n"
+        "from service.cli.model.long_running import training_report\n"
         "from service.cli.terminal.progress import progress, tell\n"
         "with progress('learning') as report:\n"
         "    report(1, 2)\n"
