@@ -27,6 +27,7 @@ import numpy as np
 from benchmarks.learning.formatting import megabytes, milliseconds
 from benchmarks.search import processes
 from benchmarks.search.growth import Growth
+from index.search.query import Query
 from index.segments.compaction import everything
 from index.segments.upkeep import Upkeep
 from index.store import Index
@@ -129,7 +130,7 @@ def _live(folder: Path, points: source.Source, asked: argparse.Namespace, say: S
     with Index.open(folder) as index:
         say("opening after SIGKILL, checksums compared", _seconds(time.perf_counter() - started))
         lost = sum(
-            id_ not in index.search("image", point, HITS).ids
+            id_ not in index.search(Query("image", HITS), point).ids
             for id_, point in zip(added, pictures, strict=False)
         )
         say(f"lost, of {len(added):,} that were acknowledged (0)", f"{lost:,}")
@@ -163,22 +164,23 @@ def _lead(
     # As in the service: clients wait for one thread that searches.
     index, searcher = Index.open(folder, verify="sizes"), ThreadPoolExecutor(1)
     took: list[float] = []
+    query = Query("image", HITS)
 
     def search(number: int) -> None:
         for at in itertools.count(number, clients):
             started = time.perf_counter()
-            searcher.submit(index.search, "image", asked[at % len(asked)], HITS).result()
+            searcher.submit(index.search, query, asked[at % len(asked)]).result()
             took.append(time.perf_counter() - started)
 
     def add(at: int) -> bool:
         """Add a picture; tell whether the next search finds it."""
         index.add([_row(first + at)], pictures[[at]])
         pipe.send(first + at)
-        found = searcher.submit(index.search, "image", pictures[at], HITS).result()
+        found = searcher.submit(index.search, query, pictures[at]).result()
         return first + at in found.ids
 
     first = index.info().images
-    index.search("image", asked[0], HITS)
+    index.search(query, asked[0])
     for number in range(clients):
         threading.Thread(target=search, args=(number,), daemon=True).start()
     time.sleep(seconds)
@@ -232,7 +234,7 @@ def _median(index: Index, query: Points) -> float:
     took = []
     for _ in range(25):
         started = time.perf_counter()
-        index.search("image", query, HITS)
+        index.search(Query("image", HITS), query)
         took.append(time.perf_counter() - started)
     return float(np.median(took))
 

@@ -20,6 +20,7 @@ from index.catalog.database import catalog_url
 from index.catalog.records import SegmentRecord
 from index.creation import already_there, create
 from index.errors import BadRowsError, IndexExistsError
+from index.search.cost_model import DEFAULT, Thresholds
 from index.segments.compaction import LOCK as COMPACTION_LOCK
 from index.segments.compaction import ROWS_PER_SEGMENT, ProgressCallback
 from index.segments.segment import SegmentWriter
@@ -44,6 +45,7 @@ def build(
     progress: ProgressCallback = lambda done, total: None,
     rows_per_segment: int = ROWS_PER_SEGMENT,
     threads: int | None = None,
+    thresholds: Thresholds = DEFAULT,
 ) -> Index:
     """Build an index in `folder`, visible all at once when everything is there.
 
@@ -62,7 +64,7 @@ def build(
     with closing(Catalog(catalog_url(folder))) as catalog:
         with suppress(IndexExistsError):  # it may be that of a build that was stopped
             create(folder, catalog, model)
-        with writing(folder, catalog, model, timeout=0.0) as writer:
+        with writing(folder, catalog, model, 0.0, thresholds) as writer:
             state = catalog.state()
             if state.generation:
                 raise already_there(folder)
@@ -76,7 +78,7 @@ def build(
             records = _segments(writer, staging, rows_per_segment)
             writer.commit(records, staging.images(), staging.captions())
             staging.discard()
-    return Index.open(folder, threads=threads)
+    return Index.open(folder, threads=threads, thresholds=thresholds)
 
 
 def reencode(
@@ -89,6 +91,7 @@ def reencode(
     total: int,
     progress: ProgressCallback = lambda done, total: None,
     rows_per_segment: int = ROWS_PER_SEGMENT,
+    thresholds: Thresholds = DEFAULT,
 ) -> int:
     """Replace every point of an index by that of another model; return the generation.
 
@@ -104,7 +107,7 @@ def reencode(
     with (
         closing(open_catalog(folder)) as catalog,
         durable.locked(folder / COMPACTION_LOCK, LOCK_TIMEOUT, "compacting"),
-        writing(folder, catalog, catalog.model(), LOCK_TIMEOUT) as writer,
+        writing(folder, catalog, catalog.model(), LOCK_TIMEOUT, thresholds) as writer,
     ):
         refuse_unfinished(folder, catalog.generation())
         staging = Staging(folder, model, source)
@@ -147,7 +150,11 @@ def _segments(writer: Writer, staging: Staging, rows_per_segment: int) -> list[S
         try:
             for rows, points in staging.blocks(kind):
                 segment = segment or SegmentWriter(
-                    writer.workspace(), kind, staging.model.dimension, staging.model.score
+                    writer.workspace(),
+                    kind,
+                    staging.model.dimension,
+                    staging.model.score,
+                    writer.thresholds,
                 )
                 segment.append([row[0] for row in rows], points)
                 if segment.rows >= rows_per_segment:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from index.catalog.schema import FORMAT
+from index.search.cost_model import Costs
 from index.search.query import Query
-from index.search.search import is_bounded
+from index.search.search import is_scanned
 from index.segments.segment import MANIFEST, POINTS, Segment
 from index.segments.snapshot import LiveSegment, Snapshot
 from index.types import Kind, ModelIdentity
@@ -47,9 +48,9 @@ class IndexInfo:
     segments: tuple[SegmentInfo, ...]
 
 
-def describe(folder: Path, snapshot: Snapshot) -> IndexInfo:
+def describe(folder: Path, snapshot: Snapshot, costs: Costs) -> IndexInfo:
     """Describe one generation of the index in `folder`."""
-    segments = tuple(_segment_info(live) for live in snapshot.segments)
+    segments = tuple(_segment_info(live, costs) for live in snapshot.segments)
     return IndexInfo(
         folder,
         snapshot.model,
@@ -69,7 +70,7 @@ def _resident(segment: Segment) -> int:
     return sum(file.bytes for name, file in files.items() if name not in unread)
 
 
-def _segment_info(live: LiveSegment) -> SegmentInfo:
+def _segment_info(live: LiveSegment, costs: Costs) -> SegmentInfo:
     record = live.segment.record
     return SegmentInfo(
         record.name,
@@ -79,6 +80,6 @@ def _segment_info(live: LiveSegment) -> SegmentInfo:
         record.bytes,
         "half-bytes, bytes" if live.segment.bounds else "none",
         live.segment.prefilter.name if live.segment.prefilter else "none",
-        "bounds" if is_bounded(live, Query(record.kind, 10), 1) else "scan",
+        "scan" if is_scanned(live, Query(record.kind, 10), 1, costs) else "bounds",
         record.generation,
     )

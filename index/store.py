@@ -36,9 +36,9 @@ from index.errors import (
 from index.info import IndexInfo, describe
 from index.kernels.threads import Workers
 from index.reader import Reader
-from index.search.joint_search import JointAnswer, search_jointly
+from index.search.cost_model import DEFAULT, Thresholds
 from index.search.query import Answer, Query, checked_queries
-from index.search.search import search
+from index.search.search import search, search_jointly
 from index.segments import compaction
 from index.segments.arrays import release_memory
 from index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
@@ -46,7 +46,7 @@ from index.segments.segment import Verify
 from index.segments.snapshot import Snapshot
 from index.segments.writer import LOCK_TIMEOUT, Addition, Change, Writer, writing
 from index.staging import refuse_unfinished
-from index.types import CaptionRow, ImageRow, Kind, Mode, ModelIdentity, NamedImage, Points
+from index.types import CaptionRow, ImageRow, Kind, ModelIdentity, NamedImage, Points
 
 if TYPE_CHECKING:
     from index.kernels.gpu_scan import Accelerator
@@ -62,9 +62,11 @@ class Index:
         verify: Verify = "checksums",
         threads: int | None = None,
         device: str = "cpu",
+        thresholds: Thresholds = DEFAULT,
     ) -> None:
         self.folder = folder
         self.catalog = catalog
+        self._thresholds = thresholds
         self._workers = Workers(threads)
         self._writing = threading.Lock()
         self._accelerator = _accelerator(device)
@@ -77,6 +79,7 @@ class Index:
         model: ModelIdentity,
         *,
         threads: int | None = None,
+        thresholds: Thresholds = DEFAULT,
     ) -> Index:
         """Make an empty index in a folder that holds nothing yet, but perhaps `catalog.url`.
 
@@ -89,7 +92,7 @@ class Index:
         catalog = Catalog(catalog_url(folder))
         try:
             create(folder, catalog, model)
-            return cls(folder, catalog, threads=threads)
+            return cls(folder, catalog, threads=threads, thresholds=thresholds)
         except BaseException:
             catalog.close()
             raise
@@ -103,6 +106,7 @@ class Index:
         verify: Verify = "checksums",
         threads: int | None = None,
         device: str = "cpu",
+        thresholds: Thresholds = DEFAULT,
     ) -> Index:
         """Open an index for searching and writing.
 
@@ -110,7 +114,8 @@ class Index:
         reads every file once (about 1 to 2 GB/s); `"sizes"` trusts contents of the right size,
         except those that FAISS reads.
         `threads` run the kernels, as many as there are cores unless said otherwise. On a `device`
-        such as "cuda", large segments that fit into its memory are scanned there.
+        such as "cuda", large segments that fit into its memory are scanned there. `thresholds` say
+        which segments are large.
 
         Raises:
             MissingIndexError, NotAnIndexError, FormatVersionError: there is nothing to open.
@@ -123,7 +128,7 @@ class Index:
         with ExitStack() as on_failure:
             on_failure.callback(catalog.close)
             refuse_unfinished(folder, catalog.generation())
-            index = cls(folder, catalog, verify, threads, device)
+            index = cls(folder, catalog, verify, threads, device, thresholds)
             on_failure.callback(index.close)
             index._reader.check_counts()
             index._reader.check_model(fingerprint)
@@ -174,78 +179,36 @@ class Index:
         """
         return self._reader.refresh()
 
-    def search(
-        self,
-        kind: Kind,
-        point: ArrayLike,
-        k: int,
-        mode: Mode = "certified",
-        *,
-        candidates: int | None = None,
-        max_violation: float | None = None,
-        selection: Selection | None = None,
-    ) -> Answer:
-        """Return the k stored rows of `kind` with the smallest violation; see `search_batch`."""
-        (answer,) = self.search_batch(
-            kind,
-            np.asarray(point)[None],
-            k,
-            mode,
-            candidates=candidates,
-            max_violation=max_violation,
-            selection=selection,
-        )
+    def search(self, query: Query, point: ArrayLike) -> Answer:
+        """Return the rows with the smallest violation with one point (N,); see `search_batch`."""
+        (answer,) = self.search_batch(query, np.asarray(point)[None])
         return answer
 
-    def search_batch(
-        self,
-        kind: Kind,
-        points: ArrayLike,
-        k: int,
-        mode: Mode = "certified",
-        *,
-        candidates: int | None = None,
-        max_violation: float | None = None,
-        selection: Selection | None = None,
-    ) -> Sequence[Answer]:
+    def search_batch(self, query: Query, points: ArrayLike) -> Sequence[Answer]:
         """Answer each of `points` (B, N): bit for bit what `search` answers, one by one.
 
-        `candidates` is how many rows the prefilter proposes, `max_violation` the largest
-        violation of a hit, `selection` the part of the collection that is searched.
-
         Raises:
-            BadQueryError: a parameter or a point is out of range.
+            BadQueryError: a point is out of range.
         """
-        snapshot = self._searched(kind, selection)
-        query = Query(kind, k, mode, candidates, max_violation)
+        snapshot = self._searched(query.kind, query.selection)
         queries = checked_queries(points, snapshot.model)
-        return search(snapshot, queries, query, self._workers, self._accelerator)
+        costs = self._thresholds.costs
+        return search(snapshot, queries, query, self._workers, self._accelerator, costs)
 
-    def search_jointly(
-        self,
-        kind: Kind,
-        parts: ArrayLike,
-        k: int,
-        mode: Mode = "certified",
-        *,
-        candidates: int | None = None,
-        max_violation: float | None = None,
-        selection: Selection | None = None,
-    ) -> JointAnswer:
-        """Return the k stored rows of `kind` whose worst violation over `parts` is smallest.
+    def search_jointly(self, query: Query, parts: ArrayLike) -> Answer:
+        """Return the rows whose worst violation over `parts` is smallest.
 
         `parts` are points (P, N), at least one: captions for the images that all of them are true
         of, images for the captions that are true of all of them.
 
         Raises:
-            BadQueryError: a parameter or a point is out of range, or there are no parts.
+            BadQueryError: a point is out of range, or there are no parts.
         """
-        snapshot = self._searched(kind, selection)
-        query = Query(kind, k, mode, candidates, max_violation)
+        snapshot = self._searched(query.kind, query.selection)
         queries = checked_queries(parts, snapshot.model)
         if not len(queries):
             raise BadQueryError("there are no parts to search by: give at least one")
-        return search_jointly(snapshot, queries, query, self._workers)
+        return search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
 
     def image(self, image_id: int) -> ImageRow | None:
         """Return one image, or None."""
@@ -298,7 +261,7 @@ class Index:
 
     def info(self) -> IndexInfo:
         """Describe what the index holds."""
-        return describe(self.folder, self.snapshot)
+        return describe(self.folder, self.snapshot, self._thresholds.costs)
 
     def add(
         self,
@@ -362,7 +325,9 @@ class Index:
             DiskFullError: what was not merged yet stays as it is.
             NotLoadedError: what was merged is durable; searches see it from the next `refresh` on.
         """
-        return compaction.compact(self.folder, self._newest, self.writing, choose, progress)
+        return compaction.compact(
+            self.folder, self._newest, self.writing, choose, progress, self._thresholds
+        )
 
     @contextmanager
     def writing(self, timeout: float = LOCK_TIMEOUT) -> Iterator[Writer]:
@@ -383,7 +348,7 @@ class Index:
             )
         try:
             left = max(0.0, deadline - time.monotonic())
-            with writing(self.folder, self.catalog, self.model, left) as writer:
+            with writing(self.folder, self.catalog, self.model, left, self._thresholds) as writer:
                 yield writer
             try:
                 self.refresh()

@@ -1,4 +1,4 @@
-"""The words of a search, and which way an order violation is read for each of them."""
+"""The kinds, scores and modes of a search, and the rows of the catalog."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ Points: TypeAlias = NDArray[np.float32]
 Ids: TypeAlias = NDArray[np.int64]
 
 
-class Form(IntEnum):
-    """How a stored point s and a query q make a violation; kernels branch on the number."""
+class Orientation(IntEnum):
+    """Which of a stored point s and a query q is the more general one; kernels branch on it."""
 
-    QUERY_ABOVE = 0  # || max(0, q - s) ||^2: what the query asks for and the row lacks
-    STORED_ABOVE = 1  # || max(0, s - q) ||^2: what the row claims and the query lacks
-    COSINE = 2  # 1 - <s, q>
+    QUERY_GENERAL = 0  # || max(0, q - s) ||^2: what the query asks for and the row lacks
+    STORED_GENERAL = 1  # || max(0, s - q) ||^2: what the row claims and the query lacks
+    COSINE = 2  # 1 - <s, q>: neither
 
 
-def form_of(kind: Kind, score: Score) -> Form:
-    """Return the form in which rows of `kind` are ranked.
+def orientation_of(kind: Kind, score: Score) -> Orientation:
+    """Return how violations of rows of `kind` are computed.
 
     E(image, caption) = || max(0, caption - image) ||^2, so a caption that searches images is the
     minuend; `order-reversed` swaps the two arguments; `cosine` has no direction.
     """
     if score == "cosine":
-        return Form.COSINE
+        return Orientation.COSINE
     if (kind == "image") == (score == "order"):
-        return Form.QUERY_ABOVE
-    return Form.STORED_ABOVE
+        return Orientation.QUERY_GENERAL
+    return Orientation.STORED_GENERAL
 
 
 @dataclass(frozen=True, slots=True)

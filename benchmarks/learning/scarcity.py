@@ -25,6 +25,7 @@ import numpy as np
 
 from benchmarks.learning.formatting import megabytes, milliseconds
 from benchmarks.search import processes
+from index.search.query import Query
 from index.search.top_k import Hits
 from index.store import Index
 from index.types import Kind, Points
@@ -140,7 +141,7 @@ def ask(folder: Path, queries: Points, kind: Kind, group: Path | None) -> Answer
         before = processes.read_bytes()
         for query in queries:
             began = time.perf_counter()
-            answer = index.search(kind, query, HITS)
+            answer = index.search(Query(kind, HITS), query)
             seconds.append(time.perf_counter() - began)
             proved += answer.certified
             found.append(Hits(answer.ids, answer.violations))

@@ -27,6 +27,7 @@ from pydantic import ValidationError
 
 from benchmarks.reliability.report import Line, finish, machine
 from index.errors import HasseIndexError
+from index.search.query import Query
 from index.store import Index
 from index.types import KINDS, CaptionRow, ImageRow, ModelIdentity
 from index.verify import verify
@@ -185,7 +186,7 @@ class Indexes:
         raise Finding(f"{name}: other answers, and nothing is said")
 
     def _answers(self, index: Index) -> list[list[int]]:
-        found = [index.search(kind, self._query, 5) for kind in KINDS]
+        found = [index.search(Query(kind, 5), self._query) for kind in KINDS]
         described = [sorted(index.images(range(ROWS))), sorted(index.captions(range(ROWS)))]
         return [[*map(int, answer.ids)] for answer in found] + described
 

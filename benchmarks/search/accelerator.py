@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         scan_of_one, scan_of_many = (
             milliseconds(
                 lambda part=part: smallest_of_tiles(  # type: ignore[misc]  # bound at once
-                    resident.columns, part, None, resident.rows, resident.form
+                    resident.columns, part, None, resident.rows, resident.orientation
                 ),
                 device,
             )

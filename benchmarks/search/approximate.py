@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.search.clock import Clock
 from benchmarks.search.kernels import violations
-from index.search.top_k import Best
+from index.search.top_k import TopK
 from index.types import Ids, Kind, Points
 
 faiss: Any = _faiss
@@ -49,7 +49,7 @@ class Reranked:
 
     def _best(self, query: Points, found: Ids) -> Ids:
         rows = found[found >= 0]
-        best = Best(1, self._k)
+        best = TopK(1, self._k)
         theirs = violations(self._points, rows, query, self._kind)
         best.add(rows, np.array([0, len(rows)]), theirs)
         (hits,) = best.hits()

@@ -8,6 +8,7 @@ import faiss as _faiss
 import numpy as np
 import torch
 
+from index.search.query import Query
 from index.store import Index
 from index.types import Ids, Kind, Mode, Points
 from models.order import pairwise_violation
@@ -46,13 +47,13 @@ class Hasse:
 
     def ask(self, queries: Points) -> Ids:
         """Answer queries (B, N)."""
-        answers = self._index.search_batch(self._kind, queries, self._k, self.mode)
+        answers = self._index.search_batch(Query(self._kind, self._k, self.mode), queries)
         return np.stack([answer.ids for answer in answers])
 
     def bytes_per_query(self, queries: Points) -> float:
         """Return what the answers say was read of points and codes."""
-        answers = self._index.search_batch(self._kind, queries, self._k, self.mode)
-        return float(np.mean([answer.touched.bytes for answer in answers]))
+        answers = self._index.search_batch(Query(self._kind, self._k, self.mode), queries)
+        return float(np.mean([answer.work.bytes for answer in answers]))
 
 
 class Flat:

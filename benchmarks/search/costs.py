@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 from benchmarks.search import source
 from benchmarks.search.growth import Growth
 from index.kernels.threads import Workers
-from index.search import cost_model
-from index.search.candidates import Chosen
-from index.search.cost_model import Costs
+from index.search.candidates import Candidates
+from index.search.cost_model import Costs, Thresholds
 from index.search.query import Query
-from index.search.search import is_bounded, score_rows, search
+from index.search.search import is_scanned, score_rows, search
 from index.segments.segment import Segment, write_segment
 from index.segments.snapshot import LiveSegment, Snapshot
 from index.types import Kind, Mode, ModelIdentity, Points, Score
@@ -37,7 +36,7 @@ faiss: Any = _faiss
 HITS = 10
 ROWS = (4096, 8192, 16_384, 32_768, 65_536)
 BATCHES = (1, 32)
-FORMS: tuple[tuple[Kind, Score], ...] = (
+SCORES: tuple[tuple[Kind, Score], ...] = (
     ("image", "order"),
     ("caption", "order"),
     ("image", "cosine"),
@@ -45,6 +44,7 @@ FORMS: tuple[tuple[Kind, Score], ...] = (
 _CHOSEN = 128  # rows that a certified search scores to begin with
 _CALLS = 15
 _FREE = Costs((np.inf,) * 3, (np.inf,) * 3, (0.0,) * 3, 0.0, 0.0)  # bounds at any size
+_BOUNDED = Thresholds(bounds_from_bytes=1)
 
 
 def main(given: list[str] | None = None) -> None:
@@ -56,7 +56,7 @@ def main(given: list[str] | None = None) -> None:
     print(f"{platform.processor() or platform.machine()}, one thread, milliseconds a query")
     print(f"{'':>15} {'rows':>8} {'batch':>6} {'scan':>8} {'bounds':>8}  plan")
     with TemporaryDirectory() as folder:
-        lines = [_form(Path(folder), points, kind, score) for kind, score in FORMS]
+        lines = [_measured(Path(folder), points, kind, score) for kind, score in SCORES]
     print(
         f"\n{'nanoseconds':>15} {'alone':>8} {'together':>9} {'codes':>8}   microseconds: ", end=""
     )
@@ -64,19 +64,19 @@ def main(given: list[str] | None = None) -> None:
     print("\n".join(lines))
 
 
-def _form(folder: Path, points: source.Source, kind: Kind, score: Score) -> str:
-    """Measure one form at all sizes; return its constants."""
+def _measured(folder: Path, points: source.Source, kind: Kind, score: Score) -> str:
+    """Measure one orientation at all sizes; return its constants."""
     asked = points.asking(kind)
     queries = np.ascontiguousarray(asked[:: max(1, len(asked) // max(BATCHES))][: max(BATCHES)])
     grown = np.concatenate([block for _, block in Growth(points.stored(kind)).blocks(max(ROWS))])
     took = np.full((len(ROWS), len(BATCHES), 2), np.nan)  # nanoseconds a query: scan, bounds
     for at, rows in enumerate(ROWS):
         place = folder / f"{kind}-{score}-{rows}"
-        record = write_segment(place, kind, score, np.arange(rows), grown[:rows])
+        record = write_segment(place, kind, score, np.arange(rows), grown[:rows], _BOUNDED)
         live = LiveSegment.whole(Segment.open(place, record, "sizes"))
         for way, batch in enumerate(BATCHES):
             took[at, way] = _ways(live, queries, batch)
-            plan = "bounds" if is_bounded(live, Query(kind, HITS), batch) else "scan"
+            plan = "scan" if is_scanned(live, Query(kind, HITS), batch) else "bounds"
             scanned, bounded = took[at, way] / 1e6
             name = f"{kind}, {score}"
             print(f"{name:>15} {rows:>8,} {batch:>6} {scanned:>8.3f} {bounded:>8.3f}  {plan}")
@@ -104,9 +104,7 @@ def _ways(live: LiveSegment, queries: Points, batch: int) -> tuple[float, float]
     scanned = _time(lambda: _search(live, queries, batch, "exact"))
     if live.segment.bounds is None:
         return scanned / len(queries), np.nan
-    kept, cost_model.COSTS = cost_model.COSTS, _FREE
     bounded = _time(lambda: _search(live, queries, batch, "certified"))
-    cost_model.COSTS = kept
     return scanned / len(queries), bounded / len(queries)
 
 
@@ -115,7 +113,7 @@ def _search(live: LiveSegment, queries: Points, batch: int, mode: Mode) -> None:
     model = ModelIdentity("costs", "0" * 64, record.dimension, record.score)
     now, query = Snapshot(1, model, (live,)), Query(record.kind, HITS, mode)
     for at in range(0, len(queries), batch):
-        search(now, queries[at : at + batch], query, Workers(1))
+        search(now, queries[at : at + batch], query, Workers(1), costs=_FREE)
 
 
 def _row(live: LiveSegment, queries: Points) -> float:
@@ -124,8 +122,8 @@ def _row(live: LiveSegment, queries: Points) -> float:
 
     def chosen() -> None:
         for query in queries:
-            rows = Chosen.of([np.sort(draw.integers(0, segment.rows, _CHOSEN))])
-            score_rows(segment.points, rows, query[None], segment.form, Workers(1))
+            rows = Candidates.of([np.sort(draw.integers(0, segment.rows, _CHOSEN))])
+            score_rows(segment.points, rows, query[None], segment.orientation, Workers(1))
 
     return _time(chosen) / len(queries) / _CHOSEN / 1000
 

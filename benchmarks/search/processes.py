@@ -15,6 +15,7 @@ from benchmarks.search.clock import CLOCKS, ClockName
 from benchmarks.search.growth import Growth
 from index.bounds.lower_bounds import CODES, COLUMNS
 from index.build import build as build_index
+from index.search.query import Query
 from index.store import Index
 from index.types import CaptionRow, Ids, ImageRow, Kind, ModelIdentity, Points
 
@@ -113,7 +114,7 @@ def serve(folder: Path, queries: Points, kind: Kind, k: int, threads: int | None
     with Index.open(folder, verify="sizes", threads=threads) as index:
         opened = time.perf_counter() - began
         for query in queries:
-            index.search(kind, query, k)
+            index.search(Query(kind, k), query)
         searched = _memory("VmRSS")
         index.release_memory()
         files = [live.segment.record.files for live in index.snapshot.of(kind)]

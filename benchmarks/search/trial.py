@@ -22,7 +22,7 @@ from benchmarks.search.kernels import Reader
 from benchmarks.search.processes import Building, Serving
 from benchmarks.search.rounds import Timing, take_turns
 from benchmarks.search.tuning import recall, tune_graph, tune_lists
-from index.search.query import Answer
+from index.search.query import Answer, Query
 from index.store import Index
 from index.types import Ids, Kind, Mode, Points
 
@@ -189,7 +189,7 @@ def run(
 
 
 def _answers(index: Index, kind: Kind, queries: Points, k: int, mode: Mode) -> list[Answer]:
-    return [index.search(kind, query, k, mode) for query in queries]
+    return [index.search(Query(kind, k, mode), query) for query in queries]
 
 
 def _rescored(answers: Sequence[Answer], rows: int) -> float:

@@ -24,8 +24,8 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from index.kernels import llvm
-from index.kernels.violations import kernel
-from index.types import Form, Ids, Points
+from index.kernels.compiling import kernel
+from index.types import Ids, Orientation, Points
 
 TOP = 255
 # The largest sum of squared gaps, N * 255^2, has to fit into 32 bits.
@@ -50,15 +50,17 @@ def step_for(largest: float) -> float:
     return largest * (1 + 1e-9) / TOP if largest > 0 else 1.0
 
 
-def encode_rows(points: Points, step: float, form: Form, codes: NDArray[np.uint8]) -> None:
+def encode_rows(
+    points: Points, step: float, orientation: Orientation, codes: NDArray[np.uint8]
+) -> None:
     """Round rows (R, N) into their codes (R, N)."""
-    _round(points, step, form is Form.QUERY_ABOVE, codes)
+    _round(points, step, orientation is Orientation.QUERY_GENERAL, codes)
 
 
-def encode_queries(queries: Points, step: float, form: Form) -> NDArray[np.uint8]:
+def encode_queries(queries: Points, step: float, orientation: Orientation) -> NDArray[np.uint8]:
     """Round queries (B, N) in the direction opposite to the rows."""
     codes = np.empty(queries.shape, np.uint8)
-    _round(queries, step, form is not Form.QUERY_ABOVE, codes)
+    _round(queries, step, orientation is not Orientation.QUERY_GENERAL, codes)
     return codes
 
 
@@ -76,7 +78,7 @@ def threshold(largest: float, step: float) -> int:
     return int(min(largest / step**2 * _OUTWARD + 1, 2.0**32))
 
 
-def _bounder(form: Form) -> Any:
+def _bounder(orientation: Orientation) -> Any:
     """Make the sum of squared gaps over all whole strips: (codes, row, asked, next) -> uint32.
 
     The row `next` is asked for meanwhile.
@@ -95,7 +97,11 @@ def _bounder(form: Form) -> Any:
             with cgutils.for_range_slice(builder, *edges, llvm.INT) as (at, _):
                 llvm.prefetch(builder, builder.gep(later, [at]))
                 ends = [llvm.load(builder, _BYTES, end, at) for end in (query.data, now)]
-                _accumulate(builder, ends if form is Form.QUERY_ABOVE else ends[::-1], totals)
+                _accumulate(
+                    builder,
+                    ends if orientation is Orientation.QUERY_GENERAL else ends[::-1],
+                    totals,
+                )
             sums = [builder.load(total) for total in totals]
             left, right = builder.add(*sums[:2]), builder.add(*sums[2:])
             name = f"llvm.vector.reduce.add.v{_WORDS.count}i32"
@@ -119,21 +125,21 @@ def _accumulate(builder: Any, ends: list[Any], totals: list[Any]) -> None:
             builder.store(builder.add(builder.load(total), value), total)
 
 
-_above = _bounder(Form.QUERY_ABOVE)
-_below = _bounder(Form.STORED_ABOVE)
+_above = _bounder(Orientation.QUERY_GENERAL)
+_below = _bounder(Orientation.STORED_GENERAL)
 
 
 @kernel
 def sum_of_squares(
-    codes: NDArray[np.uint8], row: int, asked: NDArray[np.uint8], form: int, after: int
+    codes: NDArray[np.uint8], row: int, asked: NDArray[np.uint8], orientation: int, after: int
 ) -> Any:
     """Return the sum of squared gaps of a row with a query (N,)."""
     total = np.int64(
-        _above(codes, row, asked, after) if form == 0 else _below(codes, row, asked, after)
+        _above(codes, row, asked, after) if orientation == 0 else _below(codes, row, asked, after)
     )
     for j in range(codes.shape[1] // _STRIP * _STRIP, codes.shape[1]):
         gap = np.int64(asked[j]) - np.int64(codes[row, j])
-        if (gap > 0) == (form == 0):
+        if (gap > 0) == (orientation == 0):
             total += gap * gap
     return total
 
@@ -144,7 +150,7 @@ def rule_out(
     rows: NDArray[np.int32],
     starts: Ids,
     asked: NDArray[np.uint8],
-    form: int,
+    orientation: int,
     thresholds: NDArray[np.int64],
     start: int,
     stop: int,
@@ -159,7 +165,7 @@ def rule_out(
         own, most = asked[b], thresholds[b]
         for at in range(max(start, starts[b]), min(stop, starts[b + 1])):
             after = rows[min(at + _AHEAD, last)]
-            possible[at] = sum_of_squares(codes, rows[at], own, form, after) <= most
+            possible[at] = sum_of_squares(codes, rows[at], own, orientation, after) <= most
 
 
 @kernel

@@ -18,19 +18,17 @@ from numpy.typing import NDArray
 
 from index.bounds import byte_codes as coding
 from index.bounds import nibble_scan
-from index.bounds.quantizer import LEVELS, choose_levels, encode_block, half_block
+from index.bounds.quantizer import LEVELS, PAGE, choose_levels, encode_block, half_block
 from index.bounds.query_tables import GROUP, Tables, tables_of
 from index.kernels.threads import Workers
 from index.kernels.violations import relative_error
-from index.search.candidates import Chosen, starts_of
+from index.search.candidates import Candidates, starts_of
 from index.segments.arrays import GrowingArray, advise_random, mapped, read_only
-from index.types import Form, Ids, Points
+from index.types import Ids, Orientation, Points
 
 COLUMNS = "columns.npy"
 LEVELS_FILE = "levels.npy"
 CODES = "codes.npy"
-
-_TALL = 4096  # rows at a time, for bounded memory
 
 
 @dataclass(slots=True, eq=False)
@@ -66,18 +64,25 @@ class Bounds:
     levels: NDArray[np.float32]
     codes: NDArray[np.uint8]
     step: float
-    form: Form
+    orientation: Orientation
     rows: int
 
     @classmethod
-    def open(cls, folder: Path, step: float, form: Form, shape: tuple[int, int]) -> Bounds:
+    def open(
+        cls,
+        folder: Path,
+        step: float,
+        orientation: Orientation,
+        shape: tuple[int, int],
+        page: int = PAGE,
+    ) -> Bounds:
         """Map the codes of a segment of (R, N) points.
 
         Raises:
             DamagedIndexError: a file is not what the segment says.
         """
         rows, dimension = shape
-        half = half_block(rows)
+        half = half_block(rows, page)
         blocks = -(-rows // (2 * half))
         codes = mapped(folder / CODES, np.uint8, shape)
         advise_random(codes)
@@ -86,7 +91,7 @@ class Bounds:
             mapped(folder / LEVELS_FILE, np.float32, (2, dimension, LEVELS)),
             codes,
             step,
-            form,
+            orientation,
             rows,
         )
 
@@ -96,8 +101,8 @@ class Bounds:
         blocks, dimension, half = self.columns.shape
         count = len(queries)
         return Bounded(
-            tables_of(queries, self.levels[0], self.levels[1], self.form),
-            coding.encode_queries(queries, self.step, self.form),
+            tables_of(queries, self.levels[0], self.levels[1], self.orientation),
+            coding.encode_queries(queries, self.step, self.orientation),
             np.empty((count, blocks, 2 * half), np.uint16),
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
@@ -111,7 +116,7 @@ class Bounds:
         share: float,
         excluded: NDArray[np.bool_],
         workers: Workers,
-    ) -> tuple[Chosen, NDArray[np.float64]]:
+    ) -> tuple[Candidates, NDArray[np.float64]]:
         """Return up to `count` live rows that look best to each query.
 
         They are chosen by the coordinates that are expected to add `share` of the violation. Also
@@ -137,7 +142,7 @@ class Bounds:
 
         workers.map(choose, workers.ranges(queries, sums[0].nbytes))
         pairs = zip(found, counts.tolist(), strict=True)
-        return Chosen.of([rows[:n] for rows, n in pairs]), rests * tables.units
+        return Candidates.of([rows[:n] for rows, n in pairs]), rests * tables.units
 
     def survivors(
         self,
@@ -145,7 +150,7 @@ class Bounds:
         excluded: NDArray[np.bool_],
         limits: NDArray[np.float64],
         workers: Workers,
-    ) -> tuple[Chosen, NDArray[np.int64]]:
+    ) -> tuple[Candidates, NDArray[np.int64]]:
         """Return, for each query, every live row whose violation may be <= its limit.
 
         No other live row has a violation that small. Also returns how many rows of each query
@@ -157,14 +162,14 @@ class Bounds:
         possible = np.empty(len(left), np.bool_)
 
         def part(edges: tuple[int, int]) -> None:
-            asked = (bounded.codes, int(self.form), thresholds)
+            asked = (bounded.codes, int(self.orientation), thresholds)
             coding.rule_out(self.codes, left, starts, *asked, *edges, possible)
 
         dimension = self.codes.shape[1]
         workers.map(part, workers.ranges(len(left), dimension))
         checked = starts[1:] - starts[:-1]
         bounded.read += dimension * checked
-        return Chosen(*coding.kept(left, starts, possible)), checked
+        return Candidates(*coding.kept(left, starts, possible)), checked
 
     def _left(
         self,
@@ -210,27 +215,27 @@ class Bounds:
         return np.concatenate([rows for every in by_query for rows in every]), starts
 
 
-def write_bounds(folder: Path, points: Points, form: Form) -> float:
+def write_bounds(folder: Path, points: Points, orientation: Orientation, page: int = PAGE) -> float:
     """Write the codes of a segment's points (R, N), in bounded memory; return their step."""
     rows, dimension = points.shape
     largest = np.zeros(dimension, np.float32)
-    for at in range(0, rows, _TALL):
-        np.maximum(largest, points[at : at + _TALL].max(0), out=largest)
+    half = half_block(rows, page)
+    for at in range(0, rows, 2 * half):
+        np.maximum(largest, points[at : at + 2 * half].max(0), out=largest)
     step = coding.step_for(float(largest.max(initial=0)))
-    levels, shares = choose_levels(points, largest, form)
+    levels, shares = choose_levels(points, largest, orientation)
     facts = GrowingArray(folder / LEVELS_FILE, "<f4", (dimension, LEVELS))
     facts.append(np.stack([levels, shares]))
     facts.close()
-    half = half_block(rows)
     transposed = np.ascontiguousarray(levels.T)
     block = np.empty((dimension, half), np.uint8)
     columns = GrowingArray(folder / COLUMNS, "|u1", (dimension, half))
     codes = GrowingArray(folder / CODES, "|u1", (dimension,))
     for at in range(0, rows, 2 * half):
-        encode_block(points, at, transposed, int(form), block)
+        encode_block(points, at, transposed, int(orientation), block)
         columns.append(block[None])
         coded = np.empty((min(2 * half, rows - at), dimension), np.uint8)
-        coding.encode_rows(points[at : at + 2 * half], step, form, coded)
+        coding.encode_rows(points[at : at + 2 * half], step, orientation, coded)
         codes.append(coded)
     columns.close()
     codes.close()

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from index.bounds.quantizer import LEVELS, STRIP
 from index.bounds.query_tables import GROUP, MOST
 from index.kernels import llvm
-from index.kernels.violations import kernel
+from index.kernels.compiling import kernel
 from index.types import Ids
 
 cgutils: Any = _cgutils

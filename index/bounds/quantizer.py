@@ -17,30 +17,30 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels.violations import kernel
-from index.types import Form, Points
+from index.kernels.compiling import kernel
+from index.types import Orientation, Points
 
 LEVELS = 16
 BINS = 128  # of the histogram that levels are chosen by
 STRIP = 64  # bytes that are written, and read, together: H is a multiple of it
 _SAMPLE = 8192  # rows that tell where the levels should be
-_HALF = 4096  # bytes of a coordinate in one block: a page of memory
+PAGE = 4096  # bytes of a coordinate in one block, at most: a page of memory
 
 
-def half_block(rows: int) -> int:
+def half_block(rows: int, page: int = PAGE) -> int:
     """Return H: blocks of 2H rows, of equal size, at most a page for each coordinate."""
-    blocks = max(1, -(-rows // (2 * _HALF)))
+    blocks = max(1, -(-rows // (2 * page)))
     return -(-rows // (2 * blocks * STRIP)) * STRIP
 
 
 def choose_levels(
-    points: Points, largest: Points, form: Form
+    points: Points, largest: Points, orientation: Orientation
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return levels and shares, (N, LEVELS) each, for points (R, N) with the maxima (N,)."""
     sample = np.ascontiguousarray(points[:: max(1, len(points) // _SAMPLE)])
     levels = np.zeros((points.shape[1], LEVELS), np.float32)
     shares = np.zeros((points.shape[1], LEVELS), np.float32)
-    _choose(sample, largest, int(form), levels, shares)
+    _choose(sample, largest, int(orientation), levels, shares)
     return levels, shares
 
 
@@ -48,11 +48,11 @@ def choose_levels(
 def _choose(
     sample: Points,
     largest: Points,
-    form: int,
+    orientation: int,
     levels: NDArray[np.float32],
     shares: NDArray[np.float32],
 ) -> None:
-    up = form == 0
+    up = orientation == 0
     values = BINS + 1
     mass, moment = np.empty(values + 1), np.empty(values + 1)
     cost = np.empty((LEVELS + 1, values + 1))
@@ -129,7 +129,7 @@ def encode_block(
     points: Points,
     start: int,
     levels: NDArray[np.float32],
-    form: int,
+    orientation: int,
     columns: NDArray[np.uint8],
 ) -> None:
     """Write the levels of the rows from `start` on into one block of columns (N, H).
@@ -146,7 +146,7 @@ def encode_block(
                 row = start + side * half + first + at
                 if row < points.shape[0]:
                     point, count = points[row], above[side]
-                    if form == 0:
+                    if orientation == 0:
                         for level in range(LEVELS - 1):
                             edge = levels[level]
                             for j in range(dimension):

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.bounds.quantizer import LEVELS
-from index.kernels.violations import brief, kernel
-from index.types import Form, Points
+from index.kernels.compiling import brief, kernel
+from index.types import Orientation, Points
 
 GROUP = 8  # coordinates whose tables stay in registers
 MOST = 65535  # the largest sum; larger ones stay there
@@ -63,7 +63,10 @@ class Tables:
 
 
 def tables_of(
-    queries: Points, levels: NDArray[np.float32], shares: NDArray[np.float32], form: Form
+    queries: Points,
+    levels: NDArray[np.float32],
+    shares: NDArray[np.float32],
+    orientation: Orientation,
 ) -> Tables:
     """Make the tables of queries (B, N) for levels and shares (N, LEVELS)."""
     count, dimension = queries.shape
@@ -74,7 +77,7 @@ def tables_of(
     shifts = np.zeros((count, groups), np.int64)
     units, heavy = np.zeros(count), np.zeros((count, groups))
     used = _prepare(
-        queries, levels, shares, int(form), weights, order, entries, shifts, units, heavy
+        queries, levels, shares, int(orientation), weights, order, entries, shifts, units, heavy
     )
     # Contiguous, as the kernels were compiled for.
     entries, shifts = (np.ascontiguousarray(each[:, :used]) for each in (entries, shifts))
@@ -90,9 +93,9 @@ def _groups(heavy: NDArray[np.float64], share: float, most: int, groups: NDArray
 
 
 @kernel
-def _gap(asked: float, level: float, form: int) -> float:
+def _gap(asked: float, level: float, orientation: int) -> float:
     # Both are float32: the difference is exact or off by 2^-53 of itself.
-    gap = asked - level if form == 0 else level - asked
+    gap = asked - level if orientation == 0 else level - asked
     return max(gap, 0.0)
 
 
@@ -107,13 +110,13 @@ def _weigh(
     query: Points,
     levels: NDArray[np.float32],
     shares: NDArray[np.float32],
-    form: int,
+    orientation: int,
     weights: NDArray[np.float64],
 ) -> None:
     for j in range(query.shape[0]):
         asked, total = np.float64(query[j]), 0.0
         for at in range(LEVELS):
-            total += shares[j, at] * _gap(asked, np.float64(levels[j, at]), form) ** 2
+            total += shares[j, at] * _gap(asked, np.float64(levels[j, at]), orientation) ** 2
         weights[j] = total
 
 
@@ -124,7 +127,7 @@ def _tabulate(
     shares: NDArray[np.float32],
     order: NDArray[np.int32],
     unit: float,
-    form: int,
+    orientation: int,
     groups: int,
     entries: NDArray[np.uint8],
     shifts: NDArray[np.int64],
@@ -142,7 +145,7 @@ def _tabulate(
                 continue
             asked = np.float64(query[j])
             for at in range(LEVELS):
-                gap = _gap(asked, np.float64(levels[j, at]), form)
+                gap = _gap(asked, np.float64(levels[j, at]), orientation)
                 exact[g, at] = gap * gap * scale
                 share[g, at] = shares[j, at]
             # Levels ascend: the gap to the first or to the last is the largest.
@@ -188,7 +191,7 @@ def _prepare(
     queries: Points,
     levels: NDArray[np.float32],
     shares: NDArray[np.float32],
-    form: int,
+    orientation: int,
     weights: NDArray[np.float64],
     order: NDArray[np.int32],
     entries: NDArray[np.uint8],
@@ -201,7 +204,7 @@ def _prepare(
     # last search has driven its code out of the caches.
     used = 1
     for b in range(queries.shape[0]):
-        _weigh(queries[b], levels, shares, form, weights[b])
+        _weigh(queries[b], levels, shares, orientation, weights[b])
         flat = order[b].reshape(-1)
         _sort(weights[b], flat)
         total = max(weights[b].sum(), 1e-200)
@@ -214,7 +217,9 @@ def _prepare(
                 so_far += weights[b, flat[group * GROUP + g]]
             heavy[b, group] = so_far / total
     for b in range(queries.shape[0]):
-        _tabulate(queries[b], levels, shares, order[b], units[b], form, used, entries[b], shifts[b])
+        _tabulate(
+            queries[b], levels, shares, order[b], units[b], orientation, used, entries[b], shifts[b]
+        )
         # What fills up the last group weighs nothing and is read as coordinate 0.
         for group in range(order.shape[1]):
             for g in range(GROUP):

@@ -28,12 +28,12 @@ from index.kernels.triton_scan import (
     violations_of_tiles,
 )
 from index.kernels.violations import relative_error
-from index.search.candidates import Chosen
+from index.search.candidates import Candidates
 from index.segments.segment import Segment
-from index.types import Form, Ids, Points
+from index.types import Ids, Orientation, Points
 
 _UPLOAD_ROWS = 16_384
-_WORTH_BYTES = 8 << 20  # a smaller segment is scanned while the device is still being asked
+SMALLEST = 8 << 20  # bytes of a segment; a smaller one is scanned before the device has started
 _LARGEST = 60_000.0  # coordinate, of either sign: beyond it float16 ends
 _OUTWARD = 1 + 1e-3  # for the rounding of the norms themselves
 _SHARE_OF_MEMORY = 0.8  # of what is free; the rest is left to the encoders
@@ -47,7 +47,7 @@ class Resident:
         columns: their coordinates, (N, R) rounded up; see `index.kernels.triton_scan`.
         rows: how many they are.
         dimension: N.
-        form: what the segment's kind and score ask of the two points of a pair.
+        orientation: what the segment's kind and score ask of the two points of a pair.
         largest_norm: of a point here.
         error: the farthest that a point here is from the one on disk.
     """
@@ -55,7 +55,7 @@ class Resident:
     columns: Tensor
     rows: int
     dimension: int
-    form: Form
+    orientation: Orientation
     largest_norm: float
     error: float
 
@@ -65,7 +65,7 @@ class Resident:
         queries: Points,
         k: int,
         limits: NDArray[np.float64],
-    ) -> Chosen:
+    ) -> Candidates:
         """Return, for each query (B, N), rows among which its k best within the limit are.
 
         They are few more than k, unless there are many ties.
@@ -73,7 +73,9 @@ class Resident:
         device = self.columns.device
         gone = torch.from_numpy(np.array(excluded)).to(device) if len(excluded) else None
         asked = torch.from_numpy(np.array(queries)).to(device)
-        smallest = smallest_of_tiles(self.columns, asked, gone, self.rows, self.form)  # (B, tiles)
+        smallest = smallest_of_tiles(
+            self.columns, asked, gone, self.rows, self.orientation
+        )  # (B, tiles)
         norm = float(np.linalg.norm(queries, axis=1).max())
         bounds = np.full(len(queries), np.inf)
         if k <= smallest.shape[1]:
@@ -81,12 +83,14 @@ class Resident:
         bounds = self._near(np.minimum(self._near(bounds, norm), limits), norm)
         within = smallest.double() <= torch.from_numpy(bounds).to(device)[:, None]
         owners, tiles = within.nonzero().T.contiguous()  # (P,), by query and then by tile
-        values = violations_of_tiles(self.columns, asked, gone, self.rows, self.form, owners, tiles)
+        values = violations_of_tiles(
+            self.columns, asked, gone, self.rows, self.orientation, owners, tiles
+        )
         rows = tiles.cpu().numpy()[:, None] * TILE + np.arange(TILE)  # (P, TILE)
         flat = values.cpu().numpy().astype(np.float64)
         edges = np.searchsorted(owners.cpu().numpy(), np.arange(len(queries) + 1))
         pairs = zip(pairwise(edges), limits.tolist(), strict=True)
-        return Chosen.of(
+        return Candidates.of(
             [
                 self._chosen(rows[start:stop].ravel(), flat[start:stop].ravel(), k, limit, norm)
                 for (start, stop), limit in pairs
@@ -111,7 +115,7 @@ class Resident:
         """
         dimension = self.dimension
         rounding = 2 * (dimension + 2) * 2.0**-24 + relative_error(dimension)
-        if self.form is Form.COSINE:
+        if self.orientation is Orientation.COSINE:
             return values + self.error * norm + rounding * (1 + self.largest_norm * norm)
         times, more = 1 + 2 * rounding, dimension * 2.0**-125
         return (np.sqrt(values * times + more) + self.error) ** 2 * times + more
@@ -120,13 +124,13 @@ class Resident:
 class Accelerator:
     """The points of segments on one torch device. Threads may share it."""
 
-    def __init__(self, device: str, memory: int | None = None) -> None:
-        """Use `device` ("cuda", "cuda:1", ...) and at most `memory` bytes of it."""
+    def __init__(self, device: str, memory: int | None = None, smallest: int = SMALLEST) -> None:
+        """Use at most `memory` bytes of `device` ("cuda", "cuda:1", ...), for large segments."""
         self._device = torch.device(device)
         if memory is None:
             free, _ = torch.cuda.mem_get_info(self._device)
             memory = int(free * _SHARE_OF_MEMORY)
-        self._memory = memory
+        self._memory, self._smallest = memory, smallest
         self._residents: dict[str, Resident] = {}
         self._lock = threading.Lock()
 
@@ -138,7 +142,7 @@ class Accelerator:
             room = self._memory - sum(one.columns.nbytes for one in kept.values())
             for segment in sorted(segments, key=lambda segment: -segment.rows):
                 name, size = segment.record.name, 2 * math.prod(shape_of(*segment.points.shape))
-                if name in kept or not _WORTH_BYTES <= size <= room:
+                if name in kept or not self._smallest <= size <= room:
                     continue
                 with segment.read_in_order():
                     if segment.points.min() >= -_LARGEST and segment.points.max() <= _LARGEST:
@@ -161,4 +165,4 @@ class Accelerator:
             columns[:dimension, at : at + len(block)] = low.T
             norm = max(norm, float(low.float().norm(dim=1).max()))
             error = max(error, float((block - low.float()).norm(dim=1).max()))
-        return Resident(columns, rows, dimension, segment.form, norm, error * _OUTWARD)
+        return Resident(columns, rows, dimension, segment.orientation, norm, error * _OUTWARD)

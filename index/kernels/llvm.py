@@ -1,9 +1,6 @@
-"""What kernels are emitted from, where numba has no words: vectors, and LLVM's own functions.
+"""Vectors and LLVM's own functions, which numba cannot express, as LLVM IR.
 
 `numba.extending.intrinsic` types an operation; its code is put together from these.
-
-Numba keeps machine code until the file of the kernel itself is changed: after a change here, remove
-`__pycache__`.
 """
 
 from __future__ import annotations
@@ -16,16 +13,13 @@ from numba.core import cgutils as _cgutils
 
 cgutils: Any = _cgutils
 
-LINE = 16  # floats of a cache line
 INT = ir.IntType(64)
-FLOAT = ir.FloatType()
-FLOATS = ir.VectorType(FLOAT, LINE)
 
 _LANE = ir.IntType(32)
 
 
 def const(value: int) -> Any:
-    """Return a number that counts or addresses."""
+    """Return an integer constant, for counts and addresses."""
     return ir.Constant(INT, value)
 
 
@@ -35,17 +29,17 @@ def filled(kind: Any, value: int) -> Any:
 
 
 def anything(kind: Any) -> Any:
-    """Return a vector of which nothing is said."""
+    """Return a vector whose contents do not matter."""
     return ir.Constant(kind, ir.Undefined)
 
 
 def lane(at: int) -> Any:
-    """Return the place of a number in a vector."""
+    """Return the index of a number in a vector."""
     return ir.Constant(_LANE, at)
 
 
 def lanes(places: Sequence[int]) -> Any:
-    """Return the places that a vector is made of, for `shuffle_vector`."""
+    """Return the indices that `shuffle_vector` takes."""
     return ir.Constant(ir.VectorType(_LANE, len(places)), list(places))
 
 
@@ -62,23 +56,19 @@ def row(builder: Any, array: Any, at: Any, length: Any) -> Any:
 
 
 def load(builder: Any, kind: Any, pointer: Any, at: Any) -> Any:
-    """Emit the vector that begins `at` numbers behind a pointer, wherever that is."""
-    return builder.load(_place(builder, kind, pointer, at), align=_alignment(kind))
+    """Emit the vector that begins `at` numbers behind a pointer, aligned or not."""
+    # A vector is aligned as its numbers are.
+    return builder.load(_place(builder, kind, pointer, at), align=kind.element.width // 8)
 
 
 def store(builder: Any, vector: Any, pointer: Any, at: Any) -> None:
-    """Put a vector where `load` reads it."""
+    """Emit the opposite of `load`."""
     kind = vector.type
-    builder.store(vector, _place(builder, kind, pointer, at), align=_alignment(kind))
+    builder.store(vector, _place(builder, kind, pointer, at), align=kind.element.width // 8)
 
 
 def _place(builder: Any, kind: Any, pointer: Any, at: Any) -> Any:
     return builder.bitcast(builder.gep(pointer, [at]), kind.as_pointer())
-
-
-def _alignment(kind: Any) -> int:
-    """Return the bytes of one number: a vector lies as its numbers do."""
-    return 4 if kind.element == FLOAT else kind.element.width // 8
 
 
 def call(builder: Any, name: str, result: Any, *operands: Any) -> Any:
@@ -88,23 +78,9 @@ def call(builder: Any, name: str, result: Any, *operands: Any) -> Any:
     return builder.call(function, operands)
 
 
-def total(builder: Any, parts: Sequence[Any]) -> Any:
-    """Emit the sum of all numbers of four vectors of floats, by a fixed tree."""
-    vector = builder.fadd(builder.fadd(*parts[:2]), builder.fadd(*parts[2:]))
-    half = vector.type.count // 2
-    while half:
-        upper, lower = (
-            builder.shuffle_vector(vector, anything(vector.type), lanes(places))
-            for places in (range(half, 2 * half), range(half))
-        )
-        vector = builder.fadd(lower, upper)
-        half //= 2
-    return builder.extract_element(vector, lane(0))
-
-
 def prefetch(builder: Any, pointer: Any) -> None:
     """Emit a hint that the cache line at `pointer` will be read; any address is allowed."""
     signature = ir.FunctionType(ir.VoidType(), [pointer.type, _LANE, _LANE, _LANE])
     hint = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], signature)
-    # To be read, worth keeping in the second-level cache, data.
+    # For reading, worth keeping in the second-level cache, data.
     builder.call(hint, [pointer, *(ir.Constant(_LANE, value) for value in (0, 2, 1))])

@@ -14,16 +14,17 @@ import numpy as np
 A = TypeVar("A")
 B = TypeVar("B")
 
-# Less than this is not worth a second thread: handing over costs about 50 us, in which one core
-# reads a megabyte, and each thread has to wait for the GIL where others are busy, in a service.
-_BYTES_PER_TASK = 8 << 20
+# Less work is not worth a second thread: handing over costs about 50 us, in which one core reads a
+# megabyte, and in a service each thread waits for the GIL.
+BYTES_PER_TASK = 8 << 20
 
 
 class Workers:
     """A pool that starts with the first work. Kernels release the GIL, so plain threads suffice."""
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, bytes_per_task: int = BYTES_PER_TASK) -> None:
         self.threads = threads or len(os.sched_getaffinity(0))
+        self._bytes_per_task = bytes_per_task
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
@@ -56,7 +57,7 @@ class Workers:
 
     def ranges(self, count: int, bytes_each: int) -> list[tuple[int, int]]:
         """Divide `count` rows into ranges of similar size, several for each thread."""
-        parts = min(4 * self.threads, count * bytes_each // _BYTES_PER_TASK)
+        parts = min(4 * self.threads, count * bytes_each // self._bytes_per_task)
         if parts < 2 or self.threads < 2:
             return [(0, count)] if count else []
         edges = np.linspace(0, count, parts + 1).astype(int).tolist()

@@ -26,7 +26,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn.functional import pad
 
-from index.types import Form
+from index.types import Orientation
 
 jit = cast(Callable[[Callable[..., Any]], Any], triton.jit)
 
@@ -50,24 +50,24 @@ BLOCK = 256  # rows are stored in multiples of it, which all shapes divide
 
 @jit
 def _violations(  # type: ignore[no-untyped-def]
-    columns, queries, rows, asked, row_stride, query_stride, dimension, form, total, step
+    columns, queries, rows, asked, row_stride, query_stride, dimension, orientation, total, step
 ):
     stored_at, asked_at = columns + rows, queries + asked
     for _ in range(0, dimension, step):
         for _ in tl.static_range(step):
             stored = tl.load(stored_at).to(tl.float32)[None, :]
             query = tl.load(asked_at)[:, None]
-            if form == 2:
+            if orientation == 2:
                 total += query * stored
             else:
-                if form == 0:
+                if orientation == 0:
                     gap = tl.maximum(query - stored, 0.0)
                 else:
                     gap = tl.maximum(stored - query, 0.0)
                 total += gap * gap
             stored_at += row_stride
             asked_at += query_stride
-    if form == 2:
+    if orientation == 2:
         total = 1.0 - total
     return total
 
@@ -91,7 +91,7 @@ def _smallest(  # type: ignore[no-untyped-def]
     row_stride,
     query_stride,
     dimension,
-    form: tl.constexpr,
+    orientation: tl.constexpr,
     masked: tl.constexpr,
     tile_rows: tl.constexpr,
     tiles: tl.constexpr,
@@ -105,7 +105,7 @@ def _smallest(  # type: ignore[no-untyped-def]
     asked = tl.program_id(0) * together + tl.arange(0, together)
     total = tl.zeros((together, many), tl.float32)
     total = _violations(
-        columns, queries, rows, asked, row_stride, query_stride, dimension, form, total, step
+        columns, queries, rows, asked, row_stride, query_stride, dimension, orientation, total, step
     )
     total = _unless_excluded(total, excluded, rows, row_count, masked)
     values = tl.min(tl.reshape(total, (together, tiles, tile_rows)), axis=2)
@@ -126,7 +126,7 @@ def _tiles(  # type: ignore[no-untyped-def]
     row_stride,
     query_stride,
     dimension,
-    form: tl.constexpr,
+    orientation: tl.constexpr,
     masked: tl.constexpr,
     tile_rows: tl.constexpr,
     step: tl.constexpr,
@@ -136,7 +136,7 @@ def _tiles(  # type: ignore[no-untyped-def]
     asked = tl.load(pair_queries + pair) + tl.arange(0, 1)
     total = tl.zeros((1, tile_rows), tl.float32)
     total = _violations(
-        columns, queries, rows, asked, row_stride, query_stride, dimension, form, total, step
+        columns, queries, rows, asked, row_stride, query_stride, dimension, orientation, total, step
     )
     total = _unless_excluded(total, excluded, rows, row_count, masked)
     place = pair * tile_rows + tl.arange(0, tile_rows)
@@ -154,7 +154,7 @@ def columns_for(rows: int, dimension: int, device: torch.device) -> Tensor:
 
 
 def smallest_of_tiles(
-    columns: Tensor, queries: Tensor, excluded: Tensor | None, rows: int, form: Form
+    columns: Tensor, queries: Tensor, excluded: Tensor | None, rows: int, orientation: Orientation
 ) -> Tensor:
     """Return each query's smallest violation in each tile: (N, R), (B, N) -> (B, R / TILE).
 
@@ -174,7 +174,7 @@ def smallest_of_tiles(
         columns.shape[1],
         asked.shape[1],
         len(columns),
-        form=int(form),
+        orientation=int(orientation),
         masked=excluded is not None,
         tile_rows=TILE,
         tiles=shape.rows // TILE,
@@ -191,7 +191,7 @@ def violations_of_tiles(
     queries: Tensor,
     excluded: Tensor | None,
     rows: int,
-    form: Form,
+    orientation: Orientation,
     pair_queries: Tensor,
     pair_tiles: Tensor,
 ) -> Tensor:
@@ -211,7 +211,7 @@ def violations_of_tiles(
             columns.shape[1],
             asked.shape[1],
             len(columns),
-            form=int(form),
+            orientation=int(orientation),
             masked=excluded is not None,
             tile_rows=TILE,
             step=STEP,

@@ -1,4 +1,4 @@
-"""Rows that were chosen for the queries of a batch, each query's own."""
+"""Rows of a segment that are likely hits of the queries of a batch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels.violations import brief
+from index.kernels.compiling import brief
 from index.types import Ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
-    """Rows of a segment for each of B queries, one query's after the other's.
+class Candidates:
+    """Rows of a segment for each of B queries, in one array.
 
     Attributes:
         rows: (n,) those of query b are rows[starts[b] : starts[b + 1]], in ascending order.
@@ -26,14 +26,9 @@ class Chosen:
     starts: Ids
 
     @classmethod
-    def of(cls, each: Sequence[Ids]) -> Chosen:
-        """Put the rows of each query together."""
+    def of(cls, each: Sequence[Ids]) -> Candidates:
+        """Join the rows of each query."""
         return cls(np.concatenate(each).astype(np.int64, copy=False), starts_of(map(len, each)))
-
-    @classmethod
-    def alike(cls, rows: Ids, queries: int) -> Chosen:
-        """Choose the same rows for every query."""
-        return cls(np.tile(rows, queries), np.arange(queries + 1) * len(rows))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -49,19 +44,19 @@ class Chosen:
         """How many rows each query (B,) has."""
         return self.starts[1:] - self.starts[:-1]
 
-    def without(self, known: Chosen) -> Chosen:
+    def without(self, known: Candidates) -> Candidates:
         """Return the rows that are not among those known, query by query."""
-        return Chosen(*_without(self.rows, self.starts, known.rows, known.starts))
+        return Candidates(*_without(self.rows, self.starts, known.rows, known.starts))
 
 
 def starts_of(counts: Iterable[int]) -> Ids:
-    """Return where the parts of an array begin that have these lengths, and its length."""
+    """Return where parts of these lengths begin in a joined array, and its length."""
     return np.fromiter(itertools.accumulate(counts, initial=0), np.int64)
 
 
 @brief
 def _without(rows: Ids, starts: Ids, known: Ids, known_starts: Ids) -> tuple[Ids, Ids]:
-    kept, kept_starts = np.empty(rows.shape[0], np.int64), np.zeros(starts.shape[0], np.int64)
+    others, other_starts = np.empty(rows.shape[0], np.int64), np.zeros(starts.shape[0], np.int64)
     count = 0
     for b in range(starts.shape[0] - 1):
         at, end = known_starts[b], known_starts[b + 1]
@@ -69,7 +64,7 @@ def _without(rows: Ids, starts: Ids, known: Ids, known_starts: Ids) -> tuple[Ids
             row = rows[place]
             while at < end and known[at] < row:
                 at += 1
-            kept[count] = row
+            others[count] = row
             count += at == end or known[at] != row
-        kept_starts[b + 1] = count
-    return kept[:count], kept_starts
+        other_starts[b + 1] = count
+    return others[:count], other_starts

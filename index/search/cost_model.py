@@ -1,9 +1,9 @@
-"""Which way a segment is searched: the one that costs less by constants that were measured.
+"""Whether a segment is scanned or searched by bounds: whichever costs less by measured constants.
 
 The constants are of one core of a server with AVX-512 and trained points of 1,024 coordinates
 (Flickr8k, grown to 65,536 rows); `python -m benchmarks.search.costs POINTS` prints them for another
-machine. Only their ratios matter. They are committed, not measured at the start, so that one query
-takes one way on every day; no way changes an answer that is certified or exact.
+machine. Only their ratios matter. They are committed, not measured at startup, so that a query is
+always searched the same way; certified and exact answers do not depend on it.
 """
 
 from __future__ import annotations
@@ -12,45 +12,65 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from index.types import Form
+from index.types import Orientation
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a search costs; tuples are by form.
+    """What a search costs; tuples are by orientation.
 
     Attributes:
         alone: nanoseconds to score one coordinate of each row, for a query alone.
         together: the same for each query of a large batch.
-        codes: nanoseconds to bound one coordinate of each row, those that are left included.
+        codes: nanoseconds to bound one coordinate of each row, and to score the survivors.
         search: microseconds that a search by bounds takes beyond a scan, however small.
-        row: microseconds to fetch and score a row chosen here or there.
+        row: microseconds to fetch and score one candidate.
     """
 
-    alone: tuple[float, float, float]
-    together: tuple[float, float, float]
-    codes: tuple[float, float, float]
-    search: float
-    row: float
+    alone: tuple[float, float, float] = (0.075, 0.14, 0.15)
+    together: tuple[float, float, float] = (0.029, 0.050, 0.085)
+    codes: tuple[float, float, float] = (0.0055, 0.0135, np.inf)
+    search: float = 100.0
+    row: float = 0.4
+
+    def favor_scan(
+        self,
+        orientation: Orientation,
+        rows: int,
+        dimension: int,
+        candidates: int,
+        batch: int,
+        *,
+        proved: bool,
+    ) -> bool:
+        """Tell whether scoring all rows costs less than scoring candidates and bounding the rest.
+
+        There are so many candidates for each of `batch` queries; the others are bounded if the
+        answer is to be `proved`.
+        """
+        size = rows * dimension / 1000
+        scan = max(self.alone[orientation] / max(1, batch), self.together[orientation]) * size
+        bounds = self.codes[orientation] * size if proved else 0.0
+        return scan <= self.search + self.row * candidates + bounds
 
 
-COSTS = Costs(
-    alone=(0.075, 0.14, 0.15),
-    together=(0.029, 0.050, 0.085),
-    codes=(0.0055, 0.0135, np.inf),
-    search=100.0,
-    row=0.4,
-)
+MEASURED = Costs()
 
 
-def is_scanned(
-    form: Form, rows: int, dimension: int, proposed: int, batch: int, *, proved: bool
-) -> bool:
-    """Tell whether scoring all rows costs less than proposing some and, if `proved`, bounding all.
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From which size on a segment is not simply scanned.
 
-    `proposed` rows are chosen for each of `batch` queries.
+    Attributes:
+        bounds_from_bytes: of points; below 16 MB a scan takes half a millisecond, which no bound
+            can improve on.
+        prefilter_from_rows: from so many rows on, a FAISS index is made where one helps.
+        costs: decide between a scan and bounds where there are bounds.
     """
-    size = rows * dimension / 1000
-    scanned = max(COSTS.alone[form] / max(1, batch), COSTS.together[form]) * size
-    chosen = COSTS.search + COSTS.row * proposed + (COSTS.codes[form] * size if proved else 0.0)
-    return scanned <= chosen
+
+    bounds_from_bytes: int = 16 << 20
+    prefilter_from_rows: int = 20_000
+    costs: Costs = MEASURED
+
+
+DEFAULT = Thresholds()

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index import durable
-from index.search.candidates import Chosen
-from index.types import Form, Points
+from index.search.candidates import Candidates
+from index.types import Orientation, Points
 
 faiss: Any = _faiss
 
@@ -77,7 +77,7 @@ class Prefilter:
     def _probed(self) -> int:
         return int(min(self._lists.nlist, max(8, round(self._lists.nlist * _SHARE))))
 
-    def candidates(self, queries: Points, count: int, excluded: NDArray[np.bool_]) -> Chosen:
+    def candidates(self, queries: Points, count: int, excluded: NDArray[np.bool_]) -> Candidates:
         """Return up to `count` live rows for each query (B, N)."""
         if self._index.metric_type != faiss.METRIC_INNER_PRODUCT:
             queries = _raised(queries)
@@ -86,16 +86,16 @@ class Prefilter:
             some.sel = faiss.IDSelectorBitmap(np.packbits(~excluded, bitorder="little"))
         parameters = faiss.SearchParametersPreTransform(index_params=some)
         _, rows = self._index.search(queries, min(count, self._index.ntotal), params=parameters)
-        return Chosen.of([np.sort(found[found >= 0]) for found in rows])
+        return Candidates.of([np.sort(found[found >= 0]) for found in rows])
 
 
-def write_prefilter(path: Path, points: Points, form: Form) -> None:
+def write_prefilter(path: Path, points: Points, orientation: Orientation) -> None:
     """Cluster and compress points (R, N) into a FAISS index at `path`, in bounded memory."""
     rows, dimension = points.shape
     lists = max(16, round(2 * rows**0.5))
     # A search adds up tables that share one scale of eight bits: a rotation makes them alike.
     together = next(size for size in (2, 3, 5, 1) if dimension % size == 0)
-    cosine = form is Form.COSINE
+    cosine = orientation is Orientation.COSINE
     index = faiss.index_factory(
         dimension,
         f"RR{dimension},IVF{lists},PQ{dimension // together}x4fs",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from index.catalog.selection import Selection
 from index.catalog.validation import LONGEST, too_long
 from index.errors import BadQueryError
 from index.types import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
@@ -23,15 +23,15 @@ class Seconds(NamedTuple):
     rerank: float
 
 
-class Touched(NamedTuple):
-    """How many rows each stage of a search touched, and how many bytes.
+class Work(NamedTuple):
+    """How many rows each stage of a search read, and how many bytes.
 
     Attributes:
         scanned: scored in a pass over a whole segment.
         proposed: chosen by the prefilter or by their heaviest coordinates, and scored.
         bounded: bounded from below by half a byte of some coordinates.
-        checked: those that this left, bounded by a byte of every coordinate.
-        left: those that this could not rule out either.
+        checked: not ruled out by that, and bounded by a byte of every coordinate.
+        survivors: not ruled out by that either.
         bytes: read of points and codes; of the prefilter's lists what they hold on average.
     """
 
@@ -39,7 +39,7 @@ class Touched(NamedTuple):
     proposed: int
     bounded: int
     checked: int
-    left: int
+    survivors: int
     bytes: int
 
 
@@ -47,9 +47,9 @@ class Touched(NamedTuple):
 class Answer:
     """The rows with the smallest violations, sorted by (violation, id).
 
-    `certified`: these are provably the exact top k. `searched`: live rows the answer speaks for.
-    `rescored`: rows whose exact violation was computed. `plan`: which way was taken, and
-    `touched` how far.
+    `certified`: these are provably the exact top k. `searched`: the number of live rows.
+    `rescored`: rows whose exact violation was computed. `plan`: how the segments were searched.
+    `parts` (k, P): of a joint search, each row's violation with each part.
     """
 
     ids: Ids
@@ -60,19 +60,31 @@ class Answer:
     rescored: int
     generation: int
     plan: str
-    touched: Touched
+    work: Work
     seconds: Seconds
+    parts: Points | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The parameters of one search; they travel with the call and are set on nothing shared."""
+    """What one search asks for, all but its points.
+
+    Attributes:
+        kind, k: what is searched for, and how many of them.
+        candidates: how many rows of a segment are proposed; None leaves it to the index.
+        max_violation: the largest violation of a hit.
+        selection: the part of the collection that is searched; None is all of it.
+
+    Raises:
+        BadQueryError: a parameter is out of range.
+    """
 
     kind: Kind
     k: int
     mode: Mode = "certified"
     candidates: int | None = None
     max_violation: float | None = None
+    selection: Selection | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -94,11 +106,6 @@ class Query:
         return np.inf if self.max_violation is None else self.max_violation
 
 
-def plan_of(ways: Sequence[str]) -> str:
-    """Say how many segments were searched which way, for `Answer.plan`."""
-    return ", ".join(f"{ways.count(way)} {way}" for way in sorted(set(ways)))
-
-
 def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
     """Return query points as float32 (B, N), for reading only.
 
@@ -113,7 +120,7 @@ def checked_queries(points: ArrayLike, model: ModelIdentity) -> Points:
         )
     queries = given if given.dtype == np.float32 else _rounded(given)
     least, most = queries.min(initial=0), queries.max(initial=0)
-    # Of what is not a number every comparison is false.
+    # Every comparison with NaN is false.
     if not (most < np.inf and (least >= 0 or (model.score == "cosine" and least > -np.inf))):
         raise BadQueryError(
             "the query has a coordinate that is not finite or negative: encode it again"

@@ -2,39 +2,51 @@
 
 A row can be among the k best only when its lower bound does not exceed the k-th best exact
 violation known so far. Once every row with so small a bound has been scored exactly, the k best of
-those are the k best of all, and the answer is proved. Segments too small for codes are scanned.
+those are the k best of all, and the answer is proved. Small segments are scanned.
+
+A joint search has several parts and ranks a row by the one that it fits worst. A row that precedes
+the join of some captions precedes each of them, so their join asks for images of which all are true
+(and the meet of images, for captions true of all). Where the order holds only nearly, violations of
+parts add up in the join, and a row that misses a little of every part loses to one that lacks a
+whole one. The worst part,
+
+    max over parts p of E(row, p),
+
+is 0 exactly when the violation with the join is, and never above it. A row can be a hit only when
+its lower bound for *every* part is within the limit.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from index.bounds.lower_bounds import Bounded
-from index.kernels.early_exit import heaviest_lines, scan_lines, slack_of
+from index.kernels.early_exit import heaviest_chunks, scan_order, slack_of
 from index.kernels.threads import Workers
-from index.kernels.violations import scan_rows
-from index.kernels.violations import score_rows as score_range
-from index.search.candidates import Chosen
-from index.search.cost_model import is_scanned
-from index.search.query import Answer, Query, Seconds, Touched, plan_of
-from index.search.top_k import Best
-from index.segments.segment import Segment
+from index.kernels.violations import scan_cosine, score_candidates
+from index.search.candidates import Candidates
+from index.search.cost_model import MEASURED, Costs
+from index.search.query import Answer, Query, Seconds, Work
+from index.search.top_k import TopK
+from index.segments.arrays import read_only
 from index.segments.snapshot import LiveSegment, Snapshot
-from index.types import Form, Ids, Kind, Mode, Points
+from index.types import Ids, Kind, Mode, Orientation, Points
 
 if TYPE_CHECKING:
-    from index.kernels.gpu_scan import Accelerator, Resident
+    from index.kernels.gpu_scan import Accelerator
 
 # Without a prefilter, candidates are chosen by the coordinates that are expected to add this share
 # of the violation.
 _SHARE = 0.6
-# A proof needs a k-th violation that is good to a per cent; `fast` lives by its candidates alone,
-# and needs more of them among more rows, and for more than ten hits.
+# A proof needs a k-th violation that is good to a per cent; `fast` has only its candidates, and
+# needs more of them among more rows, and for more than ten hits.
 _CANDIDATES: dict[Mode, int] = {"certified": 128, "fast": 600}
 _CANDIDATES_PER_HIT = 4
 _FAST_PER_ROOT = 2  # candidates for each of the square root of the rows
@@ -42,6 +54,10 @@ _FAST_PER_FURTHER_HIT: dict[Kind, int] = {"image": 6, "caption": 12}
 # Where so small a share of a segment is alive (the rest deleted, or not selected), scoring all of
 # it reads fewer bytes than a scan of the codes.
 _FEW = 64
+# Counts of a search: how many rows were scored exactly, then the fields of `Work`.
+_RESCORED, _SCANNED, _PROPOSED, _BOUNDED, _CHECKED, _SURVIVORS, _BYTES = range(7)
+_NO_ROWS = Candidates(np.zeros(0, np.int64), np.zeros(1, np.int64))
+_BLOCK = 4096  # rows that a joint scan scores together; their hits bound those of the others
 
 
 def search(
@@ -50,225 +66,283 @@ def search(
     query: Query,
     workers: Workers,
     accelerator: Accelerator | None = None,
+    costs: Costs = MEASURED,
 ) -> list[Answer]:
     """Answer each of `queries` (B, N) over one generation.
 
-    What the accelerator holds is scanned there: it reads all points sooner than a CPU reads codes.
+    Segments that the accelerator holds are scanned there: it reads all points sooner than a CPU
+    reads codes.
     """
     if not len(queries):
         return []
-    started = time.perf_counter()
-    tasks: list[_Task] = []
-    scans: list[LiveSegment] = []
-    residents: list[tuple[LiveSegment, Resident]] = []
-    segments = snapshot.together or snapshot.segments
-    searched = [live for live in segments if live.segment.record.kind == query.kind]
-    for live in searched:
-        resident = accelerator.resident(live.segment) if accelerator is not None else None
-        if resident is not None and query.mode != "fast":
-            residents.append((live, resident))
-        elif is_bounded(live, query, len(queries)):
-            tasks.append(_Task(live, queries, query, workers))
-        else:
-            scans.append(live)
-    for task in tasks:
-        task.propose()
-    proposed = time.perf_counter()
+    answers, _ = _answers(snapshot, queries[None], query, workers, accelerator, costs)
+    return answers
 
-    best = Best(len(queries), query.k, query.limit)
-    for task in tasks:
-        task.score_candidates(best)
-    for live, resident in residents:
-        rows = resident.shortlist(live.excluded, queries, query.k, best.limits())
-        _score(live.segment, rows, queries, best, workers)
-    for live in scans:
-        _scan(live, queries, best, workers)
+
+def search_jointly(
+    snapshot: Snapshot,
+    parts: Points,
+    query: Query,
+    workers: Workers,
+    costs: Costs = MEASURED,
+) -> Answer:
+    """Return the rows whose worst violation over `parts` (P, N) is smallest, with all of them."""
+    (answer,), searches = _answers(snapshot, parts[:, None], query, workers, None, costs)
+    if len(parts) == 1:
+        return replace(answer, parts=answer.violations[:, None])
+    each = np.empty((len(answer.ids), len(parts)), np.float32)
+    for one in searches:
+        one.fill_in(answer.ids, each)
+    return replace(answer, parts=each)
+
+
+def _answers(
+    snapshot: Snapshot,
+    parts: Points,
+    query: Query,
+    workers: Workers,
+    accelerator: Accelerator | None,
+    costs: Costs,
+) -> tuple[list[Answer], list[_SegmentSearch]]:
+    """Answer B queries of P parts each, (P, B, N); P or B is 1."""
+    started, batch = time.perf_counter(), parts.shape[1]
+    segments = snapshot.together or snapshot.segments
+    searches = [
+        _SegmentSearch(live, parts, query, workers, accelerator, costs)
+        for live in segments
+        if live.segment.record.kind == query.kind
+    ]
+    # Candidates first: with their violations known, scans leave rows early.
+    searches.sort(key=lambda one: one.is_whole)
+    for one in searches:
+        one.propose()
+    proposed = time.perf_counter()
+    best = TopK(batch, query.k, query.limit)
+    for one in searches:
+        one.score(best)
     if query.mode == "certified":
-        for task in tasks:
-            task.score_survivors(best)
+        for one in searches:
+            one.score_survivors(best)
     limits, found = best.limits(), best.hits()
     ended = time.perf_counter()
 
-    batch = len(queries)
-    scanned = sum(live.live for live in scans) + sum(live.live for live, _ in residents)
-    ways = [task.way for task in tasks] + ["scan"] * len(scans) + ["device"] * len(residents)
-    plan, alive = plan_of(ways), sum(live.live for live in searched)
-    bounded = sum(task.live.segment.rows for task in tasks if task.surveyed)
-    seconds = Seconds((proposed - started) / batch, (ended - proposed) / batch)
     certified = np.ones(batch, np.bool_)
-    for task in tasks:
-        certified &= task.proves(limits)
+    work = np.zeros((7, batch), np.int64)
+    for one in searches:
+        certified &= one.proves(limits)
+        work += one.work
+        for bounded in one.compared:
+            work[_BYTES] += bounded.read
+    ways = [one.way for one in searches]
+    plan = ", ".join(f"{ways.count(way)} {way}" for way in sorted(set(ways)))
+    searched = sum(one.live.live for one in searches)
+    seconds = Seconds((proposed - started) / batch, (ended - proposed) / batch)
     return [
         Answer(
             ids=hits.ids,
             violations=hits.violations,
             mode=query.mode,
             certified=proved,
-            searched=alive,
-            rescored=scanned + scored,
+            searched=searched,
+            rescored=rescored,
             generation=snapshot.generation,
             plan=plan,
-            touched=Touched(
-                scanned=scanned,
-                proposed=candidates,
-                bounded=bounded,
-                checked=checked,
-                left=left,
-                bytes=4 * queries.shape[1] * scanned + read,
-            ),
+            work=Work(*counts),
             seconds=seconds,
         )
-        for hits, proved, (scored, candidates, checked, left, read) in zip(
-            found, certified.tolist(), _tallies(tasks, batch), strict=True
+        for hits, proved, (rescored, *counts) in zip(
+            found, certified.tolist(), work.T.tolist(), strict=True
         )
-    ]
+    ], searches
 
 
-def _tallies(tasks: list[_Task], batch: int) -> list[list[int]]:
-    """Return of each query how many rows were scored, proposed, checked, left; and bytes read."""
-    tallies = np.zeros((5, batch), np.int64)
-    for task in tasks:
-        for at, more in enumerate((task.scored, task.proposed, task.checked, task.left, task.read)):
-            tallies[at] += more
-    each: list[list[int]] = tallies.T.tolist()
-    return each
-
-
-class _Task:
-    """The search of one large segment.
+class _SegmentSearch:
+    """The search of one segment for queries of P parts, (P, B, N).
 
     Attributes:
-        surveyed: whether the bounds of all rows were looked at.
-        proposed, checked, left, survivors: (B,) how many candidates there are, how many rows had
-            their bytes read, how many the codes did not rule out, and how many of these were no
-            candidates.
+        live: the segment.
+        way: how its rows are searched, in a word.
+        is_whole: whether that is by scoring every live row.
+        compared: queries or parts, as far as they were compared with the segment's bounds.
+        work: (7, B) counts of rows and bytes, without the bytes that `compared` counts.
     """
 
-    def __init__(self, live: LiveSegment, queries: Points, query: Query, workers: Workers) -> None:
-        self.live = live
-        self._queries, self._query, self._workers = queries, query, workers
-        self._bounded: Bounded | None = None
-        none = np.zeros(len(queries), np.int64)
-        self._candidates = Chosen(none[:0], np.zeros(len(queries) + 1, np.int64))
-        self._others = np.zeros(len(queries))  # a violation that no other row is below
-        self.surveyed = False
-        self.proposed = self.checked = self.left = self.survivors = none
-
-    @property
-    def way(self) -> str:
-        """How the rows are searched, in a word."""
-        if self._query.mode == "certified":
-            return "heaviest+bounds"
-        return "prefilter" if self.live.segment.prefilter else "heaviest"
-
-    @property
-    def scored(self) -> NDArray[np.int64]:
-        """How many rows were scored exactly for each query (B,)."""
-        return self.proposed + self.survivors
-
-    @property
-    def read(self) -> NDArray[np.int64]:
-        """How many bytes of points and codes were read for each query (B,)."""
-        segment = self.live.segment
-        read = 4 * segment.record.dimension * self.scored
-        if self._bounded is not None:
-            return read + self._bounded.read
-        if segment.prefilter is not None:
-            # Where all live rows are candidates, nobody had to choose them.
-            return read + segment.prefilter.bytes_per_query * (self.proposed < self.live.live)
-        return read
+    def __init__(
+        self,
+        live: LiveSegment,
+        parts: Points,
+        query: Query,
+        workers: Workers,
+        accelerator: Accelerator | None,
+        costs: Costs,
+    ) -> None:
+        self.live, self._parts, self._query, self._workers = live, parts, query, workers
+        self._resident = None
+        if accelerator is not None and query.mode != "fast":
+            self._resident = accelerator.resident(live.segment)
+        if self._resident is not None:
+            self.way = "device"
+        elif is_scanned(live, query, parts.shape[1], costs):
+            self.way = "scan"
+        elif query.mode == "certified":
+            self.way = "heaviest+bounds"
+        else:
+            self.way = "prefilter" if live.segment.prefilter else "heaviest"
+        self.is_whole = self.way in ("scan", "device")
+        self.compared: list[Bounded] = []
+        self.work = np.zeros((7, parts.shape[1]), np.int64)
+        self._candidates = _NO_ROWS
+        self._others: NDArray[np.float64] | None = None  # lower bounds on all other rows
+        self._hits: list[Ids] = []  # rows of a joint search that may be hits
 
     def propose(self) -> None:
-        """Choose candidates for every query: by FAISS, or by the codes' heaviest coordinates."""
-        segment, excluded, query = self.live.segment, self.live.excluded, self._query
-        count = proposed(query, segment.rows)
-        if is_few(self.live, count):
-            self._candidates = Chosen.alike(self.live.rows(), len(self._queries))
-        elif segment.prefilter is not None and query.mode == "fast":
-            self._candidates = segment.prefilter.candidates(self._queries, count, excluded)
-        elif segment.bounds is not None:
-            self._bounded = segment.bounds.begin(self._queries)
-            self._candidates, self._others = segment.bounds.propose(
-                self._bounded, count, _SHARE, excluded, self._workers
-            )
-        self.proposed = self._candidates.counts
-
-    def score_candidates(self, best: Best) -> None:
-        """Offer the candidates to the best so far."""
-        self._score(self._candidates, best)
-
-    def score_survivors(self, best: Best) -> None:
-        """Offer all other rows whose violations may be among the best."""
-        bounds = self.live.segment.bounds
-        if bounds is None or self._bounded is None:
+        """Choose candidates: by FAISS, or by the heaviest coordinates of the codes."""
+        if self.is_whole:
             return
-        possible, self.checked = bounds.survivors(
-            self._bounded, self.live.excluded, best.limits(), self._workers
-        )
-        survivors = possible.without(self._candidates)
-        self.surveyed, self.left, self.survivors = True, possible.counts, survivors.counts
-        self._score(survivors, best)
+        segment, excluded = self.live.segment, self.live.excluded
+        count = candidate_count(self._query, segment.rows)
+        queries = self._parts[0]
+        if len(self._parts) > 1:
+            queries = _composed(self._parts, segment.orientation)
+        if self.way == "prefilter" and segment.prefilter is not None:
+            self._candidates = segment.prefilter.candidates(queries, count, excluded)
+            self.work[_BYTES] = segment.prefilter.bytes_per_query
+        elif segment.bounds is not None:
+            bounded = segment.bounds.begin(queries)
+            self._candidates, self._others = segment.bounds.propose(
+                bounded, count, _SHARE, excluded, self._workers
+            )
+            self.compared.append(bounded)
+        self.work[_RESCORED] = self.work[_PROPOSED] = self._candidates.counts
 
-    def proves(self, limits: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def score(self, best: TopK) -> None:
+        """Add the candidates, or all live rows, to the top k."""
+        live, segment = self.live, self.live.segment
+        if not self.is_whole:
+            self._add(self._candidates, best)
+            return
+        self.work[[_RESCORED, _SCANNED]] = live.live
+        if self._resident is not None:
+            limits = best.limits()
+            self._add(self._resident.shortlist(live.excluded, self._parts[0], best.k, limits), best)
+        elif live.live <= segment.rows // _FEW:
+            self._add(Candidates.of([live.rows()] * len(best)), best)
+        else:
+            with nullcontext() if segment.bounds is None else segment.read_in_order():
+                self._scan(best)
+
+    def _scan(self, best: TopK) -> None:
+        live, segment = self.live, self.live.segment
+        if len(self._parts) > 1:
+            rows = live.rows()
+            for at in range(0, len(rows), _BLOCK):
+                self._add(Candidates.of([rows[at : at + _BLOCK]]), best)
+            return
+        points, ids, queries = segment.points, segment.ids, self._parts[0]
+        scan(points, ids, live.excluded, queries, best, segment.orientation, self._workers)
+        self.work[_BYTES] = queries[0].nbytes * live.live
+
+    def score_survivors(self, best: TopK) -> None:
+        """Add all other rows that may be among the best: those that no part's bound rules out."""
+        bounds = self.live.segment.bounds
+        if self.is_whole or bounds is None:
+            return
+        compared = self.compared
+        if len(self._parts) > 1:
+            # The most demanding part first: a row that it rules out is not checked by the others.
+            compared = [bounds.begin(part) for part in self._parts]
+            compared.sort(key=lambda bounded: -float(bounded.tables.units[0]))
+            self.compared += compared
+        excluded, survivors, before = self.live.excluded, self._candidates, self.live.live
+        for at, bounded in enumerate(compared):
+            if at:
+                ruled_out = np.ones(bounds.rows, np.bool_)
+                ruled_out[survivors.rows] = False
+                excluded = read_only(ruled_out)
+            survivors, checked = bounds.survivors(bounded, excluded, best.limits(), self._workers)
+            self.work[_CHECKED] += checked
+            # The next part will hardly rule out a larger share. Where it would read more than the
+            # points that it spares, as with parts that contradict each other, stop.
+            left = len(survivors.rows)
+            spared = (before - left) / before * left * self._parts[0].nbytes
+            if at + 1 < len(compared) and spared <= bounded.read[0]:
+                break
+            before = left
+        others = survivors.without(self._candidates)
+        self.work[_BOUNDED], self.work[_SURVIVORS] = self.live.segment.rows, survivors.counts
+        self.work[_RESCORED] += others.counts
+        self._add(others, best)
+
+    def proves(self, limits: NDArray[np.float64]) -> NDArray[np.bool_] | bool:
         """Tell for each query (B,) whether no row that was not scored can be among the k best."""
-        if self.surveyed:
-            return np.ones(len(limits), np.bool_)
-        every: NDArray[np.bool_] = self.proposed == self.live.live
-        if self._bounded is None:
+        if self.is_whole or self.work[_BOUNDED].all():
+            return True
+        every: NDArray[np.bool_] = self.work[_PROPOSED] == self.live.live
+        # The worst part may be below what is composed of all parts, and so below its bounds.
+        if self._others is None or len(self._parts) > 1:
             return every
-        return every | (self._others > self._bounded.largest(limits))
+        return every | (self._others > self.compared[0].largest(limits))
 
-    def _score(self, chosen: Chosen, best: Best) -> None:
-        _score(self.live.segment, chosen, self._queries, best, self._workers)
+    def fill_in(self, ids: Ids, each: Points) -> None:
+        """Write the violations of those of the hits (k,) that live here with each part: (k, P)."""
+        rows = np.concatenate([_NO_ROWS.rows, *self._hits])
+        own = self.live.segment.ids[rows]
+        _, places, found = np.intersect1d(ids, own, assume_unique=True, return_indices=True)
+        for at, part in enumerate(self._parts):
+            each[places, at] = self._score(Candidates.of([rows[found]]), part)
+
+    def _add(self, candidates: Candidates, best: TopK) -> None:
+        if len(self._parts) == 1:
+            violations = self._score(candidates, self._parts[0])
+        else:  # of one query; a row is left at the first part that it fits too badly
+            rows, (limit,) = candidates.rows, best.limits()
+            violations = np.full(len(rows), -np.inf, np.float32)
+            for part in self._parts:
+                violations = np.maximum(violations, self._score(Candidates.of([rows]), part))
+                fits = violations <= limit
+                rows, violations = rows[fits], violations[fits]
+            candidates = Candidates.of([rows])
+            self._hits.append(rows)
+        best.add(self.live.segment.ids[candidates.rows], candidates.starts, violations)
+
+    def _score(self, candidates: Candidates, part: Points) -> Points:
+        """Return the violations (n,) of candidates with one part of each query (B, N)."""
+        segment = self.live.segment
+        self.work[_BYTES] += part[0].nbytes * candidates.counts
+        return score_rows(segment.points, candidates, part, segment.orientation, self._workers)
 
 
-def proposed(query: Query, rows: int) -> int:
+def candidate_count(query: Query, rows: int) -> int:
     """Return how many of a segment's rows are chosen as candidates."""
+    if query.candidates is not None:
+        return query.candidates
     count = _CANDIDATES[query.mode]
     if query.mode == "fast":
         further = _FAST_PER_FURTHER_HIT[query.kind] * max(0, query.k - 10)
-        count = max(count, round(_FAST_PER_ROOT * rows**0.5)) + further
-    else:
-        count = max(count, _CANDIDATES_PER_HIT * query.k)
-    return query.candidates or count
+        return max(count, round(_FAST_PER_ROOT * math.sqrt(rows))) + further
+    return max(count, _CANDIDATES_PER_HIT * query.k)
 
 
-def is_few(live: LiveSegment, count: int) -> bool:
-    """Tell whether so few rows of a segment live that all may be its `count` candidates."""
-    return live.live <= max(count, live.segment.rows // _FEW)
-
-
-def is_bounded(live: LiveSegment, query: Query, batch: int) -> bool:
-    """Tell whether a batch of queries chooses rows of a segment instead of scoring all of them."""
+def is_scanned(live: LiveSegment, query: Query, batch: int, costs: Costs = MEASURED) -> bool:
+    """Tell whether a batch of queries scores all live rows of a segment, and not some of them."""
     segment = live.segment
     proved = query.mode == "certified"
     able = segment.bounds is not None or (not proved and segment.prefilter is not None)
     if query.mode == "exact" or not able:
-        return False
-    count = min(proposed(query, segment.rows), segment.rows)
+        return True
+    count = candidate_count(query, segment.rows)
+    if live.live <= max(count, segment.rows // _FEW):
+        return True
     size = (segment.rows, segment.record.dimension)
-    return not is_scanned(segment.form, *size, count, batch, proved=proved)
+    return costs.favor_scan(segment.orientation, *size, count, batch, proved=proved)
 
 
-def _scan(live: LiveSegment, queries: Points, best: Best, workers: Workers) -> None:
-    """Offer every row of a segment to the best so far."""
-    segment = live.segment
-    with nullcontext() if segment.bounds is None else segment.read_in_order():
-        scan(
-            segment.points,
-            segment.ids,
-            live.excluded,
-            queries,
-            best,
-            form=segment.form,
-            workers=workers,
-        )
-
-
-def _score(segment: Segment, chosen: Chosen, queries: Points, best: Best, workers: Workers) -> None:
-    """Score chosen rows exactly and offer them to the best so far."""
-    violations = score_rows(segment.points, chosen, queries, segment.form, workers)
-    best.add(segment.ids[chosen.rows], chosen.starts, violations)
+def _composed(parts: Points, orientation: Orientation) -> Points:
+    """Return one point (1, N) that stands for all parts (P, 1, N), to choose candidates by."""
+    if orientation is Orientation.COSINE:
+        return np.asarray(parts.mean(0), np.float32)
+    join, meet = parts.max(0), parts.min(0)
+    return np.asarray(join if orientation is Orientation.QUERY_GENERAL else meet)
 
 
 def scan(
@@ -276,27 +350,26 @@ def scan(
     ids: Ids,
     excluded: NDArray[np.bool_],
     queries: Points,
-    best: Best,
-    *,
-    form: Form,
+    best: TopK,
+    orientation: Orientation,
     workers: Workers,
 ) -> None:
-    """Score every live row with every query and offer it to the best so far.
+    """Score every live row with every query and add it to the top k.
 
     points (R, N), ids (R,), excluded (R,) or (0,) when all live, queries (B, N).
     """
-    limits = best.limits()
-    order = None if form is Form.COSINE else heaviest_lines(points, queries, form)
-    slack = slack_of(points.shape[1])
+    chunks, slack = None, slack_of(points.shape[1])
+    if orientation is not Orientation.COSINE:
+        chunks = heaviest_chunks(points, queries, orientation)
 
     def part(edges: tuple[int, int]) -> tuple[Ids, Points]:
-        room = (len(queries), min(best.k, edges[1] - edges[0]))
-        violations, found = np.full(room, np.nan, np.float32), np.empty(room, np.int64)
-        places = (*edges, limits, violations, found, np.zeros(len(queries), np.int64))
-        if order is None:
-            scan_rows(points, ids, excluded, queries, *places)
+        violations, found = best.heaps(min(best.k, edges[1] - edges[0]))
+        places = (*edges, violations, found)
+        if chunks is None:
+            scan_cosine(points, ids, excluded, queries, *places)
         else:
-            scan_lines(points, ids, excluded, queries, int(form), order, slack, *places)
+            number = int(orientation)
+            scan_order(points, ids, excluded, queries, number, chunks, slack, *places)
         return found, violations
 
     ranges = workers.ranges(len(ids), 4 * points.shape[1] * len(queries))
@@ -306,14 +379,18 @@ def scan(
 
 
 def score_rows(
-    points: Points, chosen: Chosen, queries: Points, form: Form, workers: Workers
+    points: Points,
+    candidates: Candidates,
+    queries: Points,
+    orientation: Orientation,
+    workers: Workers,
 ) -> Points:
-    """Return the violations (n,) of the rows that were chosen for queries (B, N)."""
-    violations = np.empty(len(chosen.rows), np.float32)
+    """Return the violations (n,) of the candidates of queries (B, N)."""
+    violations = np.empty(len(candidates.rows), np.float32)
 
     def part(edges: tuple[int, int]) -> None:
-        asked = (chosen.rows, chosen.starts, queries, int(form))
-        score_range(points, *asked, *edges, violations)
+        asked = (candidates.rows, candidates.starts, queries, int(orientation))
+        score_candidates(points, *asked, *edges, violations)
 
-    workers.map(part, workers.ranges(len(chosen.rows), 4 * points.shape[1]))
+    workers.map(part, workers.ranges(len(candidates.rows), 4 * points.shape[1]))
     return violations

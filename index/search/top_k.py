@@ -1,4 +1,4 @@
-"""The best rows of each query, from whichever segments, threads and stages of a search."""
+"""The k best rows of each query, whichever segment, thread or stage of a search found them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from index.kernels.violations import brief, offer, sort
+from index.kernels.compiling import brief
+from index.kernels.heap import push, sort
 from index.types import Ids, Points
 
 
@@ -22,8 +23,8 @@ class Hits:
         return len(self.ids)
 
 
-class Best:
-    """The k best of the rows that were offered, for each of B queries.
+class TopK:
+    """The k best of the rows that were added, for each of B queries.
 
     The better of two rows is the one with the smaller violation, or else with the smaller id.
     Rows beyond `limit` are no hits.
@@ -31,60 +32,50 @@ class Best:
 
     def __init__(self, queries: int, k: int, limit: float = np.inf) -> None:
         self.k, self._limit = k, limit
-        self._ids = np.empty((queries, k), np.int64)
-        self._violations = np.empty((queries, k), np.float32)  # heaps: the worst hit comes first
-        self._counts = np.zeros(queries, np.int64)
+        self._none = np.float32(limit)
+        if self._none <= limit < np.inf:
+            self._none = np.nextafter(self._none, np.float32(np.inf))
+        # Heaps, in which an empty place is a hit beyond the limit.
+        self._violations = np.full((queries, k), self._none)
+        self._ids = np.full((queries, k), np.iinfo(np.int64).max)
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self._ids)
 
     def add(self, ids: Ids, starts: Ids, violations: Points) -> None:
-        """Offer rows that were not offered before.
+        """Add rows that were not added before, and their violations.
 
-        Those of query b are ids[starts[b] : starts[b + 1]], with their violations. What is not a
-        number is no violation, and no row.
+        Those of query b are ids[starts[b] : starts[b + 1]]. A row whose violation is NaN is
+        ignored.
         """
-        heaps = (self._violations, self._ids, self._counts)
-        _offer(ids, starts, violations, self._limit, *heaps)
+        _add(ids, starts, violations, self._violations, self._ids)
 
     def limits(self) -> NDArray[np.float64]:
         """Return, for each query (B,), the violation that none of its top k exceeds."""
-        limits = np.empty(len(self), np.float64)
-        _limit(self._violations, self._counts, self._limit, limits)
-        return limits
+        return np.minimum(self._violations[:, 0], self._limit, dtype=np.float64)
+
+    def heaps(self, k: int) -> tuple[Points, Ids]:
+        """Return heaps (B, k) of violations and ids, for rows better than the worst hits here."""
+        worst = (self._violations[:, :1], self._ids[:, :1])
+        return np.repeat(worst[0], k, axis=1), np.repeat(worst[1], k, axis=1)
 
     def hits(self) -> list[Hits]:
         """Return the hits of each query."""
         ids, violations = self._ids.copy(), self._violations.copy()
-        _sort(violations, ids, self._counts)
-        return [Hits(ids[b, :n], violations[b, :n]) for b, n in enumerate(self._counts.tolist())]
+        _sort(violations, ids)
+        counts = np.count_nonzero(violations < self._none, axis=1).tolist()
+        return [Hits(ids[b, :n], violations[b, :n]) for b, n in enumerate(counts)]
 
 
 @brief
-def _offer(
-    ids: Ids,
-    starts: Ids,
-    violations: Points,
-    limit: float,
-    theirs: Points,
-    found: Ids,
-    counts: Ids,
-) -> None:
+def _add(ids: Ids, starts: Ids, violations: Points, heaps: Points, found: Ids) -> None:
     for b in range(found.shape[0]):
         for at in range(starts[b], starts[b + 1]):
-            if violations[at] <= limit:
-                counts[b] = offer(theirs[b], found[b], counts[b], violations[at], ids[at])
+            if violations[at] <= heaps[b, 0]:
+                push(heaps[b], found[b], violations[at], ids[at])
 
 
 @brief
-def _limit(violations: Points, counts: Ids, limit: float, limits: NDArray[np.float64]) -> None:
-    for b in range(limits.shape[0]):
-        limits[b] = limit
-        if counts[b] == violations.shape[1]:
-            limits[b] = violations[b, 0]
-
-
-@brief
-def _sort(violations: Points, ids: Ids, counts: Ids) -> None:
+def _sort(violations: Points, ids: Ids) -> None:
     for b in range(ids.shape[0]):
-        sort(violations[b], ids[b], counts[b])
+        sort(violations[b], ids[b])

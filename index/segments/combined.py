@@ -76,7 +76,7 @@ class CombinedSegment:
                 {},
                 record.generation,
             ),
-            form=segments[0].segment.form,
+            orientation=segments[0].segment.orientation,
             points=read_only(self.points[: self.rows]),
             ids=read_only(self.ids[: self.rows]),
             bounds=None,

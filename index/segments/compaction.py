@@ -20,6 +20,7 @@ import numpy as np
 
 from index import durable
 from index.errors import disk_full_reported
+from index.search.cost_model import DEFAULT, Thresholds
 from index.segments.segment import IDS, POINTS, SegmentWriter, check_file
 from index.segments.snapshot import LiveSegment, Snapshot
 from index.segments.writer import Finished, Merged, Writer
@@ -99,6 +100,7 @@ def compact(
     writing: Callable[[], AbstractContextManager[Writer]],
     choose: Choice = tiers,
     progress: ProgressCallback = lambda done, total: None,
+    thresholds: Thresholds = DEFAULT,
 ) -> Compacted:
     """Merge what `choose` names, one group after another; see `Index.compact`.
 
@@ -121,7 +123,7 @@ def compact(
         try:
             for group in groups:
                 names = {live.segment.record.name for live in group}
-                merged = merge(workspace, latest(), names, count)
+                merged = merge(workspace, latest(), names, count, thresholds)
                 with writing() as writer:
                     writer.replace(merged)
                 stored = merged.finished[1].rows if merged.finished else 0
@@ -135,7 +137,11 @@ def compact(
 
 
 def merge(
-    workspace: Path, snapshot: Snapshot, names: set[str], progress: Callable[[int], None]
+    workspace: Path,
+    snapshot: Snapshot,
+    names: set[str],
+    progress: Callable[[int], None],
+    thresholds: Thresholds = DEFAULT,
 ) -> Merged:
     """Write the live rows of segments of one kind into one at `workspace`.
 
@@ -153,7 +159,7 @@ def merge(
             check_file(live.segment.folder / name, live.segment.record.files[name], "checksums")
     finished: Finished | None = None
     if any(live.live for live in group):
-        writer = SegmentWriter(workspace, record.kind, record.dimension, record.score)
+        writer = SegmentWriter(workspace, record.kind, record.dimension, record.score, thresholds)
         try:
             for live in group:
                 with live.segment.read_in_order():

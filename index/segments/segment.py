@@ -35,18 +35,15 @@ from index.errors import (
     DamagedIndexError,
     TruncatedFileError,
 )
+from index.search.cost_model import DEFAULT, Thresholds
 from index.search.prefilter import PREFILTER, Prefilter, write_prefilter
 from index.segments.arrays import GrowingArray, advise_random, advise_sequential, mapped
-from index.types import Form, Ids, Kind, Points, Score, form_of
+from index.types import Ids, Kind, Orientation, Points, Score, orientation_of
 
 SEGMENTS_FOLDER = "segments"  # below that of the index; each segment has one in it
 MANIFEST = "manifest.json"
 POINTS = "points.npy"
 IDS = "ids.npy"
-
-# Below 16 MB of points a scan takes half a millisecond, which no bound can better.
-BOUNDS_FROM_BYTES = 16 << 20
-PREFILTER_FROM_ROWS = 20_000
 
 Verify: TypeAlias = Literal["checksums", "sizes"]
 
@@ -54,12 +51,20 @@ Verify: TypeAlias = Literal["checksums", "sizes"]
 class SegmentWriter:
     """Writes the points and ids of one segment block by block, in bounded memory."""
 
-    def __init__(self, folder: Path, kind: Kind, dimension: int, score: Score) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kind: Kind,
+        dimension: int,
+        score: Score,
+        thresholds: Thresholds = DEFAULT,
+    ) -> None:
         """Start a segment in a new folder."""
         self.folder = folder
         self.kind: Kind = kind
         self.dimension = dimension
         self.score: Score = score
+        self._thresholds = thresholds
         folder.mkdir(parents=True, exist_ok=True)
         self._points = GrowingArray(folder / POINTS, "<f4", (dimension,))
         try:
@@ -106,13 +111,14 @@ class SegmentWriter:
             )
         names, step = [POINTS, IDS], None
         points = mapped(self.folder / POINTS, np.float32, (self.rows, self.dimension))
-        form = form_of(self.kind, self.score)
-        bounded = form is not Form.COSINE and self.dimension <= MAX_DIMENSION
-        if bounded and points.nbytes >= BOUNDS_FROM_BYTES:
-            step = write_bounds(self.folder, points, form)
+        orientation = orientation_of(self.kind, self.score)
+        bounded = orientation is not Orientation.COSINE and self.dimension <= MAX_DIMENSION
+        if bounded and points.nbytes >= self._thresholds.bounds_from_bytes:
+            step = write_bounds(self.folder, points, orientation)
             names += [COLUMNS, LEVELS_FILE, CODES]
-        if self.rows >= PREFILTER_FROM_ROWS and form is not Form.QUERY_ABOVE:
-            write_prefilter(self.folder / PREFILTER, points, form)
+        prefiltered = orientation is not Orientation.QUERY_GENERAL
+        if prefiltered and self.rows >= self._thresholds.prefilter_from_rows:
+            write_prefilter(self.folder / PREFILTER, points, orientation)
             names.append(PREFILTER)
         files = {name: file_record(self.folder / name) for name in names}
         facts: dict[str, Any] = {
@@ -134,10 +140,15 @@ class SegmentWriter:
 
 
 def write_segment(
-    folder: Path, kind: Kind, score: Score, ids: ArrayLike, points: ArrayLike
+    folder: Path,
+    kind: Kind,
+    score: Score,
+    ids: ArrayLike,
+    points: ArrayLike,
+    thresholds: Thresholds = DEFAULT,
 ) -> SegmentRecord:
     """Write one segment folder from arrays: ids (R,), points (R, N); see `SegmentWriter`."""
-    writer = SegmentWriter(folder, kind, np.shape(points)[-1], score)
+    writer = SegmentWriter(folder, kind, np.shape(points)[-1], score, thresholds)
     try:
         writer.append(ids, points)
         return writer.seal()
@@ -173,7 +184,7 @@ class Segment:
 
     folder: Path
     record: SegmentRecord
-    form: Form  # how its rows are ranked
+    orientation: Orientation
     points: Points
     ids: Ids
     bounds: Bounds | None
@@ -200,15 +211,16 @@ class Segment:
             # FAISS trusts what it reads, so its file is compared to the last byte in any case.
             check_file(folder / name, file, "checksums" if name == PREFILTER else verify)
         step = _checked_step(folder / MANIFEST, record)
-        shape, form = (record.rows, record.dimension), form_of(record.kind, record.score)
+        shape = (record.rows, record.dimension)
+        orientation = orientation_of(record.kind, record.score)
         points, bounds = mapped(folder / POINTS, np.float32, shape), None
         if step is not None:
-            bounds = Bounds.open(folder, step, form, shape)
+            bounds = Bounds.open(folder, step, orientation, shape)
             advise_random(points)
         return cls(
             folder,
             record,
-            form=form,
+            orientation=orientation,
             points=points,
             ids=mapped(folder / IDS, np.int64, (record.rows,)),
             bounds=bounds,

@@ -21,6 +21,7 @@ from index.catalog.records import SegmentRecord
 from index.catalog.schema import CAPTIONS, IMAGES
 from index.catalog.validation import check_texts, checked, checked_ids
 from index.errors import BadRowsError, disk_full_reported
+from index.search.cost_model import DEFAULT, Thresholds
 from index.segments import leases
 from index.segments.segment import SEGMENTS_FOLDER, write_segment
 from index.staging import STAGING, staged_model
@@ -114,11 +115,18 @@ class Merged:
 class Writer:
     """Changes an index while its lock is held; get one from `writing`."""
 
-    def __init__(self, folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        catalog: Catalog,
+        model: ModelIdentity,
+        thresholds: Thresholds = DEFAULT,
+    ) -> None:
         """Write to an index whose points are made by `model`; that of another is refused."""
         self.folder = folder
         self.catalog = catalog
         self.model = model
+        self.thresholds = thresholds
         self.segments = folder / SEGMENTS_FOLDER
 
     def workspace(self) -> Path:
@@ -155,7 +163,7 @@ class Writer:
             ids, points = addition.ids[kind], addition.points[kind]
             if len(ids):
                 place = self.workspace()
-                record = write_segment(place, kind, self.model.score, ids, points)
+                record = write_segment(place, kind, self.model.score, ids, points, self.thresholds)
                 finished.append((place, record))
         records = self.publish(*finished)
         new = [row for row in addition.images if row.id not in change.replaced]
@@ -298,7 +306,11 @@ def _require_images(connection: Connection, image_ids: Sequence[int]) -> None:
 
 @contextmanager
 def writing(
-    folder: Path, catalog: Catalog, model: ModelIdentity, timeout: float
+    folder: Path,
+    catalog: Catalog,
+    model: ModelIdentity,
+    timeout: float,
+    thresholds: Thresholds = DEFAULT,
 ) -> Iterator[Writer]:
     """Take the index's lock, sweep away what killed writers left, and yield a writer.
 
@@ -307,7 +319,7 @@ def writing(
         DiskFullError: no room; what was written is taken away again.
     """
     with disk_full_reported(folder), durable.locked(folder / LOCK, timeout):
-        writer = Writer(folder, catalog, model)
+        writer = Writer(folder, catalog, model, thresholds)
         writer.sweep()
         try:
             yield writer

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from index.search.joint_search import JointAnswer
 from index.types import Kind
 from models.analogy import is_bare, reworded, substitute
 from models.checkpoints.checkpoint import Checkpoint
@@ -286,7 +285,7 @@ def _expanded(parts: Sequence[Part], captions: Mapping[str, Iterable[str]]) -> l
 def _each(found: Found, calibrations: Sequence[Calibration | None]) -> dict[int, dict[str, Any]]:
     """Return, by the id of the hit, the violations of all parts and their least probability."""
     answer = found.answer
-    if not isinstance(answer, JointAnswer):
+    if answer.parts is None:
         raise TypeError("only a joint search has parts")
     each: dict[int, dict[str, Any]] = {}
     for hit, violations in zip(answer.ids.tolist(), answer.parts, strict=True):

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from index.catalog.selection import Selection
 from index.errors import HasseIndexError
-from index.search.query import Answer
+from index.search.query import Answer, Query
 from index.store import Index
-from index.types import CaptionRow, Kind, Mode, NamedImage, Points
+from index.types import CaptionRow, Kind, NamedImage, Points
 from models.evaluation.calibration import Calibration
 from service.core.admission import Admission
 from service.core.batching import Batcher, Done, Next
@@ -28,7 +28,6 @@ from service.schemas import (
     K_MAXIMUM,
     THUMBNAIL_URL,
     SearchOptions,
-    Work,
     milliseconds,
 )
 from service.settings import Settings
@@ -41,12 +40,7 @@ _ATTEMPTS = 8
 class SearchKey(NamedTuple):
     """Searches that may run together."""
 
-    kind: Kind
-    k: int
-    mode: Mode
-    candidates: int | None
-    max_violation: float | None
-    selection: Selection | None
+    query: Query
     offset: int
     together: int  # points of each item
     joint: bool = False  # the points of an item are the parts of one search
@@ -126,7 +120,7 @@ class Found:
             "searched": answer.searched,
             "rescored": answer.rescored,
             "plan": answer.plan,
-            "work": dict(zip(Work.model_fields, answer.touched, strict=True)),
+            "work": answer.work._asdict(),
             "model": model,
             "generation": answer.generation,
         }
@@ -205,7 +199,7 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        key = _key(kind, 1, options)._replace(k=depth_of(options) + spare)
+        key = _key(kind, 1, options, spare)
         (found,) = await self._submit(key, _alone(point), stages)
         return found
 
@@ -263,7 +257,7 @@ class Searcher:
 
     def _run(self, key: SearchKey, blocks: list[Points]) -> list[list[Found]]:
         if self._batch_size is not None:
-            self._batch_size.labels(f"search-{key.kind}").observe(len(blocks))
+            self._batch_size.labels(f"search-{key.query.kind}").observe(len(blocks))
         found = self._found(key, blocks)
         for _ in range(_ATTEMPTS):
             if all(one.is_whole for one in found):
@@ -293,7 +287,7 @@ class Searcher:
         ids = sorted({int(hit) for answer in answers for hit in answer.ids[key.offset :]})
         images: dict[int, NamedImage] = {}
         captions: dict[int, CaptionRow] = {}
-        if key.kind == "image":
+        if key.query.kind == "image":
             images, removal = self._index.image_hits(ids)
         else:
             captions, removal = self._index.caption_hits(ids)
@@ -327,16 +321,9 @@ class Searcher:
         return [part.tolist() for part in each]
 
     def _answers(self, key: SearchKey, blocks: list[Points]) -> Sequence[Answer]:
-        options: dict[str, Any] = {
-            "k": key.k,
-            "mode": key.mode,
-            "candidates": key.candidates,
-            "max_violation": key.max_violation,
-            "selection": key.selection,
-        }
         if key.joint:
-            return [self._index.search_jointly(key.kind, block, **options) for block in blocks]
-        return self._index.search_batch(key.kind, np.concatenate(blocks), **options)
+            return [self._index.search_jointly(key.query, block) for block in blocks]
+        return self._index.search_batch(key.query, np.concatenate(blocks))
 
 
 def _alone(point: Point) -> Points:
@@ -353,17 +340,16 @@ def _timed(done: Done[list[Found]], stages: Stages) -> list[Found]:
     return done.result
 
 
-def _key(kind: Kind, together: int, options: SearchOptions) -> SearchKey:
-    return SearchKey(
+def _key(kind: Kind, together: int, options: SearchOptions, spare: int = 0) -> SearchKey:
+    query = Query(
         kind,
-        depth_of(options),
+        depth_of(options) + spare,
         options.mode,
         options.candidates,
         _as_stored(options.max_violation),
         selection_of(options),
-        options.offset,
-        together,
     )
+    return SearchKey(query, options.offset, together)
 
 
 def selection_of(options: SearchOptions) -> Selection | None:

@@ -17,6 +17,7 @@ from index.errors import (
     NotLoadedError,
     ReadOnlyIndexError,
 )
+from index.search.query import Query
 from index.segments import stored_pictures
 from index.store import Index
 from index.types import MODES, Kind
@@ -100,5 +101,5 @@ def warm(checkpoint: Checkpoint, index: Index) -> None:
     for kind, points in asked:
         for mode in MODES:
             for batch in (points, np.repeat(points, 2, axis=0)):
-                index.search_batch(kind, batch, 1, mode)
+                index.search_batch(Query(kind, 1, mode), batch)
     penalties_between(index.model.score, pictures, captions)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.search import oracle
-from index.search.query import Answer
+from index.search.query import Answer, Query
 from index.store import Index
 from index.types import KINDS, Kind, Points
 from tests.benchmarks.samples import source
@@ -17,7 +17,7 @@ from tests.index.samples import images, model
 def answered(folder: Path, points: Points, queries: Points) -> list[Answer]:
     with Index.create(folder, model(points.shape[1]), threads=1) as index:
         index.add(images(range(len(points))), points)
-        return list(index.search_batch("image", queries, 10))
+        return list(index.search_batch(Query("image", 10), queries))
 
 
 def test_a_true_answer_passes_and_any_change_to_it_is_found(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import faiss
 import pytest
 
 from index.kernels.threads import Workers
-from index.search.cost_model import Costs
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -22,11 +21,9 @@ def workers() -> Iterator[Workers]:
     pool.close()
 
 
-@pytest.fixture
-def everywhere_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give every segment bounds, and a prefilter from 60 rows on, as large ones have."""
-    monkeypatch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 1)
-    monkeypatch.setattr("index.segments.segment.PREFILTER_FROM_ROWS", 60)
-    monkeypatch.setattr(
-        "index.search.cost_model.COSTS", Costs((1, 1, 1), (1, 1, 1), (0, 0, 0), 0, 0)
-    )
+@pytest.fixture(scope="session")
+def small_tasks() -> Iterator[Workers]:
+    """Two threads that share the smallest work, which one would do alone otherwise."""
+    pool = Workers(2, bytes_per_task=100)
+    yield pool
+    pool.close()

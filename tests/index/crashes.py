@@ -34,7 +34,8 @@ from index import durable
 from index.build import build, reencode
 from index.catalog.catalog import Catalog
 from index.errors import DiskFullError, MissingIndexError
-from index.segments import segment
+from index.search.cost_model import Thresholds
+from index.search.query import Query
 from index.segments.compaction import everything
 from index.store import Index
 from index.types import KINDS, MODES, CaptionRow, Ids, ImageRow, Points
@@ -45,6 +46,7 @@ NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
 FULL = sqlite3.OperationalError("database or disk is full")
 FULL.sqlite_errorcode = sqlite3.SQLITE_FULL
 DATABASE_FULL = OperationalError("COMMIT", None, FULL)
+_LARGE = Thresholds(bounds_from_bytes=1, prefilter_from_rows=16)
 POINTS = embeddings(np.random.default_rng(0), 60, 16)
 SHORT = embeddings(np.random.default_rng(1), 60, 8)
 OTHER = model(8, name="other")
@@ -106,7 +108,7 @@ class WritePoints:
 
 def change(folder: Path, acknowledge: Callable[[int], None]) -> None:
     """Add, remove, and add again what was removed: generations 2 to 4 of a small index."""
-    with Index.open(folder, threads=1) as index:
+    with Index.open(folder, threads=1, thresholds=_LARGE) as index:
         index.add(images([50, 51]), POINTS[:2], captions([500], [50]), POINTS[2:3])
         acknowledge(2)
         index.remove([3, 50])
@@ -126,7 +128,7 @@ STATES: dict[int, tuple[set[int], set[int]]] = {
 
 def compact(folder: Path, acknowledge: Callable[[int], None]) -> None:
     """Merge twice with a removal and an addition between: generations 2 to 7 of a small index."""
-    with Index.open(folder, threads=1) as index:
+    with Index.open(folder, threads=1, thresholds=_LARGE) as index:
         index.remove([3])
         acknowledge(2)
         index.compact(everything)
@@ -175,6 +177,7 @@ def fresh_build(folder: Path, acknowledge: Callable[[int], None]) -> None:
         source="crashes",
         total=60,
         rows_per_segment=15,
+        thresholds=_LARGE,
         threads=1,
     )
     acknowledge(index.generation)
@@ -203,6 +206,7 @@ def encode_anew(folder: Path, acknowledge: Callable[[int], None]) -> None:
             source="crashes",
             total=33,
             rows_per_segment=9,
+            thresholds=_LARGE,
         )
     )
 
@@ -211,9 +215,9 @@ def held(folder: Path) -> tuple[int, set[int], set[int]]:
     """Return the generation of an index and the ids that searches and the catalog give."""
     report = verify(folder)
     assert report.ok, report.findings
-    with Index.open(folder, threads=1) as index:
+    with Index.open(folder, threads=1, thresholds=_LARGE) as index:
         nothing = np.zeros(index.model.dimension)
-        found = [set(index.search(kind, nothing, 1000).ids.tolist()) for kind in KINDS]
+        found = [set(index.search(Query(kind, 1000), nothing).ids.tolist()) for kind in KINDS]
         assert set(index.images(range(100))) == found[0]
         assert set(index.captions(range(600))) == found[1]
         return index.generation, found[0], found[1]
@@ -240,14 +244,14 @@ def check_compact(folder: Path, acknowledged: int) -> None:
 
 def check_use(folder: Path) -> None:
     """An addition and a merge sweep away whatever was left behind."""
-    with Index.open(folder, threads=1) as index:
+    with Index.open(folder, threads=1, thresholds=_LARGE) as index:
         index.add(images([90]), POINTS[:1])
         segments = index.folder / "segments"
         known = {live.segment.record.name for live in index.snapshot.segments}
         assert {path.name for path in segments.iterdir()} == known
-        before = index.search("image", POINTS[9], 50).ids.tolist()
+        before = index.search(Query("image", 50), POINTS[9]).ids.tolist()
         index.compact(everything)
-        assert index.search("image", POINTS[9], 50).ids.tolist() == before
+        assert index.search(Query("image", 50), POINTS[9]).ids.tolist() == before
         assert len(list(segments.iterdir())) == 2
         names = {"catalog.db", "segments", "lock", "readers", "notifications", "compaction.lock"}
         assert {path.name for path in folder.iterdir() if "catalog.db-" not in path.name} == names
@@ -258,7 +262,7 @@ def check_build(folder: Path, acknowledged: int) -> None:
     if acknowledged == 0 and not is_built(folder):
         fresh_build(folder, lambda _generation: None)
     assert held(folder) == (1, set(range(20)), set(range(40)))
-    with Index.open(folder, threads=1) as index, index.writing():
+    with Index.open(folder, threads=1, thresholds=_LARGE) as index, index.writing():
         pass  # the next writer sweeps away what a kill after the commit left
     parts = {"catalog.db", "segments", "lock", "readers", "notifications"}
     assert {path.name for path in folder.iterdir()} <= parts
@@ -268,7 +272,7 @@ def check_encode_anew(folder: Path, acknowledged: int) -> None:
     """The old points are searched or the new ones, and the next run completes what is missing."""
     generation, *found = held(folder)
     assert acknowledged in (0, generation)
-    with Index.open(folder, threads=1) as index:
+    with Index.open(folder, threads=1, thresholds=_LARGE) as index:
         assert index.model == (model() if generation == 1 else OTHER)
         if generation == 1:
             assert tuple(found) == STATES[1]
@@ -371,13 +375,11 @@ def prepare(folder: Path) -> None:
     """Make the small index that `change` starts from; give segments all that large ones have."""
     folder.mkdir(parents=True, exist_ok=True)
     faiss.omp_set_num_threads(1)
-    segment.BOUNDS_FROM_BYTES = 1
-    segment.PREFILTER_FROM_ROWS = 16
-    with small_index(folder / "small") as index:
+    with small_index(folder / "small", thresholds=_LARGE) as index:
         # Every fork inherits the kernels that these have loaded.
         for kind in KINDS:
             for mode in MODES:
-                index.search(kind, POINTS[0], 3, mode)
+                index.search(Query(kind, 3, mode), POINTS[0])
 
 
 def main() -> None:

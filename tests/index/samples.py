@@ -9,14 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.kernels.threads import Workers
-from index.search.candidates import Chosen
+from index.search.candidates import Candidates
+from index.search.cost_model import DEFAULT, Costs, Thresholds
 from index.search.search import score_rows
 from index.segments.arrays import read_only
 from index.segments.segment import Segment, write_segment
 from index.segments.snapshot import LiveSegment, Snapshot
 from index.store import Index
-from index.types import CaptionRow, Form, ImageRow, Kind, ModelIdentity, Points, Score
+from index.types import CaptionRow, ImageRow, Kind, ModelIdentity, Orientation, Points, Score
 from tests import oracle
+
+# Every segment has bounds, and a prefilter from 60 rows on, as large ones have; they are searched
+# by these wherever that can be.
+BOUNDED = Thresholds(1, 60, Costs((1, 1, 1), (1, 1, 1), (0, 0, 0), 0, 0))
 
 
 def model(dimension: int = 16, score: Score = "order", name: str = "sample") -> ModelIdentity:
@@ -47,18 +52,25 @@ def violations(kind: Kind, score: Score, stored: Points, query: Points) -> NDArr
     return oracle.violation(y, x) if score == "order-reversed" else oracle.violation(x, y)
 
 
-def scored(points: Points, query: Points, form: Form, workers: Workers | None = None) -> Points:
+def scored(
+    points: Points, query: Points, orientation: Orientation, workers: Workers | None = None
+) -> Points:
     """Return the violations (R,) of all rows with one query (N,), as the kernels compute them."""
-    every = Chosen.of([np.arange(len(points))])
-    return score_rows(read_only(points), every, query[None], form, workers or Workers(1))
+    every = Candidates.of([np.arange(len(points))])
+    return score_rows(read_only(points), every, query[None], orientation, workers or Workers(1))
 
 
 def segment(
-    folder: Path, kind: Kind, score: Score, ids: NDArray[np.int64], points: Points
+    folder: Path,
+    kind: Kind,
+    score: Score,
+    ids: NDArray[np.int64],
+    points: Points,
+    thresholds: Thresholds = BOUNDED,
 ) -> Segment:
     """Write one segment below `folder` and open it."""
     place = folder / f"segment-{len(list(folder.iterdir()))}"
-    return Segment.open(place, write_segment(place, kind, score, ids, points))
+    return Segment.open(place, write_segment(place, kind, score, ids, points, thresholds))
 
 
 def snapshot(
@@ -67,10 +79,11 @@ def snapshot(
     score: Score,
     blocks: Sequence[tuple[NDArray[np.int64], Points]],
     excluded: Sequence[int] = (),
+    thresholds: Thresholds = BOUNDED,
 ) -> Snapshot:
     """One generation of one segment for each block of ids and points."""
     live = [
-        LiveSegment.whole(segment(folder, kind, score, ids, points)).without(
+        LiveSegment.whole(segment(folder, kind, score, ids, points, thresholds)).without(
             np.array(excluded, np.int64)
         )
         for ids, points in blocks
@@ -91,10 +104,12 @@ def captions(ids: Sequence[int], image_ids: Sequence[int]) -> list[CaptionRow]:
     ]
 
 
-def small_index(folder: Path, rows: int = 12, dimension: int = 16) -> Index:
+def small_index(
+    folder: Path, rows: int = 12, dimension: int = 16, thresholds: Thresholds = DEFAULT
+) -> Index:
     """An index of `rows` images, ids 1 to rows, with two captions each, at generation 1."""
     rng = np.random.default_rng(0)
-    index = Index.create(folder, model(dimension), threads=1)
+    index = Index.create(folder, model(dimension), threads=1, thresholds=thresholds)
     numbers = list(range(1, rows + 1))
     index.add(
         images(numbers),

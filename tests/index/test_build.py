@@ -16,6 +16,7 @@ from index.errors import (
     IndexLockedError,
     UnfinishedIndexError,
 )
+from index.search.query import Query
 from index.store import Index
 from index.types import CaptionRow, Ids, ImageRow, Points
 from index.verify import verify
@@ -75,10 +76,10 @@ def run(
 def check(index: Index) -> None:
     assert index.generation == 1
     for at, point in enumerate(IMAGES):
-        answer = index.search("image", point, 1)
+        answer = index.search(Query("image", 1), point)
         assert (answer.ids[0], answer.violations[0]) == (at, 0)
     for at, point in enumerate(CAPTIONS):
-        answer = index.search("caption", point, 1)
+        answer = index.search(Query("caption", 1), point)
         assert (answer.ids[0], answer.violations[0]) == (at, 0)
     assert index.captions_of([3])[3][0] == CaptionRow(3, 3, "caption 3")
     index.close()

@@ -10,6 +10,7 @@ import pytest
 
 from index.catalog.selection import Selection
 from index.reader import NOTIFICATIONS, Notifications
+from index.search.query import Query
 from index.store import Index
 from tests.index.samples import images, small_index
 
@@ -63,16 +64,20 @@ def test_every_kind_of_search_follows_an_announced_change(tmp_path: Path) -> Non
     with small_index(tmp_path / "i") as writer:
         readers = [Index.open(tmp_path / "i") for _ in range(4)]
         writer.add(images([70]), POINT[None])
-        assert [reader.search("image", POINT, 1).ids[0] == 70 for reader in readers] == [False] * 4
+        assert [reader.search(Query("image", 1), POINT).ids[0] == 70 for reader in readers] == [
+            False
+        ] * 4
         writer.announce()
-        assert readers[0].search("image", POINT, 1).ids[0] == 70
-        assert readers[1].search_jointly("image", POINT[None], 1).ids[0] == 70
+        assert readers[0].search(Query("image", 1), POINT).ids[0] == 70
+        assert readers[1].search_jointly(Query("image", 1), POINT[None]).ids[0] == 70
         assert list(readers[2].points("image", [70])) == [70]
         own = Selection(image_ids=(70,))
-        assert readers[3].search("image", POINT, 1, selection=own).ids.tolist() == [70]
+        assert readers[3].search(Query("image", 1, selection=own), POINT).ids.tolist() == [70]
         writer.remove([70])
         writer.announce()
-        assert [reader.search("image", POINT, 1).ids[0] == 70 for reader in readers] == [False] * 4
+        assert [reader.search(Query("image", 1), POINT).ids[0] == 70 for reader in readers] == [
+            False
+        ] * 4
         for reader in readers:
             reader.close()
 
@@ -89,11 +94,11 @@ def test_announced_change_is_looked_for_once(
             return looked[-1]
 
         monkeypatch.setattr(reader.catalog, "generation", look)
-        reader.search("image", POINT, 1)
+        reader.search(Query("image", 1), POINT)
         assert not looked
         writer.announce()
         for _ in range(3):
-            reader.search("image", POINT, 1)
+            reader.search(Query("image", 1), POINT)
         assert len(looked) == 1
 
 
@@ -106,9 +111,9 @@ def test_search_goes_on_without_a_generation_that_cannot_be_loaded_and_tries_aga
         (added,) = set((tmp_path / "i" / "segments").iterdir()) - before
         added.rename(tmp_path / "elsewhere")
         writer.announce()
-        assert reader.search("image", POINT, 1).ids[0] != 70
+        assert reader.search(Query("image", 1), POINT).ids[0] != 70
         (tmp_path / "elsewhere").rename(added)
-        assert reader.search("image", POINT, 1).ids[0] == 70
+        assert reader.search(Query("image", 1), POINT).ids[0] == 70
 
 
 def test_closed_index_leaves_no_file_open(tmp_path: Path) -> None:

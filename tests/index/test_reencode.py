@@ -17,6 +17,7 @@ from index.errors import (
     ModelMismatchError,
     UnfinishedIndexError,
 )
+from index.search.query import Query
 from index.store import Index
 from index.types import CaptionRow, Ids, ImageRow, Points
 from index.verify import verify
@@ -70,7 +71,7 @@ def test_reencoding_changes_the_points_and_keeps_the_rows(tmp_path: Path) -> Non
         assert index.model == OTHER
         assert index.catalog.all_rows() == (rows, own)
         assert index.points("image", [5])[5].tolist() == NEW[5].tolist()
-        assert index.search("image", NEW[7], 1).ids.tolist() == [7]
+        assert index.search(Query("image", 1), NEW[7]).ids.tolist() == [7]
         index.add(images([50]), NEW[[20]])
     assert verify(tmp_path / "i").ok
     assert not (tmp_path / "i" / "staging").exists()
@@ -87,11 +88,11 @@ def test_image_that_is_not_encoded_is_removed_with_its_captions(tmp_path: Path) 
 
 def test_stopped_reencoding_leaves_the_old_points_and_goes_on(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
-        before = index.search("image", np.ones(16), 12).ids.tolist()
+        before = index.search(Query("image", 12), np.ones(16)).ids.tolist()
     with pytest.raises(StopError):
         run(tmp_path / "i", stop=7)
     with Index.open(tmp_path / "i", model().fingerprint) as index:
-        assert index.search("image", np.ones(16), 12).ids.tolist() == before
+        assert index.search(Query("image", 12), np.ones(16)).ids.tolist() == before
         index.compact()
     told: list[int] = []
     run(tmp_path / "i", told=told)
@@ -102,10 +103,10 @@ def test_stopped_reencoding_leaves_the_old_points_and_goes_on(tmp_path: Path) ->
 def test_reader_of_the_old_points_keeps_them_and_refuses_to_write(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         query = np.ones(16)
-        before = index.search("image", query, 12)
+        before = index.search(Query("image", 12), query)
         run(tmp_path / "i")
         index.announce()
-        after = index.search("image", query, 12)
+        after = index.search(Query("image", 12), query)
         assert (after.ids.tolist(), after.generation) == (before.ids.tolist(), 1)
         with pytest.raises(ModelMismatchError, match=r"anew by the model 'other'.*again"):
             index.refresh()
@@ -125,7 +126,7 @@ def test_nobody_writes_or_merges_while_an_index_is_encoded_anew(tmp_path: Path) 
                 other.remove([3], timeout=0.0)
             with pytest.raises(IndexLockedError, match="compacting"):
                 other.compact()
-            assert other.search("image", np.ones(16), 1).searched == 12
+            assert other.search(Query("image", 1), np.ones(16)).searched == 12
         yield from image_blocks()(done)
 
     reencode(tmp_path / "i", OTHER, blocks, caption_blocks(), source="s", total=36)

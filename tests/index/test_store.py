@@ -32,6 +32,7 @@ from index.errors import (
     NotLoadedError,
     ReadOnlyIndexError,
 )
+from index.search.query import Query
 from index.segments.segment import Segment, Verify, write_segment
 from index.segments.writer import Writer
 from index.store import Index
@@ -44,12 +45,12 @@ from tests.oracle import best
 def test_what_was_added_is_found_described_and_still_there_after_opening(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         point = embeddings(np.random.default_rng(1), 1, 16)[0]
-        before = [index.search(kind, point, 5) for kind in KINDS]
+        before = [index.search(Query(kind, 5), point) for kind in KINDS]
     with Index.open(tmp_path / "i", model().fingerprint) as index:
         assert index.model == model()
         assert index.generation == 1
         for kind, answer in zip(KINDS, before, strict=True):
-            again = index.search(kind, point, 5)
+            again = index.search(Query(kind, 5), point)
             assert again.ids.tolist() == answer.ids.tolist()
             assert again.violations.tolist() == answer.violations.tolist()
         row = index.image(3)
@@ -75,7 +76,7 @@ def test_search_speaks_for_all_segments_as_numpy_does(tmp_path: Path) -> None:
         for at in range(0, 60, 20):
             index.add(images(range(at, at + 20)), points[at : at + 20])
         query = embeddings(rng, 1, 16)[0]
-        answer = index.search("image", query, 7)
+        answer = index.search(Query("image", 7), query)
         expected = violations("image", "order", points, query)
         assert answer.ids.tolist() == best(expected, np.arange(60), 7).tolist()
         assert answer.generation == index.generation == 3
@@ -87,10 +88,10 @@ def test_removed_images_and_their_captions_are_gone_from_every_search(tmp_path: 
         index.remove([3, 7])
         for live in (index, Index.open(tmp_path / "i")):
             for mode in MODES:
-                found = live.search("image", query, 100, mode)
+                found = live.search(Query("image", 100, mode), query)
                 assert found.ids.tolist() == [1, 2, 4, 5, 6, 8, 9, 10, 11, 12]
                 assert found.searched == 10
-                found = live.search("caption", np.ones(16), 100, mode)
+                found = live.search(Query("caption", 100, mode), np.ones(16))
                 assert not {103, 107, 115, 119} & set(found.ids.tolist())
                 assert found.searched == 20
             assert live.image(3) is None
@@ -102,7 +103,7 @@ def test_adding_then_removing_changes_no_answer(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     query = embeddings(rng, 1, 16)[0]
     with small_index(tmp_path / "i") as index:
-        before = [index.search(kind, query, 40) for kind in KINDS]
+        before = [index.search(Query(kind, 40), query) for kind in KINDS]
         index.add(
             images([50, 51]),
             embeddings(rng, 2, 16),
@@ -112,7 +113,7 @@ def test_adding_then_removing_changes_no_answer(tmp_path: Path) -> None:
         index.remove([50, 51])
         assert index.generation == 3
         for kind, old in zip(KINDS, before, strict=True):
-            new = index.search(kind, query, 40)
+            new = index.search(Query(kind, 40), query)
             assert new.ids.tolist() == old.ids.tolist()
             assert new.violations.tolist() == old.violations.tolist()
             assert new.searched == old.searched
@@ -127,7 +128,7 @@ def test_an_id_can_come_back_with_another_point(tmp_path: Path) -> None:
             index.add(images([5]), point)
             with Index.open(tmp_path / "i") as again:
                 for live in (index, again):
-                    answer = live.search("image", point[0], 1)
+                    answer = live.search(Query("image", 1), point[0])
                     assert (answer.ids[0], answer.violations[0]) == (5, 0)
                     assert answer.searched == 12
 
@@ -142,9 +143,10 @@ def test_a_joint_search_scores_an_id_that_came_back_by_its_new_point(
             point, parts = embeddings(rng, 1, 16), embeddings(rng, 2, 16)
             index.remove([2])
             index.add(images([2]), point)
-            answer = index.search_jointly("image", parts, 4, mode)
+            answer = index.search_jointly(Query("image", 4, mode), parts)
             assert sorted(answer.ids.tolist()) == [1, 2, 3, 4]
             wanted = [violations("image", "order", point, part)[0] for part in parts]
+            assert answer.parts is not None
             assert answer.parts[answer.ids.tolist().index(2)] == pytest.approx(wanted, rel=1e-5)
 
 
@@ -163,12 +165,12 @@ def test_another_reader_sees_a_change_when_it_looks(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as writer, Index.open(tmp_path / "i") as reader:
         assert not reader.refresh()
         writer.add(images([70]), np.ones((1, 16)))
-        assert reader.search("image", np.ones(16), 1).violations[0] > 0
+        assert reader.search(Query("image", 1), np.ones(16)).violations[0] > 0
         assert reader.refresh()
-        assert reader.search("image", np.ones(16), 1).ids[0] == 70
+        assert reader.search(Query("image", 1), np.ones(16)).ids[0] == 70
         writer.remove([70])
         assert reader.refresh()
-        assert reader.search("image", np.ones(16), 1).ids[0] != 70
+        assert reader.search(Query("image", 1), np.ones(16)).ids[0] != 70
 
 
 def test_an_index_is_not_written_over_another(tmp_path: Path) -> None:
@@ -318,10 +320,10 @@ def test_an_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> N
 
 def test_a_moved_index_is_the_same_index(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
-        before = index.search("image", np.ones(16), 5).ids.tolist()
+        before = index.search(Query("image", 5), np.ones(16)).ids.tolist()
     shutil.move(tmp_path / "i", tmp_path / "j")
     with Index.open(tmp_path / "j") as index:
-        assert index.search("image", np.ones(16), 5).ids.tolist() == before
+        assert index.search(Query("image", 5), np.ones(16)).ids.tolist() == before
 
 
 @pytest.mark.parametrize(
@@ -367,7 +369,7 @@ def test_rows_that_cannot_be_added_are_named_and_nothing_changes(
 def test_captions_can_be_added_to_an_image_that_is_there(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         index.add([], np.empty((0, 16)), captions([900], [4]), np.zeros((1, 16)))
-        assert index.search("caption", np.zeros(16), 1).ids[0] == 900
+        assert index.search(Query("caption", 1), np.zeros(16)).ids[0] == 900
         assert [row.id for row in index.captions_of([4])[4]] == [104, 116, 900]
 
 
@@ -476,7 +478,7 @@ def test_many_small_additions_keep_few_files_open(tmp_path: Path) -> None:
         before = len(list(descriptors.iterdir()))
         for id_ in range(1, 30):
             index.add(images([id_]), np.ones((1, 16)))
-        assert index.search("image", np.ones(16), 100).searched == 30
+        assert index.search(Query("image", 100), np.ones(16)).searched == 30
         assert len(list(descriptors.iterdir())) <= before + 2
 
 
@@ -484,7 +486,7 @@ def test_an_index_in_a_folder_that_cannot_be_written_is_searched_and_not_changed
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_index(tmp_path / "i ?#") as index:
-        before = index.search("image", np.ones(16), 5).ids.tolist()
+        before = index.search(Query("image", 5), np.ones(16)).ids.tolist()
     for name in ("lock", "readers", "notifications"):
         (tmp_path / "i ?#" / name).unlink()
     # Tests may run as root, whom permissions do not stop.
@@ -498,7 +500,7 @@ def test_an_index_in_a_folder_that_cannot_be_written_is_searched_and_not_changed
 
     monkeypatch.setattr(os, "open", read_only)
     with Index.open(tmp_path / "i ?#") as index:
-        assert index.search("image", np.ones(16), 5).ids.tolist() == before
+        assert index.search(Query("image", 5), np.ones(16)).ids.tolist() == before
         assert {path.name for path in index.folder.iterdir()} == {"catalog.db", "segments"}
 
         def refused(*_args: object) -> None:
@@ -526,7 +528,7 @@ def test_every_answer_belongs_to_one_generation_while_pictures_come_and_go(
         def look() -> int:
             looked = 0
             while not done.is_set() or looked < 20:
-                answer = index.search("image", query, 5)
+                answer = index.search(Query("image", 5), query)
                 now = np.array(alive[answer.generation])
                 assert answer.ids.tolist() == best(expected[now], now, 5).tolist()
                 assert answer.searched == len(now)

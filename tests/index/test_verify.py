@@ -18,7 +18,7 @@ from index.segments import segment
 from index.segments.segment import write_segment
 from index.store import Index
 from index.verify import verify
-from tests.index.samples import captions, embeddings, images, model, small_index
+from tests.index.samples import BOUNDED, captions, embeddings, images, model, small_index
 
 
 def rows_of(folder: Path) -> list[object]:
@@ -77,9 +77,8 @@ def test_what_is_added_while_the_catalog_is_read_is_no_finding(
     assert report.generation == 2
 
 
-@pytest.mark.usefixtures("everywhere_bounded")
 def test_every_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
-    small_index(tmp_path / "i", rows=70).close()
+    small_index(tmp_path / "i", rows=70, thresholds=BOUNDED).close()
     files = sorted(path for path in (tmp_path / "i" / "segments").rglob("*") if path.is_file())
     assert len(files) == 13
     for path in files:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from index.search.query import Answer
+from index.search.query import Answer, Query
 from index.store import Index
+from index.types import Points
 from models.checkpoints import checkpoint
 from models.images.decoding import open_picture
 from service.core.searching import most
@@ -64,9 +64,9 @@ def test_an_answer_says_what_the_index_says_of_its_search(
     search = index.search_batch
     told: list[Answer] = []
 
-    def searched(*given: Any, **options: Any) -> list[Answer]:
-        assert options["candidates"] == 3
-        found = search(*given, **options)
+    def searched(query: Query, points: Points) -> list[Answer]:
+        assert query.candidates == 3
+        found = search(query, points)
         told.extend(replace(one, certified=certified, rescored=7) for one in found)
         return told
 
@@ -76,7 +76,7 @@ def test_an_answer_says_what_the_index_says_of_its_search(
     assert answer["certified"] is certified
     assert (answer["rescored"], answer["searched"]) == (7, IMAGES)
     assert answer["plan"] == told[0].plan != ""
-    assert tuple(answer["work"].values()) == told[0].touched
+    assert answer["work"] == told[0].work._asdict()
 
 
 def test_a_whole_number_may_be_written_with_a_point(client: Client) -> None:

@@ -185,9 +185,9 @@ def test_captions_together_are_searched_as_one_batch(
     search_batch = index.search_batch
     sizes: list[int] = []
 
-    def counted(kind: Any, points: Any, *more: Any, **options: Any) -> Any:
+    def counted(query: Any, points: Any) -> Any:
         sizes.append(len(points))
-        return search_batch(kind, points, *more, **options)
+        return search_batch(query, points)
 
     monkeypatch.setattr(index, "search_batch", counted)
     response = client.post("/search/images/batch", json={"captions": ["a dog", "a cat"] * 16})

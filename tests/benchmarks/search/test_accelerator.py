@@ -24,10 +24,9 @@ from tests.index.samples import embeddings, snapshot
 def test_one_command_compares_the_answers_and_prints_the_table(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.kernels.gpu_scan._WORTH_BYTES", 1)
     monkeypatch.setattr(accelerator, "COPIED", 1 << 10)
     monkeypatch.setattr(accelerator, "_SECONDS", 0)
-    monkeypatch.setattr(accelerator, "Accelerator", partial(Accelerator, memory=10**9))
+    monkeypatch.setattr(accelerator, "Accelerator", partial(Accelerator, memory=10**9, smallest=1))
     points = points_folder(tmp_path / "points")
     accelerator.main(
         [

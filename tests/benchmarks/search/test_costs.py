@@ -8,10 +8,9 @@ from benchmarks.search import costs
 from tests.benchmarks.samples import points_folder
 
 
-def test_both_ways_and_the_constants_are_measured_for_each_form(
+def test_costs_prints_both_ways_and_the_constants_of_each_orientation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 1)
     monkeypatch.setattr(costs, "ROWS", (600, 1200))
     monkeypatch.setattr(costs, "_CALLS", 1)
     costs.main([str(points_folder(tmp_path / "points"))])

@@ -10,26 +10,26 @@ from hypothesis import strategies as st
 
 from index.bounds import byte_codes as coding
 from index.bounds.lower_bounds import Bounds, write_bounds
+from index.bounds.quantizer import PAGE
 from index.kernels.threads import Workers
 from index.segments.arrays import read_only
-from index.types import Form, Points
+from index.types import Orientation, Points
 from tests.index.samples import embeddings, grid, scored
 
-BOUNDED = [Form.QUERY_ABOVE, Form.STORED_ABOVE]
+BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]
 ALL_LIVE = read_only(np.zeros(0, np.bool_))
 
 
-def bounds_of(folder: Path, points: Points, form: Form) -> Bounds:
+def bounds_of(folder: Path, points: Points, orientation: Orientation, page: int = PAGE) -> Bounds:
     folder.mkdir(exist_ok=True)
-    step = write_bounds(folder, points, form)
-    return Bounds.open(folder, step, form, (points.shape[0], points.shape[1]))
+    step = write_bounds(folder, points, orientation, page)
+    return Bounds.open(folder, step, orientation, (points.shape[0], points.shape[1]), page)
 
 
-@pytest.mark.parametrize("form", BOUNDED)
+@pytest.mark.parametrize("orientation", BOUNDED)
 def test_codes_are_on_the_side_of_their_point_that_makes_violations_smaller(
-    form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    orientation: Orientation, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("index.bounds.lower_bounds._TALL", 7)
     rng = np.random.default_rng(0)
     step = 2.0**-9
     points = np.vstack(
@@ -39,91 +39,98 @@ def test_codes_are_on_the_side_of_their_point_that_makes_violations_smaller(
             rng.random((40, 12)) * 1e-30,
         ]
     ).astype(np.float32)
-    bounds = bounds_of(tmp_path, points, form)
+    bounds = bounds_of(tmp_path, points, orientation, page=64)
     exact_step = Fraction(bounds.step)
     asked = bounds.begin(points).codes
     for row in range(len(points)):
         for j in range(12):
             point = Fraction(float(points[row, j]))
             stored, query = (int(code[row, j]) * exact_step for code in (bounds.codes, asked))
-            low, high = (query, stored) if form is Form.QUERY_ABOVE else (stored, query)
+            low, high = (
+                (query, stored) if orientation is Orientation.QUERY_GENERAL else (stored, query)
+            )
             assert low <= point <= high
 
 
-@pytest.mark.parametrize("form", BOUNDED)
-def test_codes_are_on_that_side_where_quotients_round_to_whole_numbers_too(form: Form) -> None:
+@pytest.mark.parametrize("orientation", BOUNDED)
+def test_codes_are_on_that_side_where_quotients_round_to_whole_numbers_too(
+    orientation: Orientation,
+) -> None:
     rng = np.random.default_rng(6)
     stored = np.empty((1, 1), np.uint8)
     for code in range(1, 255):
         point = rng.random((1, 1), dtype=np.float32)
         step = float(point[0, 0]) / code
-        coding.encode_rows(point, step, form, stored)
-        low, high = coding.encode_queries(point, step, form), stored
-        if form is Form.STORED_ABOVE:
+        coding.encode_rows(point, step, orientation, stored)
+        low, high = coding.encode_queries(point, step, orientation), stored
+        if orientation is Orientation.STORED_GENERAL:
             low, high = high, low
         exact = Fraction(float(point[0, 0])) / Fraction(step)
         assert int(low[0, 0]) <= exact <= int(high[0, 0])
 
 
-@pytest.mark.parametrize("form", BOUNDED)
-def test_the_largest_coordinate_fits_into_a_byte_and_what_is_larger_stays_there(form: Form) -> None:
+@pytest.mark.parametrize("orientation", BOUNDED)
+def test_the_largest_coordinate_fits_into_a_byte_and_what_is_larger_stays_there(
+    orientation: Orientation,
+) -> None:
     for largest in np.random.default_rng(7).random(100, dtype=np.float32).tolist():
         step = coding.step_for(largest)
         assert Fraction(largest) <= coding.TOP * Fraction(step)
         queries = np.array([[largest * 1.01, largest * 2, largest * 1e9]], np.float32)
-        assert (coding.encode_queries(queries, step, form) == coding.TOP).all()
+        assert (coding.encode_queries(queries, step, orientation) == coding.TOP).all()
 
 
-@pytest.mark.parametrize("form", BOUNDED)
+@pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("dimension", [1, 8, 64, 130])
-def test_sums_of_squares_are_those_of_the_codes(form: Form, dimension: int, tmp_path: Path) -> None:
+def test_sums_of_squares_are_those_of_the_codes(
+    orientation: Orientation, dimension: int, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(dimension)
     points = embeddings(rng, 30, dimension)
-    bounds = bounds_of(tmp_path, points, form)
+    bounds = bounds_of(tmp_path, points, orientation)
     asked = bounds.begin(embeddings(rng, 1, dimension)).codes[0]
     gap = asked.astype(np.int64) - bounds.codes
-    wanted = np.square(np.maximum(gap if form is Form.QUERY_ABOVE else -gap, 0)).sum(1)
+    wanted = np.square(
+        np.maximum(gap if orientation is Orientation.QUERY_GENERAL else -gap, 0)
+    ).sum(1)
     for row in range(30):
-        assert coding.sum_of_squares(bounds.codes, row, asked, int(form), 29) == wanted[row]
+        assert coding.sum_of_squares(bounds.codes, row, asked, int(orientation), 29) == wanted[row]
 
 
 @settings(max_examples=60)
 @given(
-    form=st.sampled_from(BOUNDED),
+    orientation=st.sampled_from(BOUNDED),
     dimension=st.sampled_from([1, 5, 16, 33, 200]),
     rows=st.sampled_from([1, 127, 128, 129, 600]),
     seed=st.integers(0, 10_000),
     discrete=st.booleans(),
     scale=st.sampled_from([1, 1e-23]),  # the squares of the latter vanish
     proposed=st.booleans(),
-    half=st.sampled_from([64, 4096]),
+    page=st.sampled_from([64, PAGE]),
 )
 def test_no_row_within_the_limit_is_ruled_out(
     tmp_path_factory: pytest.TempPathFactory,
-    workers: Workers,
-    form: Form,
+    small_tasks: Workers,
+    orientation: Orientation,
     dimension: int,
     rows: int,
     seed: int,
     discrete: bool,
     scale: float,
     proposed: bool,
-    half: int,
+    page: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     make = grid if discrete else embeddings
     points, queries = (make(rng, n, dimension) * np.float32(scale) for n in (rows, 3))
     excluded = read_only(rng.random(rows) < 0.2)
-    exact = [scored(points, query, form) for query in queries]
+    exact = [scored(points, query, orientation) for query in queries]
     limits = np.array([np.quantile(violation, 0.1) for violation in exact])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("index.bounds.quantizer._HALF", half)
-        patch.setattr("index.kernels.threads._BYTES_PER_TASK", 100)
-        bounds = bounds_of(tmp_path_factory.mktemp("bounds"), points, form)
-        bounded = bounds.begin(queries)
-        if proposed:
-            bounds.propose(bounded, 2, 0.5, excluded, workers)
-        found, checked = bounds.survivors(bounded, excluded, limits, workers)
+    bounds = bounds_of(tmp_path_factory.mktemp("bounds"), points, orientation, page)
+    bounded = bounds.begin(queries)
+    if proposed:
+        bounds.propose(bounded, 2, 0.5, excluded, small_tasks)
+    found, checked = bounds.survivors(bounded, excluded, limits, small_tasks)
     for violation, limit, survivors, count in zip(exact, limits, found, checked, strict=True):
         within = np.flatnonzero((violation <= limit) & ~excluded)
         assert np.isin(within, survivors).all()
@@ -132,28 +139,30 @@ def test_no_row_within_the_limit_is_ruled_out(
         assert len(survivors) <= count <= rows
 
 
-@pytest.mark.parametrize("form", BOUNDED)
+@pytest.mark.parametrize("orientation", BOUNDED)
 def test_a_row_at_the_limit_is_not_ruled_out_for_what_rounding_took_from_its_violation(
-    form: Form, tmp_path: Path
+    orientation: Orientation, tmp_path: Path
 ) -> None:
     # Codes that give away next to nothing, and a sum of equal terms that comes out too small.
     alike = np.full((1, 2048), 241 * coding.step_for(1), np.float32)
     points, query = np.zeros((2, 2048), np.float32), alike
     points[1, 0] = 1  # what the step is made for
-    if form is Form.STORED_ABOVE:
+    if orientation is Orientation.STORED_GENERAL:
         points[0], query = alike, np.zeros_like(alike)
-    bounds = bounds_of(tmp_path, points, form)
-    (limit, _) = scored(points, query[0], form)
+    bounds = bounds_of(tmp_path, points, orientation)
+    (limit, _) = scored(points, query[0], orientation)
     assert limit < np.square(alike, dtype=np.float64).sum()
     (found,), _ = bounds.survivors(bounds.begin(query), ALL_LIVE, np.array([limit]), Workers(1))
     assert 0 in found
 
 
-@pytest.mark.parametrize("form", BOUNDED)
-def test_without_a_limit_every_live_row_is_possible(form: Form, tmp_path: Path) -> None:
+@pytest.mark.parametrize("orientation", BOUNDED)
+def test_without_a_limit_every_live_row_is_possible(
+    orientation: Orientation, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(2)
     points = embeddings(rng, 500, 40)
-    bounds = bounds_of(tmp_path, points, form)
+    bounds = bounds_of(tmp_path, points, orientation)
     excluded = read_only(rng.random(500) < 0.2)
     (found,), _ = bounds.survivors(
         bounds.begin(points[:1]), excluded, np.array([np.inf]), Workers(1)
@@ -164,10 +173,10 @@ def test_without_a_limit_every_live_row_is_possible(form: Form, tmp_path: Path) 
 def test_bounds_rule_out_nearly_every_row_of_a_large_segment(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     points = embeddings(rng, 4096, 64)
-    bounds = bounds_of(tmp_path, points, Form.QUERY_ABOVE)
+    bounds = bounds_of(tmp_path, points, Orientation.QUERY_GENERAL)
     query = (0.9 * points[17] + 0.1 * embeddings(rng, 1, 64)[0])[None].astype(np.float32)
     workers = Workers(1)
-    exact = scored(points, query[0], bounds.form)
+    exact = scored(points, query[0], bounds.orientation)
     limits = np.sort(exact)[[9]].astype(np.float64)
     bounded = bounds.begin(query)
     (survivors,), (checked,) = bounds.survivors(bounded, ALL_LIVE, limits, workers)
@@ -176,21 +185,22 @@ def test_bounds_rule_out_nearly_every_row_of_a_large_segment(tmp_path: Path) -> 
     assert 0 < bounded.read[0] <= 4096 * 64 / 2 + checked * 64
 
 
-@pytest.mark.parametrize("form", BOUNDED)
-@pytest.mark.parametrize("half", [64, 4096])
+@pytest.mark.parametrize("orientation", BOUNDED)
+@pytest.mark.parametrize("page", [64, PAGE])
 def test_what_is_not_proposed_is_no_better_than_the_bound_that_comes_with_it(
-    form: Form, half: int, tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    orientation: Orientation,
+    page: int,
+    tmp_path: Path,
+    small_tasks: Workers,
 ) -> None:
-    monkeypatch.setattr("index.bounds.quantizer._HALF", half)
-    monkeypatch.setattr("index.kernels.threads._BYTES_PER_TASK", 100)
     rng = np.random.default_rng(4)
     points = embeddings(rng, 1000, 32)
-    bounds = bounds_of(tmp_path, points, form)
+    bounds = bounds_of(tmp_path, points, orientation, page)
     queries = embeddings(rng, 5, 32)
     bounded = bounds.begin(queries)
-    chosen, rests = bounds.propose(bounded, 50, 0.6, ALL_LIVE, workers)
+    chosen, rests = bounds.propose(bounded, 50, 0.6, ALL_LIVE, small_tasks)
     for query, rows, rest in zip(queries, chosen, rests, strict=True):
-        exact = scored(points, query, bounds.form)
+        exact = scored(points, query, bounds.orientation)
         others = np.setdiff1d(np.arange(1000), rows)
         assert len(rows) == 50
         assert 0 < rest <= bounded.largest(exact[others].astype(np.float64)).min()
@@ -202,7 +212,7 @@ def test_as_many_rows_are_proposed_as_were_asked_for_whatever_is_excluded(
 ) -> None:
     rng = np.random.default_rng(5)
     points = grid(rng, 5000, 24)  # many ties
-    bounds = bounds_of(tmp_path, points, Form.STORED_ABOVE)
+    bounds = bounds_of(tmp_path, points, Orientation.STORED_GENERAL)
     excluded = read_only(rng.random(5000) >= alive) if alive < 1 else ALL_LIVE
     (rows,), (rest,) = bounds.propose(bounds.begin(points[:1]), 40, 0.6, excluded, workers)
     assert len(rows) == 40

@@ -10,24 +10,26 @@ from hypothesis import strategies as st
 from index.bounds import nibble_scan
 from index.bounds.quantizer import LEVELS, choose_levels, encode_block, half_block
 from index.bounds.query_tables import GROUP, MOST, tables_of
-from index.types import Form
+from index.types import Orientation
 from tests.index.samples import embeddings
 from tests.processors import printed
 
-BOUNDED = [Form.QUERY_ABOVE, Form.STORED_ABOVE]
+BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]
 
 
-@pytest.mark.parametrize("form", BOUNDED)
+@pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("dimension", [1, 8, 17, 130])
 @pytest.mark.parametrize("rows", [60, 300])
-def test_sums_are_those_of_the_entries_row_by_row(form: Form, dimension: int, rows: int) -> None:
+def test_sums_are_those_of_the_entries_row_by_row(
+    orientation: Orientation, dimension: int, rows: int
+) -> None:
     rng = np.random.default_rng(dimension)
     points = embeddings(rng, rows, dimension)
-    levels, shares = choose_levels(points, points.max(0), form)
+    levels, shares = choose_levels(points, points.max(0), orientation)
     half = half_block(rows)
     columns = np.empty((1, dimension, half), np.uint8)
-    encode_block(points, 0, np.ascontiguousarray(levels.T), int(form), columns[0])
-    tables = tables_of(embeddings(rng, 1, dimension), levels, shares, form)
+    encode_block(points, 0, np.ascontiguousarray(levels.T), int(orientation), columns[0])
+    tables = tables_of(embeddings(rng, 1, dimension), levels, shares, orientation)
     groups = -(-dimension // GROUP) // 2 + 1
     groups = min(groups, tables.shifts.shape[1])
     sums = np.full((1, 1, 2 * half), 7, np.uint16)

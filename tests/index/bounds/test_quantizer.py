@@ -9,52 +9,52 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from index.bounds.quantizer import BINS, LEVELS, choose_levels, encode_block, half_block
-from index.types import Form, Points
+from index.types import Orientation, Points
 from tests.index.samples import embeddings, grid
 
-BOUNDED = [Form.QUERY_ABOVE, Form.STORED_ABOVE]
+BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]
 
 
-def levels_of_rows(points: Points, levels: NDArray[np.float32], form: Form) -> Points:
+def levels_of_rows(points: Points, levels: NDArray[np.float32], orientation: Orientation) -> Points:
     """Encode points (R, N) block by block and return the level at which each coordinate stands."""
     rows, dimension = points.shape
     half = half_block(rows)
     found = []
     for start in range(0, rows, 2 * half):
         columns = np.full((dimension, half), 99, np.uint8)
-        encode_block(points, start, np.ascontiguousarray(levels.T), int(form), columns)
+        encode_block(points, start, np.ascontiguousarray(levels.T), int(orientation), columns)
         found.append(np.concatenate([columns & 15, columns >> 4], axis=1).T)
     places = np.concatenate(found)[:rows]  # (R, N)
     return np.asarray(levels[np.arange(dimension), places], np.float32)
 
 
-@pytest.mark.parametrize("form", BOUNDED)
+@pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("rows", [1, 127, 128, 129, 700, 8192, 8193])
 def test_rows_stand_at_the_nearest_level_that_makes_violations_smaller(
-    form: Form, rows: int
+    orientation: Orientation, rows: int
 ) -> None:
     rng = np.random.default_rng(rows)
     points = np.concatenate([embeddings(rng, rows, 5), grid(rng, rows, 4)], axis=1)
     points[:, 0] = 0
     points[:, 1] = 1e-38
-    levels, _ = choose_levels(points, points.max(0), form)
+    levels, _ = choose_levels(points, points.max(0), orientation)
     assert (np.diff(levels, axis=1) >= 0).all()
-    found = levels_of_rows(points, levels, form)
+    found = levels_of_rows(points, levels, orientation)
     for j in range(9):
-        if form is Form.QUERY_ABOVE:
+        if orientation is Orientation.QUERY_GENERAL:
             nearest = levels[j, np.searchsorted(levels[j], points[:, j], "left")]
         else:
             nearest = levels[j, np.searchsorted(levels[j], points[:, j], "right") - 1]
         assert np.array_equal(found[:, j], nearest)
-    above = found - points if form is Form.QUERY_ABOVE else points - found
+    above = found - points if orientation is Orientation.QUERY_GENERAL else points - found
     assert (above >= 0).all()
 
 
-@pytest.mark.parametrize("form", BOUNDED)
-def test_shares_are_those_of_the_rows_at_each_level(form: Form) -> None:
+@pytest.mark.parametrize("orientation", BOUNDED)
+def test_shares_are_those_of_the_rows_at_each_level(orientation: Orientation) -> None:
     points = embeddings(np.random.default_rng(0), 600, 7)
-    levels, shares = choose_levels(points, points.max(0), form)
-    found = levels_of_rows(points, levels, form)
+    levels, shares = choose_levels(points, points.max(0), orientation)
+    found = levels_of_rows(points, levels, orientation)
     for j in range(7):
         for level in np.unique(levels[j]):
             said = shares[j, levels[j] == level].sum()
@@ -62,30 +62,30 @@ def test_shares_are_those_of_the_rows_at_each_level(form: Form) -> None:
 
 
 @settings(max_examples=15)
-@given(form=st.sampled_from(BOUNDED), seed=st.integers(0, 1000))
-def test_no_other_levels_cost_less(form: Form, seed: int) -> None:
+@given(orientation=st.sampled_from(BOUNDED), seed=st.integers(0, 1000))
+def test_no_other_levels_cost_less(orientation: Orientation, seed: int) -> None:
     rng = np.random.default_rng(seed)
     # Two rows beyond what fits: exactly two values have to move to a neighbouring level.
     values = np.sort(rng.choice(BINS, LEVELS + 1, replace=False) + 1) / BINS
     values[-1] = 1.0
     points = values[:, None].astype(np.float32)
-    levels, _ = choose_levels(points, points.max(0), form)
+    levels, _ = choose_levels(points, points.max(0), orientation)
 
     def cost(chosen: NDArray[np.float64]) -> float:
-        if form is Form.QUERY_ABOVE:
+        if orientation is Orientation.QUERY_GENERAL:
             moved = chosen[np.searchsorted(chosen, values - 1e-7)] - values
             return float((moved * (1 - values + 1e-3)).sum())
         moved = values - chosen[np.searchsorted(chosen, values + 1e-7) - 1]
         return float((moved * (values + 1e-3)).sum())
 
     def complete(some: NDArray[np.float64]) -> NDArray[np.float64]:
-        return some if form is Form.QUERY_ABOVE else np.concatenate([[0.0], some])
+        return some if orientation is Orientation.QUERY_GENERAL else np.concatenate([[0.0], some])
 
-    count = LEVELS if form is Form.QUERY_ABOVE else LEVELS - 1
+    count = LEVELS if orientation is Orientation.QUERY_GENERAL else LEVELS - 1
     best = min(
         cost(complete(np.array(some)))
         for some in itertools.combinations(values.tolist(), count)
-        if form is Form.STORED_ABOVE or some[-1] == values[-1]
+        if orientation is Orientation.STORED_GENERAL or some[-1] == values[-1]
     )
     # The weight of empty bins, a thousandth of a row each, may decide between near equals.
     assert cost(np.unique(levels[0].astype(np.float64))) <= best + 0.004

@@ -7,20 +7,22 @@ import pytest
 
 from index.bounds.quantizer import LEVELS, choose_levels
 from index.bounds.query_tables import GROUP, tables_of
-from index.types import Form
+from index.types import Orientation
 from tests.index.samples import embeddings, grid
 
-BOUNDED = [Form.QUERY_ABOVE, Form.STORED_ABOVE]
+BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]
 
 
-@pytest.mark.parametrize("form", BOUNDED)
+@pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("dimension", [1, 8, 33])
-def test_entries_in_their_units_never_exceed_the_squared_gap(form: Form, dimension: int) -> None:
+def test_entries_in_their_units_never_exceed_the_squared_gap(
+    orientation: Orientation, dimension: int
+) -> None:
     rng = np.random.default_rng(dimension)
     for make in (embeddings, grid):
         points, queries = make(rng, 200, dimension), make(rng, 5, dimension)
-        levels, shares = choose_levels(points, points.max(0), form)
-        tables = tables_of(queries, levels, shares, form)
+        levels, shares = choose_levels(points, points.max(0), orientation)
+        tables = tables_of(queries, levels, shares, orientation)
         for b, query in enumerate(queries):
             groups = tables.shifts.shape[1]
             assert tables.heavy[b, groups - 1] > 0.96 or tables.heavy[b, -1] == 0
@@ -31,6 +33,8 @@ def test_entries_in_their_units_never_exceed_the_squared_gap(form: Form, dimensi
                 group, g = divmod(place, GROUP)
                 for level in range(LEVELS):
                     gap = Fraction(float(query[j])) - Fraction(float(levels[j, level]))
-                    gap = max(gap if form is Form.QUERY_ABOVE else -gap, Fraction(0))
+                    gap = max(
+                        gap if orientation is Orientation.QUERY_GENERAL else -gap, Fraction(0)
+                    )
                     entry = int(tables.entries[b, group, g, level]) << int(tables.shifts[b, group])
                     assert entry * unit <= gap**2

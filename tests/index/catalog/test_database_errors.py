@@ -25,6 +25,7 @@ from index.errors import (
     IndexLockedError,
     ReadOnlyIndexError,
 )
+from index.search.query import Query
 from index.store import Index
 from index.verify import verify
 from tests.index.samples import images, model, small_index
@@ -220,7 +221,7 @@ def test_a_catalog_that_may_not_be_written_is_searched_and_refuses_changes(folde
         said = r"catalog\.db cannot be written \(attempt to write a readonly .*: change the perm"
         with pytest.raises(ReadOnlyIndexError, match=said):
             index.remove([1])
-        assert index.search("image", np.ones(16), 1).searched == 12
+        assert index.search(Query("image", 1), np.ones(16)).searched == 12
 
 
 def test_damage_that_a_change_meets_is_named_with_the_remedy(folder: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from index.catalog.catalog import open_catalog
 from index.errors import CatalogUnreachableError
+from index.search.query import Query
 from index.store import Index
 from index.verify import verify
 from tests.index.samples import embeddings, images, small_index
@@ -40,7 +41,7 @@ def test_a_change_is_refused_by_name_once_the_file_of_the_catalog_is_gone_or_ano
     points = embeddings(np.random.default_rng(0), 3, 16)
     with small_index(tmp_path / "i") as index:
         path = index.folder / "catalog.db"
-        before = index.search("image", points[0], 5).ids.tolist()
+        before = index.search(Query("image", 5), points[0]).ids.tolist()
         take(path)
         there = path.exists()
         said = rf"catalog\.db is no longer the file that is open here \({why}\): restore it"
@@ -48,7 +49,7 @@ def test_a_change_is_refused_by_name_once_the_file_of_the_catalog_is_gone_or_ano
             with pytest.raises(CatalogUnreachableError, match=said):
                 change(index, points)
         assert path.exists() is there
-        assert index.search("image", points[0], 5).ids.tolist() == before
+        assert index.search(Query("image", 5), points[0]).ids.tolist() == before
         assert index.generation == 1
     if there:
         assert verify(tmp_path / "i").ok

@@ -22,6 +22,7 @@ from index.errors import (
     NotAnIndexError,
     ReadOnlyIndexError,
 )
+from index.search.query import Query
 from index.segments.compaction import everything
 from index.store import Index
 from index.types import KINDS, MODES, CaptionRow, ImageRow
@@ -52,7 +53,7 @@ def answers(index: Index, selection: Selection | None = None) -> list[object]:
     for point in embeddings(np.random.default_rng(5), 3, DIMENSION):
         for kind in KINDS:
             for mode in MODES:
-                answer = index.search(kind, point, 7, mode, selection=selection)
+                answer = index.search(Query(kind, 7, mode, selection=selection), point)
                 found.append((kind, mode, answer.ids.tolist(), answer.violations.tolist()))
     return found
 
@@ -238,7 +239,7 @@ def test_database_that_is_read_only_refuses_writes_and_is_searched(
     name = database.database
     execute(database, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     with Index.open(folder) as index:
-        assert len(index.search("image", np.ones(DIMENSION), 5).ids) == 5
+        assert len(index.search(Query("image", 5), np.ones(DIMENSION)).ids) == 5
         with pytest.raises(ReadOnlyIndexError, match="takes changes"):
             index.remove([3])
         assert index.generation == 1

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from index.catalog.catalog import Catalog
 from index.catalog.selection import Masks, Selection
 from index.errors import BadQueryError
+from index.search.cost_model import Thresholds
+from index.search.query import Query
 from index.segments.compaction import everything
 from index.segments.snapshot import Snapshot
 from index.store import Index
@@ -36,11 +38,14 @@ QUERIES = embeddings(RNG, 3, DIMENSION)
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     """Three segments of images 0 to 299 and of two captions each, some deleted, all bounded."""
     patch = pytest.MonkeyPatch()
-    patch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 1)
-    patch.setattr("index.segments.segment.PREFILTER_FROM_ROWS", 150)
     now = iter(range(1, 10))
     patch.setattr("index.catalog.mutations.time.time_ns", lambda: next(now) * 10**9)
-    opened = Index.create(tmp_path_factory.mktemp("selection") / "i", model(DIMENSION), threads=1)
+    opened = Index.create(
+        tmp_path_factory.mktemp("selection") / "i",
+        model(DIMENSION),
+        threads=1,
+        thresholds=Thresholds(bounds_from_bytes=1, prefilter_from_rows=150),
+    )
     for part in np.split(np.arange(ROWS), [20, 60]):
         rows = [ImageRow(int(at), f"{at}.jpg", "", split=SPLITS[at % 3]) for at in part]
         own = [CaptionRow(2 * at + n, int(at), "words") for at in part for n in (0, 1)]
@@ -86,7 +91,7 @@ def test_every_mode_answers_over_what_is_selected_and_nothing_else(
     ids = chosen if kind == "image" else (2 * chosen[:, None] + [0, 1]).ravel()
     points = (IMAGES if kind == "image" else CAPTIONS)[ids]
     for mode in MODES:
-        answers = index.search_batch(kind, QUERIES, k, mode, selection=selection)
+        answers = index.search_batch(Query(kind, k, mode, selection=selection), QUERIES)
         for answer, query in zip(answers, QUERIES, strict=True):
             found = violations(kind, "order", points, query).astype(np.float32)
             assert answer.searched == len(ids)
@@ -99,8 +104,8 @@ def test_every_mode_answers_over_what_is_selected_and_nothing_else(
 def test_a_selection_of_everything_is_no_selection(index: Index) -> None:
     for kind in KINDS:
         for mode in MODES:
-            all_of_it = index.search(kind, QUERIES[0], 9, mode, selection=Selection())
-            plain = index.search(kind, QUERIES[0], 9, mode)
+            all_of_it = index.search(Query(kind, 9, mode, selection=Selection()), QUERIES[0])
+            plain = index.search(Query(kind, 9, mode), QUERIES[0])
             assert all_of_it.ids.tolist() == plain.ids.tolist()
             assert all_of_it.searched == plain.searched
 
@@ -112,7 +117,7 @@ def test_what_is_added_and_removed_later_is_selected_rightly(tmp_path: Path) -> 
 
         def found(selection: Selection) -> list[set[int]]:
             return [
-                set(index.search("image", point, 100, selection=selection).ids.tolist())
+                set(index.search(Query("image", 100, selection=selection), point).ids.tolist())
                 for index in (one, two)
             ]
 
@@ -133,7 +138,7 @@ def test_a_selection_is_of_the_rows_there_are_and_not_of_those_before(tmp_path: 
         def found_with(*ids: int) -> list[int]:
             for id_ in ids:
                 index.add(images([id_]), np.ones((1, 16)))
-            answer = index.search("image", np.ones(16), 5, selection=chosen)
+            answer = index.search(Query("image", 5, selection=chosen), np.ones(16))
             found: list[int] = answer.ids.tolist()
             assert answer.searched == len(found)
             return found
@@ -159,7 +164,7 @@ def test_an_answer_over_a_selection_is_of_one_generation_whoever_sees_the_next_o
             return found
 
         monkeypatch.setattr(reader._reader._masks, "narrowed", overtaken)
-        answer = reader.search("image", np.zeros(16), 12, selection=Selection(split="val"))
+        answer = reader.search(Query("image", 12, selection=Selection(split="val")), np.zeros(16))
         assert (answer.generation, answer.searched) == (2, 11)
         assert sorted(answer.ids.tolist()) == [1, 2, 3, 4, *range(6, 13)]
 
@@ -208,9 +213,9 @@ def test_a_segment_is_looked_up_once_for_a_selection(
 
         monkeypatch.setattr(Selection, "ids", counted)
         for _ in range(3):
-            index.search("image", np.ones(16), 5, selection=Selection(split="val"))
+            index.search(Query("image", 5, selection=Selection(split="val")), np.ones(16))
         index.add(images([50]), np.ones((1, 16)) / 4)
-        index.search("image", np.ones(16), 5, selection=Selection(split="val"))
+        index.search(Query("image", 5, selection=Selection(split="val")), np.ones(16))
         # Small segments are searched together, so the first is looked up again with the second.
         assert asked == [12, 13]
 
@@ -309,10 +314,12 @@ def test_the_ids_of_an_answer_and_the_largest_there_are_can_be_selected(tmp_path
     last = (1 << 63) - 1
     with small_index(tmp_path / "i") as index:
         index.add(images([last, -last - 1]), np.ones((2, 16)))
-        answer = index.search("image", np.ones(16), 5)
-        again = index.search("image", np.ones(16), 9, selection=Selection(image_ids=(*answer.ids,)))
+        answer = index.search(Query("image", 5), np.ones(16))
+        again = index.search(
+            Query("image", 9, selection=Selection(image_ids=(*answer.ids,))), np.ones(16)
+        )
         assert again.ids.tolist() == answer.ids.tolist()
         assert {last, -last - 1} <= set(again.ids.tolist())
         times: dict[str, Any] = {"added_from": np.int64(0), "added_before": np.int64(last)}
-        early = index.search("image", np.ones(16), 20, selection=Selection(**times))
+        early = index.search(Query("image", 20, selection=Selection(**times)), np.ones(16))
         assert early.searched == 14

@@ -18,19 +18,16 @@ from tests.device import DEVICE
 from tests.index.samples import embeddings, grid, snapshot
 
 
-@pytest.fixture(autouse=True)
-def _everything_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("index.kernels.gpu_scan._WORTH_BYTES", 1)
-    # Few rows are to fill more tiles than one.
-    monkeypatch.setattr("index.kernels.triton_scan.TILE", 32)
-    monkeypatch.setattr("index.kernels.gpu_scan.TILE", 32)
+def accelerator(memory: int = 10**9) -> Accelerator:
+    """One that holds segments however small they are."""
+    return Accelerator(DEVICE, memory, smallest=1)
 
 
 @pytest.mark.parametrize(
     ("kind", "score"), [("image", "order"), ("caption", "order"), ("image", "cosine")]
 )
 @pytest.mark.parametrize("make", [embeddings, grid])
-def test_a_device_gives_the_cpus_answers_bit_for_bit(
+def test_device_gives_the_answers_of_the_cpu_bit_for_bit(
     kind: Kind,
     score: Score,
     make: Callable[[np.random.Generator, int, int], Points],
@@ -42,7 +39,7 @@ def test_a_device_gives_the_cpus_answers_bit_for_bit(
     excluded = rng.permutation(300)[:40].tolist()
     now = snapshot(tmp_path, kind, score, blocks, excluded)
     queries = np.vstack([make(rng, 4, 33), blocks[0][1][:2]])
-    device = Accelerator(DEVICE, memory=10**9)
+    device = accelerator()
     device.keep([live.segment for live in now.segments])
     for k, limit in ((3, 0.3), (200, None)):
         query = Query(kind, k, "certified", max_violation=limit)
@@ -56,23 +53,23 @@ def test_a_device_gives_the_cpus_answers_bit_for_bit(
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_points_that_the_device_cannot_hold_are_scanned_here(
+def test_points_beyond_float16_are_scanned_on_the_cpu(
     sign: int, tmp_path: Path, workers: Workers
 ) -> None:
     points = embeddings(np.random.default_rng(3), 60, 8)
     points[7, 3] = sign * 70_000
     now = snapshot(tmp_path, "image", "cosine", [(np.arange(60), points)])
-    device = Accelerator(DEVICE, memory=10**9)
+    device = accelerator()
     device.keep([now.segments[0].segment])
     (answer,) = search(now, points[7:8], Query("image", 3), workers, device)
     assert answer.plan == "1 scan"
     assert answer.ids[0] == 7
 
 
-def test_a_shortlist_holds_few_more_rows_than_are_wanted(tmp_path: Path) -> None:
+def test_shortlist_holds_few_more_rows_than_k(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    now = snapshot(tmp_path, "image", "order", [(np.arange(500), embeddings(rng, 500, 64))])
-    device = Accelerator(DEVICE, memory=10**9)
+    now = snapshot(tmp_path, "image", "order", [(np.arange(1000), embeddings(rng, 1000, 64))])
+    device = accelerator()
     device.keep([now.segments[0].segment])
     resident = device.resident(now.segments[0].segment)
     assert resident is not None
@@ -81,7 +78,7 @@ def test_a_shortlist_holds_few_more_rows_than_are_wanted(tmp_path: Path) -> None
         assert 10 <= len(rows) <= 13
 
 
-def test_a_device_holds_what_fits_and_lets_go_of_what_is_no_longer_searched(
+def test_device_holds_the_segments_that_fit_and_releases_those_no_longer_searched(
     tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(2)
@@ -92,7 +89,7 @@ def test_a_device_holds_what_fits_and_lets_go_of_what_is_no_longer_searched(
         [(np.arange(60), embeddings(rng, 60, 8)), (np.arange(60, 100), embeddings(rng, 40, 8))],
     )
     large, small = (live.segment for live in now.segments)
-    device = Accelerator(DEVICE, memory=2 * math.prod(shape_of(60, 8)) + 100)
+    device = accelerator(2 * math.prod(shape_of(60, 8)) + 100)
     device.keep([small, large])
     assert device.resident(large) is not None
     assert device.resident(small) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from index.kernels.triton_scan import SHAPES, STEP, TILE
-from index.types import Form
+from index.types import Orientation
 from tests.compilation import Signature, compiled
 
 READ: Signature = {"columns": "*fp16", "queries": "*fp32", "excluded": "*i1", "out": "*fp32"}
@@ -13,9 +13,14 @@ COUNTS: Signature = dict.fromkeys(("row_count", "row_stride", "query_stride", "d
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", Form)
-def test_the_kernels_compile_for_a_gpu(form: Form) -> None:
-    fixed: Signature = {"form": int(form), "masked": True, "tile_rows": TILE, "step": STEP}
+@pytest.mark.parametrize("orientation", Orientation)
+def test_the_kernels_compile_for_a_gpu(orientation: Orientation) -> None:
+    fixed: Signature = {
+        "orientation": int(orientation),
+        "masked": True,
+        "tile_rows": TILE,
+        "step": STEP,
+    }
     shape = SHAPES[max(SHAPES)]
     kernels: dict[str, Signature] = {
         "_smallest": {

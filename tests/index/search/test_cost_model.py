@@ -2,42 +2,47 @@ from __future__ import annotations
 
 import pytest
 
-from index.search.cost_model import is_scanned
-from index.types import Form
+from index.search.cost_model import Costs
+from index.types import Orientation
 
-BOUNDED = [Form.QUERY_ABOVE, Form.STORED_ABOVE]
+BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]
 
 
-@pytest.mark.parametrize("form", BOUNDED)
+@pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("batch", [1, 32])
-def test_small_segments_are_scanned_and_large_ones_bounded(form: Form, batch: int) -> None:
+def test_costs_favor_a_scan_of_small_segments_and_bounds_of_large_ones(
+    orientation: Orientation, batch: int
+) -> None:
     ways = [
-        is_scanned(form, rows, 1024, 128, batch, proved=True)
+        Costs().favor_scan(orientation, rows, 1024, 128, batch, proved=True)
         for rows in (100, 1_000, 500_000, 5_000_000)
     ]
     assert ways == [True, True, False, False]
 
 
-@pytest.mark.parametrize("form", BOUNDED)
-def test_a_batch_shares_a_scan_so_it_is_worth_it_for_longer(form: Form) -> None:
+@pytest.mark.parametrize("orientation", BOUNDED)
+def test_costs_favor_a_scan_of_larger_segments_by_a_batch_which_shares_it(
+    orientation: Orientation,
+) -> None:
     rows = list(range(1000, 100_000, 1000))
     single, batch = (
-        sum(is_scanned(form, n, 1024, 128, size, proved=True) for n in rows) for size in (1, 32)
+        sum(Costs().favor_scan(orientation, n, 1024, 128, size, proved=True) for n in rows)
+        for size in (1, 32)
     )
     assert batch > single
 
 
-def test_a_segment_is_scanned_when_nearly_all_of_it_would_be_proposed() -> None:
-    assert is_scanned(Form.QUERY_ABOVE, 20_000, 1024, 4000, 1, proved=True)
-    assert not is_scanned(Form.QUERY_ABOVE, 20_000, 1024, 128, 1, proved=True)
+def test_costs_favor_a_scan_when_nearly_all_rows_are_candidates() -> None:
+    assert Costs().favor_scan(Orientation.QUERY_GENERAL, 20_000, 1024, 4000, 1, proved=True)
+    assert not Costs().favor_scan(Orientation.QUERY_GENERAL, 20_000, 1024, 128, 1, proved=True)
 
 
-@pytest.mark.parametrize("form", BOUNDED)
-def test_points_of_few_coordinates_are_scanned_for_longer(form: Form) -> None:
-    assert is_scanned(form, 10_000, 64, 128, 1, proved=True)
-    assert not is_scanned(form, 10_000, 1024, 128, 1, proved=True)
+@pytest.mark.parametrize("orientation", BOUNDED)
+def test_costs_favor_a_scan_of_more_rows_with_fewer_coordinates(orientation: Orientation) -> None:
+    assert Costs().favor_scan(orientation, 10_000, 64, 128, 1, proved=True)
+    assert not Costs().favor_scan(orientation, 10_000, 1024, 128, 1, proved=True)
 
 
-def test_rows_are_never_bounded_where_there_is_no_bound() -> None:
-    assert is_scanned(Form.COSINE, 10_000_000, 1024, 128, 1, proved=True)
-    assert not is_scanned(Form.COSINE, 10_000_000, 1024, 128, 1, proved=False)
+def test_costs_favor_a_scan_by_cosine_unless_nothing_is_proved() -> None:
+    assert Costs().favor_scan(Orientation.COSINE, 10_000_000, 1024, 128, 1, proved=True)
+    assert not Costs().favor_scan(Orientation.COSINE, 10_000_000, 1024, 128, 1, proved=False)

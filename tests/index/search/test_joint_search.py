@@ -2,23 +2,25 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import index.search.search
 from index.catalog.selection import Selection
 from index.errors import BadQueryError
 from index.kernels.threads import Workers
-from index.search.joint_search import search_jointly
-from index.search.query import Query
+from index.search.cost_model import DEFAULT
+from index.search.query import Answer, Query
 from index.store import Index
 from index.types import KINDS, MODES, SCORES, CaptionRow, ImageRow, Kind, Mode, Points, Score
-from tests.index.samples import embeddings, grid, model, small_index, snapshot, violations
+from tests.index.samples import BOUNDED, embeddings, grid, model, small_index, snapshot, violations
 from tests.oracle import best
 
-pytestmark = pytest.mark.usefixtures("everywhere_bounded")
+search_jointly = partial(index.search.search.search_jointly, costs=BOUNDED.costs)
 
 
 def worst(kind: Kind, score: Score, stored: Points, parts: Points) -> NDArray[np.float64]:
@@ -27,10 +29,16 @@ def worst(kind: Kind, score: Score, stored: Points, parts: Points) -> NDArray[np
     return np.asarray(np.max(each, axis=0))
 
 
+def parts_of(answer: Answer) -> Points:
+    """The violations of the hits with each part."""
+    assert answer.parts is not None
+    return answer.parts
+
+
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dimension", [1, 65])
-def test_the_worst_part_ranks_as_numpy_finds(
+def test_joint_search_ranks_by_the_worst_part_as_numpy_does(
     kind: Kind, score: Score, dimension: int, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(dimension)
@@ -57,14 +65,14 @@ def test_the_worst_part_ranks_as_numpy_finds(
                         found = search_jointly(now, parts, query, workers)
                         assert found.ids.tolist() == wanted.tolist()
                         assert found.violations.tolist() == [place[hit] for hit in found.ids]
-                        assert found.parts.max(1).tolist() == found.violations.tolist()
+                        assert parts_of(found).max(1).tolist() == found.violations.tolist()
                         assert found.certified
                         assert found.searched == alive.sum()
                         assert found.rescored <= found.searched
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_certified_equals_exact_bit_for_bit_and_scores_fewer(
+def test_certified_joint_search_equals_exact_bit_for_bit_and_scores_fewer_rows(
     kind: Kind, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(1)
@@ -83,7 +91,7 @@ def test_certified_equals_exact_bit_for_bit_and_scores_fewer(
 
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_selection_of_several_segments_is_searched_as_numpy_does(
+def test_joint_search_of_a_selection_finds_what_numpy_finds(
     kind: Kind, score: Score, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(5)
@@ -91,7 +99,7 @@ def test_a_selection_of_several_segments_is_searched_as_numpy_does(
     if score == "cosine":
         points *= rng.choice([-1, 1], points.shape)
     parts = points[rng.integers(0, 300, 4)]
-    with Index.create(tmp_path / "i", model(16, score), threads=1) as index:
+    with Index.create(tmp_path / "i", model(16, score), threads=1, thresholds=BOUNDED) as index:
         for part in np.split(rng.permutation(300), [3, 50, 160]):
             rows = [ImageRow(int(at), "", "", split="ab"[at % 2]) for at in part]
             own = [CaptionRow(int(at), int(at), "words") for at in part]
@@ -104,13 +112,15 @@ def test_a_selection_of_several_segments_is_searched_as_numpy_does(
             wanted = best(expected, alive, k, max(0.0, limit))
             for mode in ("certified", "exact"):
                 found = index.search_jointly(
-                    kind,
+                    Query(
+                        kind,
+                        k,
+                        mode,
+                        candidates=5,
+                        max_violation=max(0.0, limit),
+                        selection=Selection(split="b"),
+                    ),
                     parts,
-                    k,
-                    mode,
-                    candidates=5,
-                    max_violation=max(0.0, limit),
-                    selection=Selection(split="b"),
                 )
                 assert found.ids.tolist() == wanted.tolist()
                 assert found.certified
@@ -118,7 +128,7 @@ def test_a_selection_of_several_segments_is_searched_as_numpy_does(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_meets_no_part_after_those_that_rule_it_out(
+def test_joint_search_checks_no_part_of_a_row_that_is_ruled_out(
     kind: Kind, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(6)
@@ -129,11 +139,11 @@ def test_a_row_meets_no_part_after_those_that_rule_it_out(
     for mode in ("certified", "exact"):
         found = search_jointly(now, parts, Query(kind, 10, mode), workers)
         assert found.ids.tolist() == best(expected, ids, 10).tolist()
-        assert found.touched.checked < 2 * len(ids)
-        assert found.touched.bytes < 5 * points.nbytes
+        assert found.work.checked < 2 * len(ids)
+        assert found.work.bytes < 5 * points.nbytes
 
 
-def test_bounds_of_further_parts_are_asked_while_they_rule_out_enough(
+def test_joint_search_bounds_further_parts_only_while_they_rule_out_enough(
     tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(7)
@@ -144,36 +154,36 @@ def test_bounds_of_further_parts_are_asked_while_they_rule_out_enough(
     parts = 0.4 * np.repeat(np.eye(8, dtype=np.float32)[:4], each, axis=1)
     now = snapshot(tmp_path, "image", "order", [(np.arange(rows), points)])
     found = search_jointly(now, parts, Query("image", 10), workers)
-    assert found.touched.left == has[:, : 4 * each : each].all(1).sum(), "by all four"
-    assert found.touched.bounded == rows
+    assert found.work.survivors == has[:, : 4 * each : each].all(1).sum(), "by all four"
+    assert found.work.bounded == rows
     hopeless = parts + 10  # so every picture is nearly as bad
     found = search_jointly(now, hopeless, Query("image", 10), workers)
     exact = search_jointly(now, hopeless, Query("image", 10, "exact"), workers)
     assert found.ids.tolist() == exact.ids.tolist()
-    assert found.touched.checked <= rows, "by the first alone"
+    assert found.work.checked <= rows, "by the first alone"
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_one_part_answers_as_a_search_by_it(mode: Mode, tmp_path: Path) -> None:
-    with small_index(tmp_path / "index", rows=40) as index:
+def test_joint_search_with_one_part_answers_as_a_plain_search(mode: Mode, tmp_path: Path) -> None:
+    with small_index(tmp_path / "index", rows=40, thresholds=BOUNDED) as index:
         query = embeddings(np.random.default_rng(2), 1, 16)
         alone, found = (
-            index.search("image", query[0], 5, mode),
-            index.search_jointly("image", query, 5, mode),
+            index.search(Query("image", 5, mode), query[0]),
+            index.search_jointly(Query("image", 5, mode), query),
         )
         assert found.ids.tolist() == alone.ids.tolist()
         assert found.violations.tolist() == alone.violations.tolist()
 
 
-def test_a_part_twice_and_parts_in_another_order_change_nothing(tmp_path: Path) -> None:
-    with small_index(tmp_path / "index", rows=40) as index:
+def test_joint_search_ignores_the_order_of_parts_and_repeated_ones(tmp_path: Path) -> None:
+    with small_index(tmp_path / "index", rows=40, thresholds=BOUNDED) as index:
         parts = embeddings(np.random.default_rng(3), 3, 16)
-        wanted = index.search_jointly("caption", parts, 7).ids.tolist()
+        wanted = index.search_jointly(Query("caption", 7), parts).ids.tolist()
         for other in (parts[::-1], parts[[0, 1, 1, 2]]):
-            assert index.search_jointly("caption", other, 7).ids.tolist() == wanted
+            assert index.search_jointly(Query("caption", 7), other).ids.tolist() == wanted
 
 
-def test_fast_says_certified_only_when_it_is_proved(tmp_path: Path, workers: Workers) -> None:
+def test_fast_joint_search_is_certified_only_when_proved(tmp_path: Path, workers: Workers) -> None:
     rng = np.random.default_rng(4)
     for rows, sure in ((100, True), (2000, False)):
         now = snapshot(tmp_path, "image", "order", [(np.arange(rows), embeddings(rng, rows, 32))])
@@ -183,7 +193,7 @@ def test_fast_says_certified_only_when_it_is_proved(tmp_path: Path, workers: Wor
         assert (found.rescored < rows) is not sure
 
 
-def test_as_many_rows_are_proposed_as_for_one_part_more_where_nothing_is_proved(
+def test_joint_search_proposes_as_many_rows_as_a_plain_search(
     tmp_path: Path, workers: Workers
 ) -> None:
     points = embeddings(np.random.default_rng(0), 2000, 16)
@@ -191,35 +201,35 @@ def test_as_many_rows_are_proposed_as_for_one_part_more_where_nothing_is_proved(
     counts: dict[Mode, int] = {"certified": 128, "fast": 600}
     for mode, count in counts.items():
         found = search_jointly(now, points[:2], Query("image", 10, mode), workers)
-        assert found.touched.proposed == count
+        assert found.work.proposed == count
 
 
-def test_several_segments_are_certain_when_all_are_and_each_is_counted_as_it_was_searched(
-    tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
+def test_joint_search_is_certified_when_every_segment_is_and_counts_their_work(
+    tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(9)
     points = embeddings(rng, 2040, 32)
     large = snapshot(tmp_path, "image", "order", [(np.arange(2000), points[:2000])])
-    monkeypatch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 1 << 30)
-    small = snapshot(tmp_path, "image", "order", [(np.arange(2000, 2040), points[2000:])])
+    rest = [(np.arange(2000, 2040), points[2000:])]
+    small = snapshot(tmp_path, "image", "order", rest, thresholds=DEFAULT)
     both = replace(large, segments=large.segments + small.segments)
     parts = embeddings(rng, 2, 32)
     found = search_jointly(both, parts, Query("image", 3, "fast"), workers)
     assert (found.certified, found.plan) == (False, "1 heaviest, 1 scan")
-    assert (found.touched.scanned, found.touched.proposed, found.rescored) == (40, 600, 640)
+    assert (found.work.scanned, found.work.proposed, found.rescored) == (40, 600, 640)
     found = search_jointly(both, parts, Query("image", 3), workers)
     assert (found.certified, found.plan) == (True, "1 heaviest+bounds, 1 scan")
-    assert found.touched[:3] == (40, 128, 2000)
+    assert found.work[:3] == (40, 128, 2000)
     few = replace(both, segments=(large.segments[0].without(np.arange(5, 2000)), *small.segments))
     found = search_jointly(few, parts, Query("image", 3), workers)
     assert (found.certified, found.plan) == (True, "2 scan")
-    assert found.touched[:5] == (45, 0, 0, 0, 0)
+    assert found.work[:5] == (45, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("kind", "score"), [("image", "order"), ("caption", "order"), ("caption", "cosine")]
 )
-def test_what_is_proposed_fits_all_parts_at_once(
+def test_joint_search_proposes_rows_that_fit_all_parts_at_once(
     kind: Kind, score: Score, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(8)
@@ -232,10 +242,10 @@ def test_what_is_proposed_fits_all_parts_at_once(
     found = search_jointly(now, parts, Query(kind, 10, "fast", 60), workers)
     exact = search_jointly(now, parts, Query(kind, 10, "exact"), workers)
     assert found.violations.tolist() == exact.violations.tolist()
-    assert found.touched.proposed == 60
-    assert found.touched.bytes > 60 * parts.nbytes, "codes as well as points"
+    assert found.work.proposed == 60
+    assert found.work.bytes > 60 * parts.nbytes, "codes as well as points"
 
 
-def test_no_parts_are_refused(tmp_path: Path) -> None:
+def test_joint_search_without_parts_is_refused(tmp_path: Path) -> None:
     with small_index(tmp_path / "index") as index, pytest.raises(BadQueryError, match="at least"):
-        index.search_jointly("image", np.empty((0, 16), np.float32), 3)
+        index.search_jointly(Query("image", 3), np.empty((0, 16), np.float32))

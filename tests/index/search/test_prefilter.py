@@ -8,8 +8,8 @@ import pytest
 from index.kernels.threads import Workers
 from index.search.prefilter import PREFILTER, Prefilter, write_prefilter
 from index.search.search import scan
-from index.search.top_k import Best
-from index.types import Form, Ids, Points
+from index.search.top_k import TopK
+from index.types import Ids, Orientation, Points
 
 ROWS, DIMENSION, K = 6000, 64, 10
 
@@ -31,12 +31,25 @@ def composed(rng: np.random.Generator, every: Points, count: int, most: int) -> 
 
 
 def found(
-    folder: Path, rows: Points, queries: Points, form: Form, excluded: np.ndarray, count: int
+    folder: Path,
+    rows: Points,
+    queries: Points,
+    orientation: Orientation,
+    excluded: np.ndarray,
+    count: int,
 ) -> tuple[list[Ids], list[Ids]]:
-    write_prefilter(folder / PREFILTER, rows, form)
+    write_prefilter(folder / PREFILTER, rows, orientation)
     proposed = Prefilter.open(folder / PREFILTER).candidates(queries, count, excluded)
-    best = Best(len(queries), K)
-    scan(rows, np.arange(len(rows)), excluded, queries, best, form=form, workers=Workers(1))
+    best = TopK(len(queries), K)
+    scan(
+        rows,
+        np.arange(len(rows)),
+        excluded,
+        queries,
+        best,
+        orientation=orientation,
+        workers=Workers(1),
+    )
     return list(proposed), [hits.ids for hits in best.hits()]
 
 
@@ -56,7 +69,7 @@ def test_captions_that_say_little_are_proposed_whether_or_not_they_are_shorter(
         captions /= np.linalg.norm(captions, axis=1, keepdims=True)
     images /= np.linalg.norm(images, axis=1, keepdims=True) / (1 if unit else 2)
     nobody = np.zeros(0, np.bool_)
-    proposed, exact = found(tmp_path, captions, images, Form.STORED_ABOVE, nobody, 250)
+    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, nobody, 250)
     assert recall(proposed, exact) > 0.9
 
 
@@ -71,7 +84,7 @@ def test_captions_that_are_near_to_all_are_proposed_no_sooner_where_they_are_a_l
     far = np.square(np.maximum(captions[:, None] - images[None, 50:], 0)).sum(2).mean(1)
     captions *= np.linspace(1.03, 0.97, ROWS, dtype=np.float32)[far.argsort().argsort(), None]
     nobody = np.zeros(0, np.bool_)
-    proposed, exact = found(tmp_path, captions, images[:50], Form.STORED_ABOVE, nobody, 60)
+    proposed, exact = found(tmp_path, captions, images[:50], Orientation.STORED_GENERAL, nobody, 60)
     assert recall(proposed, exact) > 0.9
 
 
@@ -84,7 +97,7 @@ def test_captions_that_claim_what_is_claimed_everywhere_are_proposed_no_sooner(
     captions /= np.linalg.norm(captions, axis=1, keepdims=True)
     images /= np.linalg.norm(images, axis=1, keepdims=True)
     nobody = np.zeros(0, np.bool_)
-    proposed, exact = found(tmp_path, captions, images, Form.STORED_ABOVE, nobody, 100)
+    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, nobody, 100)
     assert recall(proposed, exact) > 0.95
 
 
@@ -93,7 +106,7 @@ def test_dead_rows_are_never_proposed(tmp_path: Path) -> None:
     every = facts(rng)
     captions, images = composed(rng, every, 500, 4), composed(rng, every, 20, 12)
     excluded = rng.random(500) < 0.5
-    for form in (Form.STORED_ABOVE, Form.COSINE):
-        proposed, _ = found(tmp_path, captions, images, form, excluded, 400)
+    for orientation in (Orientation.STORED_GENERAL, Orientation.COSINE):
+        proposed, _ = found(tmp_path, captions, images, orientation, excluded, 400)
         assert not excluded[np.concatenate(proposed)].any()
         assert all((np.diff(rows) > 0).all() for rows in proposed)

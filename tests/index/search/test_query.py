@@ -47,10 +47,10 @@ def test_a_query_that_is_longer_than_any_point_may_be_is_refused(score: Score) -
 def test_violations_of_the_longest_query_are_finite(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         for kind in KINDS:
-            found = index.search(kind, np.full(16, 0.2e18), 3)
+            found = index.search(Query(kind, 3), np.full(16, 0.2e18))
             assert np.isfinite(found.violations).all()
             with pytest.raises(BadQueryError, match="no longer than"):
-                index.search(kind, np.full(16, 3e38), 3)
+                index.search(Query(kind, 3), np.full(16, 3e38))
 
 
 def test_a_query_of_another_dimension_is_refused_with_both_dimensions() -> None:

@@ -1,23 +1,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import index.search.search
 from index.kernels.threads import Workers
-from index.search.query import Answer, Query, Touched
-from index.search.search import proposed, search
+from index.search.cost_model import DEFAULT
+from index.search.query import Answer, Query, Work
+from index.search.search import candidate_count
 from index.segments.snapshot import Snapshot
 from index.types import KINDS, MODES, SCORES, Kind, Points, Score
-from tests.index.samples import embeddings, grid, snapshot, violations
+from tests.index.samples import BOUNDED, embeddings, grid, model, snapshot, violations
 from tests.oracle import best
 
 Block = tuple[NDArray[np.int64], Points]
 
-pytestmark = pytest.mark.usefixtures("everywhere_bounded")
+search = partial(index.search.search.search, costs=BOUNDED.costs)
 
 
 def split(rng: np.random.Generator, ids: NDArray[np.int64], points: Points) -> list[Block]:
@@ -34,7 +37,7 @@ def same(left: Answer, right: Answer) -> bool:
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dimension", [1, 7, 16, 65])
-def test_certified_and_exact_are_what_numpy_finds(
+def test_certified_and_exact_search_find_what_numpy_finds(
     kind: Kind, score: Score, dimension: int, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(dimension)
@@ -64,7 +67,7 @@ def test_certified_and_exact_are_what_numpy_finds(
 @pytest.mark.parametrize("score", ["order", "order-reversed"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dimension", [33, 257, 1024])
-def test_certified_equals_exact_bit_for_bit_on_points_like_a_models(
+def test_certified_search_equals_exact_search_bit_for_bit(
     kind: Kind, score: Score, dimension: int, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(dimension)
@@ -82,7 +85,7 @@ def test_certified_equals_exact_bit_for_bit_on_points_like_a_models(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_batch_answers_what_single_queries_answer(
+def test_batched_search_answers_what_single_searches_answer(
     mode: str, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(5)
@@ -96,7 +99,7 @@ def test_a_batch_answers_what_single_queries_answer(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_splits_and_permutations_change_nothing(
+def test_search_of_split_and_permuted_segments_answers_the_same(
     kind: Kind, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(6)
@@ -112,7 +115,7 @@ def test_splits_and_permutations_change_nothing(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fast_says_certified_only_when_it_is_proved(
+def test_fast_search_is_certified_only_when_proved(
     kind: Kind, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(7)
@@ -132,7 +135,7 @@ def test_fast_says_certified_only_when_it_is_proved(
     assert said[False] > 50
 
 
-def test_candidates_belong_to_one_call(tmp_path: Path, workers: Workers) -> None:
+def test_search_uses_the_candidates_of_its_own_query(tmp_path: Path, workers: Workers) -> None:
     rng = np.random.default_rng(8)
     now = snapshot(tmp_path, "image", "order", [(np.arange(400), embeddings(rng, 400, 24))])
     queries = embeddings(rng, 1, 24)
@@ -142,18 +145,20 @@ def test_candidates_belong_to_one_call(tmp_path: Path, workers: Workers) -> None
     assert narrow.rescored <= 5 < wide == again.rescored
 
 
-def test_candidates_are_more_for_more_hits_and_among_more_rows_where_nothing_is_proved() -> None:
-    counts = [proposed(Query("image", k), 1_000_000) for k in (10, 100, 1000)]
+def test_candidate_count_grows_with_k_and_in_fast_mode_with_rows() -> None:
+    counts = [candidate_count(Query("image", k), 1_000_000) for k in (10, 100, 1000)]
     assert counts == [128, 400, 4000]
-    counts = [proposed(Query("image", 10, "fast"), rows) for rows in (1000, 90_000, 1_000_000)]
+    counts = [
+        candidate_count(Query("image", 10, "fast"), rows) for rows in (1000, 90_000, 1_000_000)
+    ]
     assert counts == [600, 600, 2000]
-    counts = [proposed(Query("image", k, "fast"), 1000) for k in (1, 100, 1000)]
+    counts = [candidate_count(Query("image", k, "fast"), 1000) for k in (1, 100, 1000)]
     assert counts == [600, 1140, 6540]
-    assert proposed(Query("caption", 100, "fast"), 1_000_000) == 3080
-    assert proposed(Query("image", 1000, "fast", 7), 1_000_000) == 7
+    assert candidate_count(Query("caption", 100, "fast"), 1_000_000) == 3080
+    assert candidate_count(Query("image", 1000, "fast", 7), 1_000_000) == 7
 
 
-def test_where_few_rows_live_they_are_scored_and_nothing_else_is_read(
+def test_search_reads_only_the_live_rows_when_they_are_few(
     tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(12)
@@ -163,22 +168,20 @@ def test_where_few_rows_live_they_are_scored_and_nothing_else_is_read(
         for mode in ("certified", "fast"):
             (answer,) = search(now, points[:1], Query(kind, 3, mode, candidates=5), workers)
             assert answer.certified
-            assert answer.touched == Touched(0, 10, 0, 0, 0, bytes=10 * 8 * 4)
+            assert answer.work == Work(10, 0, 0, 0, 0, bytes=10 * 8 * 4)
 
 
-def test_the_plan_names_the_way_each_segment_was_searched(
-    tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plan_names_how_each_segment_was_searched(tmp_path: Path, workers: Workers) -> None:
     rng = np.random.default_rng(9)
     large = snapshot(tmp_path, "caption", "order", [(np.arange(90), embeddings(rng, 90, 8))])
     middle = snapshot(tmp_path, "caption", "order", [(np.arange(50), embeddings(rng, 50, 8))])
-    monkeypatch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 10**9)
-    small = snapshot(tmp_path, "caption", "order", [(np.arange(20), embeddings(rng, 20, 8))])
+    few = [(np.arange(20), embeddings(rng, 20, 8))]
+    small = snapshot(tmp_path, "caption", "order", few, thresholds=DEFAULT)
     now: Snapshot = replace(large, segments=large.segments + middle.segments + small.segments)
     queries = embeddings(rng, 1, 8)
 
     def plan(mode: str) -> str:
-        query = Query("caption", 1, mode)  # type: ignore[arg-type]
+        query = Query("caption", 1, mode, candidates=5)  # type: ignore[arg-type]
         return search(now, queries, query, workers)[0].plan
 
     assert plan("exact") == "3 scan"
@@ -186,19 +189,19 @@ def test_the_plan_names_the_way_each_segment_was_searched(
     assert plan("fast") == "1 heaviest, 1 prefilter, 1 scan"
 
 
-def test_an_answer_says_how_many_rows_each_stage_touched(tmp_path: Path, workers: Workers) -> None:
+def test_work_counts_the_rows_and_bytes_of_each_stage(tmp_path: Path, workers: Workers) -> None:
     rng = np.random.default_rng(10)
     now = snapshot(tmp_path, "image", "order", [(np.arange(600), embeddings(rng, 600, 130))])
     queries = embeddings(rng, 3, 130)
     for answer in search(now, queries, Query("image", 5, "exact"), workers):
-        assert answer.touched == Touched(600, 0, 0, 0, 0, bytes=600 * 130 * 4)
+        assert answer.work == Work(600, 0, 0, 0, 0, bytes=600 * 130 * 4)
     for answer in search(now, queries, Query("image", 5, candidates=40), workers):
-        assert (answer.touched.scanned, answer.touched.bounded) == (0, 600)
-        assert 5 <= answer.touched.proposed <= 40
-        assert answer.touched.proposed <= answer.rescored
-        assert answer.rescored <= answer.touched.proposed + answer.touched.left
-        assert answer.touched.left <= answer.touched.checked <= 600
-        assert 0 < answer.touched.bytes < 600 * 130 * 6
+        assert (answer.work.scanned, answer.work.bounded) == (0, 600)
+        assert 5 <= answer.work.proposed <= 40
+        assert answer.work.proposed <= answer.rescored
+        assert answer.rescored <= answer.work.proposed + answer.work.survivors
+        assert answer.work.survivors <= answer.work.checked <= 600
+        assert 0 < answer.work.bytes < 600 * 130 * 6
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -231,9 +234,7 @@ def test_ten_thousand_queries_are_answered_as_numpy_answers_them(
     assert asked == 2 * 2 * 3 * 420
 
 
-def test_an_empty_generation_has_no_hits_and_that_is_certain(workers: Workers) -> None:
-    from tests.index.samples import model
-
+def test_search_of_an_empty_generation_is_certified_and_has_no_hits(workers: Workers) -> None:
     (answer,) = search(
         Snapshot(0, model(4), ()), np.ones((1, 4), np.float32), Query("image", 3), workers
     )

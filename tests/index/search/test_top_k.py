@@ -5,14 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from index.search.top_k import Best
+from index.search.top_k import TopK
 from tests import oracle
 
 values = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]), max_size=40)
 
 
 def offer(
-    best: Best, ids: NDArray[np.int64], violations: NDArray[np.float32], queries: int
+    best: TopK, ids: NDArray[np.int64], violations: NDArray[np.float32], queries: int
 ) -> None:
     """Offer the same rows to every query."""
     starts = np.arange(queries + 1) * len(ids)
@@ -32,7 +32,7 @@ def test_the_best_of_all_rows_are_found_whatever_parts_they_come_in(
     ids = np.arange(len(violations))[::-1].copy()
     single = np.array(violations, np.float32)
     belongs = np.array(parts[: len(violations)], np.int64)
-    best = Best(3, k, limit)
+    best = TopK(3, k, limit)
     for part in range(4):
         offer(best, ids[belongs == part], single[belongs == part], 3)
         seen = belongs <= part
@@ -45,7 +45,7 @@ def test_the_best_of_all_rows_are_found_whatever_parts_they_come_in(
 
 
 def test_each_query_has_its_own_rows_and_what_is_not_a_number_is_none() -> None:
-    best = Best(3, 2)
+    best = TopK(3, 2)
     violations = np.array([0.5, np.nan, 0.25, 0.75, 0.125], np.float32)
     best.add(np.array([10, 11, 12, 13, 14]), np.array([0, 2, 2, 5]), violations)
     assert [hits.ids.tolist() for hits in best.hits()] == [[10], [], [14, 12]]

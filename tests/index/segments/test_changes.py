@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from index.errors import BadRowsError
+from index.search.query import Query
 from index.segments.writer import Addition, Change
 from index.types import CaptionRow, ImageRow, PathRow
 from index.verify import verify
@@ -47,7 +48,7 @@ def test_change_adds_replaces_and_removes_in_one_generation(tmp_path: Path) -> N
     )
     with small_index(tmp_path / "i") as index:
         assert index.change(change) == 2
-        found = index.search("image", NOTHING, 100).ids.tolist()
+        found = index.search(Query("image", 100), NOTHING).ids.tolist()
         assert sorted(found) == [1, 2, 3, 4, *range(6, 13), 50]
         assert index.points("image", [3])[3].tolist() == np.eye(16)[0].tolist()
         rows, captions = index.images_with_captions([3, 4, 5])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from index.search.query import Query
 from index.store import Index
 from index.types import MODES
 from tests.index.samples import embeddings, images, model, violations
@@ -24,7 +25,7 @@ def test_many_small_segments_are_searched_as_one(tmp_path: Path) -> None:
             for query in POINTS[100:110]:
                 expected = violations("image", "order", POINTS[alive], query)
                 for mode in MODES:
-                    answer = live.search("image", query, 9, mode)
+                    answer = live.search(Query("image", 9, mode), query)
                     assert answer.ids.tolist() == best(expected, alive, 9).tolist()
                     assert (answer.searched, answer.certified) == (58, True)
         live.close()

@@ -25,6 +25,7 @@ from index.types import KINDS, MODES, Points
 from index.verify import verify
 from tests import oracle
 from tests.index.samples import (
+    BOUNDED,
     captions,
     embeddings,
     grid,
@@ -52,7 +53,7 @@ def answers(index: Index, query: Points) -> list[tuple[list[int], list[float], i
         (answer.ids.tolist(), answer.violations.tolist(), answer.searched)
         for kind in KINDS
         for mode in MODES
-        for answer in [index.search(kind, query, 50, mode)]
+        for answer in [index.search(Query(kind, 50, mode), query)]
     ]
 
 
@@ -121,9 +122,9 @@ def test_an_index_whose_rows_are_all_removed_has_no_segments(tmp_path: Path) -> 
     with small_index(tmp_path / "i") as index:
         index.remove(list(range(1, 13)))
         assert index.compact().after == 0
-        assert index.search("image", POINTS[0], 5).searched == 0
+        assert index.search(Query("image", 5), POINTS[0]).searched == 0
         index.add(images([3]), POINTS[:1])
-        assert index.search("image", POINTS[0], 5).ids.tolist() == [3]
+        assert index.search(Query("image", 5), POINTS[0]).ids.tolist() == [3]
         assert verify(tmp_path / "i").ok
 
 
@@ -158,7 +159,7 @@ def test_a_segment_that_is_mostly_removed_is_rewritten_by_itself(tmp_path: Path)
         index.remove([4])
         assert index.compact().dropped == 4 + 8
         assert [segment.rows for segment in index.info().segments] == [8, 16]
-        assert set(index.search("image", np.zeros(16), 50).ids.tolist()) == set(range(5, 13))
+        assert set(index.search(Query("image", 50), np.zeros(16)).ids.tolist()) == set(range(5, 13))
 
 
 def test_a_segment_that_is_mostly_removed_is_merged_once_with_others_of_its_size(
@@ -216,7 +217,7 @@ def test_an_id_removed_and_added_again_keeps_only_its_last_point(tmp_path: Path)
             # Whichever goes first, no older point of the image comes back.
             index.compact(latest)
             for live in (index, Index.open(tmp_path / "i", threads=1)):
-                assert 5 not in live.search("image", np.zeros(16), 100).ids
+                assert 5 not in live.search(Query("image", 100), np.zeros(16)).ids
             live.close()
         assert verify(tmp_path / "i").ok
 
@@ -240,7 +241,6 @@ def assert_is(found: Snapshot, state: dict[int, int], workers: Workers) -> None:
 @given(st.lists(st.integers(0, 14), min_size=1, max_size=30), st.randoms(use_true_random=False))
 def test_any_history_gives_what_it_gives_without_merging(
     tmp_path_factory: pytest.TempPathFactory,
-    everywhere_bounded: None,
     workers: Workers,
     steps: list[int],
     random: Random,
@@ -249,8 +249,8 @@ def test_any_history_gives_what_it_gives_without_merging(
     state: dict[int, int] = {}
     held: list[tuple[Snapshot, dict[int, int]]] = []
     with (
-        Index.create(folder / "i", model(), threads=1) as index,
-        Index.open(folder / "i", threads=1) as other,
+        Index.create(folder / "i", model(), threads=1, thresholds=BOUNDED) as index,
+        Index.open(folder / "i", threads=1, thresholds=BOUNDED) as other,
     ):
         for at, step in enumerate(steps):
             writer = random.choice([index, other])
@@ -285,14 +285,17 @@ def test_change_during_a_merge_is_in_the_next_search(tmp_path: Path) -> None:
 
         index.compact(lambda segments: everything(segments)[:1], change_once)
         for live in (index, Index.open(tmp_path / "i", threads=1)):
-            found = live.search("image", POINTS[150], 50)
+            found = live.search(Query("image", 50), POINTS[150])
             assert set(found.ids.tolist()) == {*range(10), 60} - {2}
             assert live.points("image", [4])[4].tolist() == POINTS[150].tolist()
         live.close()
         assert verify(tmp_path / "i").ok
         index.compact(everything)
         assert deletions(index) == 0
-        assert set(index.search("image", POINTS[150], 50).ids.tolist()) == {*range(10), 60} - {2}
+        assert set(index.search(Query("image", 50), POINTS[150]).ids.tolist()) == {
+            *range(10),
+            60,
+        } - {2}
 
 
 def test_a_reader_keeps_the_folders_of_its_generation_until_it_looks_again_and_no_others(
@@ -387,4 +390,4 @@ def test_second_compaction_is_refused_and_additions_are_not_delayed(tmp_path: Pa
         other.add(images([80]), POINTS[[80]])
         added.set()
         thread.join()
-        assert 80 in index.search("image", POINTS[80], 3).ids
+        assert 80 in index.search(Query("image", 3), POINTS[80]).ids

@@ -15,12 +15,14 @@ from index.errors import (
     DamagedIndexError,
     TruncatedFileError,
 )
+from index.search.cost_model import Thresholds
+from index.search.query import Query
 from index.segments import arrays
 from index.segments.segment import MANIFEST, Segment, SegmentWriter, write_segment
 from index.store import Index
-from index.types import Form, Score
+from index.types import Orientation, Score
 from index.verify import verify
-from tests.index.samples import embeddings, images, model
+from tests.index.samples import BOUNDED, embeddings, images, model
 
 EVERY_FILE = {
     "points.npy",
@@ -47,7 +49,7 @@ def test_a_segment_holds_what_was_written_and_cannot_be_changed(
     )
     assert np.array_equal(segment.ids, ids)
     assert np.array_equal(segment.points, points)
-    assert segment.form is Form.QUERY_ABOVE
+    assert segment.orientation is Orientation.QUERY_GENERAL
     with pytest.raises(ValueError, match="read-only"):
         segment.points[0, 0] = 1
 
@@ -63,29 +65,26 @@ def test_blocks_make_the_same_segment_as_one_array(
     assert writer.seal().files == whole.files
 
 
-@pytest.mark.usefixtures("everywhere_bounded")
 def test_segments_carry_bounds_and_a_prefilter_where_these_are_worth_it(
-    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, rng: np.random.Generator
 ) -> None:
     points = embeddings(rng, 70, 8)
-    large = write_segment(tmp_path / "large", "caption", "order", np.arange(70), points)
+    large = write_segment(tmp_path / "large", "caption", "order", np.arange(70), points, BOUNDED)
     assert set(large.files) == EVERY_FILE
-    below = write_segment(tmp_path / "below", "image", "order", np.arange(70), points)
+    below = write_segment(tmp_path / "below", "image", "order", np.arange(70), points, BOUNDED)
     assert set(below.files) == EVERY_FILE - {"prefilter.faiss"}
-    cosine = write_segment(tmp_path / "cosine", "image", "cosine", np.arange(70), points)
+    cosine = write_segment(tmp_path / "cosine", "image", "cosine", np.arange(70), points, BOUNDED)
     assert set(cosine.files) == EVERY_FILE - {"codes.npy", "columns.npy", "levels.npy"}
-    monkeypatch.undo()
     small = write_segment(tmp_path / "small", "image", "order", np.arange(70), points)
     assert set(small.files) == {"points.npy", "ids.npy", "manifest.json"}
 
 
-@pytest.mark.usefixtures("everywhere_bounded")
 @pytest.mark.parametrize("name", sorted(EVERY_FILE))
 def test_a_flipped_bit_anywhere_in_a_file_is_found_and_the_file_named(
     name: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     points = embeddings(rng, 64, 4)
-    record = write_segment(tmp_path / "s", "caption", "order", np.arange(64), points)
+    record = write_segment(tmp_path / "s", "caption", "order", np.arange(64), points, BOUNDED)
     path = tmp_path / "s" / name
     whole = path.read_bytes()
     every = max(1, len(whole) // 60)
@@ -99,14 +98,13 @@ def test_a_flipped_bit_anywhere_in_a_file_is_found_and_the_file_named(
     Segment.open(tmp_path / "s", record)
 
 
-@pytest.mark.usefixtures("everywhere_bounded")
 @pytest.mark.parametrize("name", sorted(EVERY_FILE))
 @pytest.mark.parametrize("verify", ["checksums", "sizes"])
 def test_a_truncated_grown_or_missing_file_is_found_and_named_without_reading_it(
     name: str, verify: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     points = embeddings(rng, 64, 4)
-    record = write_segment(tmp_path / "s", "caption", "order", np.arange(64), points)
+    record = write_segment(tmp_path / "s", "caption", "order", np.arange(64), points, BOUNDED)
     path = tmp_path / "s" / name
     whole = path.read_bytes()
     for changed in (b"", whole[: len(whole) // 2], whole[:-1], whole + b"\0"):
@@ -118,12 +116,11 @@ def test_a_truncated_grown_or_missing_file_is_found_and_named_without_reading_it
         Segment.open(tmp_path / "s", record, verify)  # type: ignore[arg-type]
 
 
-@pytest.mark.usefixtures("everywhere_bounded")
 def test_faiss_never_reads_a_file_that_was_changed(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
     points = embeddings(rng, 64, 4)
-    record = write_segment(tmp_path / "s", "caption", "order", np.arange(64), points)
+    record = write_segment(tmp_path / "s", "caption", "order", np.arange(64), points, BOUNDED)
     path = tmp_path / "s" / "prefilter.faiss"
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 2] ^= 1
@@ -200,7 +197,7 @@ def test_an_id_that_is_no_number_of_64_bits_is_refused(wrong: Any, tmp_path: Pat
 def test_large_segment_is_read_at_random_except_by_full_scans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("index.segments.segment.BOUNDS_FROM_BYTES", 40 * 16 * 4)
+    thresholds = Thresholds(bounds_from_bytes=40 * 16 * 4)
     monkeypatch.setattr("index.segments.arrays._READ_BYTES", 0)
     advised: list[tuple[str, int]] = []
     advise = arrays._advise
@@ -212,17 +209,17 @@ def test_large_segment_is_read_at_random_except_by_full_scans(
     monkeypatch.setattr(arrays, "_advise", spy)
     rows = np.random.default_rng(0).random((40, 16), dtype=np.float32)
     apart, ahead = mmap.MADV_RANDOM, mmap.MADV_NORMAL
-    with Index.create(tmp_path / "large", model(), threads=1) as index:
+    with Index.create(tmp_path / "large", model(), threads=1, thresholds=thresholds) as index:
         index.add(images(range(40)), rows)
         assert sorted(advised) == [("float32", apart), ("uint8", apart)]
         advised.clear()
-        index.search("image", rows[0], 3, "exact")
+        index.search(Query("image", 3, "exact"), rows[0])
         assert advised == [("float32", ahead), ("float32", apart)]
         advised.clear()
         assert verify(tmp_path / "large").findings == ()
         assert advised[-2:] == [("float32", ahead), ("float32", apart)]
     advised.clear()
-    with Index.create(tmp_path / "small", model(), threads=1) as index:
+    with Index.create(tmp_path / "small", model(), threads=1, thresholds=thresholds) as index:
         index.add(images(range(39)), rows[:39])
-        index.search("image", rows[0], 3, "exact")
+        index.search(Query("image", 3, "exact"), rows[0])
     assert advised == []

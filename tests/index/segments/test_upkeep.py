@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from index.errors import HasseIndexError, IndexLockedError
+from index.search.query import Query
 from index.segments import arrays
 from index.segments.compaction import Compacted, ProgressCallback
 from index.segments.upkeep import Upkeep
 from index.store import Index
-from tests.index.samples import embeddings, images, model
+from tests.index.samples import BOUNDED, embeddings, images, model
 
 POINTS = embeddings(np.random.default_rng(0), 40, 16)
 
@@ -56,7 +57,7 @@ def test_upkeep_merges_small_segments(tmp_path: Path) -> None:
     with filled(tmp_path / "i") as index:
         merged = merged_by_upkeep(index)
         assert (merged[0].before, merged[0].after) == (20, 1)
-        assert set(index.search("image", np.zeros(16), 50).ids.tolist()) == set(range(20))
+        assert set(index.search(Query("image", 50), np.zeros(16)).ids.tolist()) == set(range(20))
 
 
 def test_upkeep_reports_that_removed_rows_were_dropped(tmp_path: Path) -> None:
@@ -146,14 +147,13 @@ def test_upkeep_returns_memory() -> None:
     upkeep.close()
 
 
-@pytest.mark.usefixtures("everywhere_bounded")
 def test_released_memory_changes_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "_READ_BYTES", 0)
-    with Index.create(tmp_path / "i", model(), threads=1) as index:
+    with Index.create(tmp_path / "i", model(), threads=1, thresholds=BOUNDED) as index:
         index.add(images(range(40)), POINTS)
-        before = index.search("image", POINTS[0], 10)
+        before = index.search(Query("image", 10), POINTS[0])
         index.release_memory()
-        after = index.search("image", POINTS[0], 10)
+        after = index.search(Query("image", 10), POINTS[0])
         assert after.ids.tolist() == before.ids.tolist()
         assert after.violations.tolist() == before.violations.tolist()
         info = index.info()

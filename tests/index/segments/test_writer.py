@@ -8,6 +8,7 @@ import pytest
 
 from index import durable
 from index.errors import BadRowsError, DiskFullError, ModelMismatchError
+from index.search.query import Query
 from index.segments.writer import Addition, writing
 from index.store import Index
 from tests.index.samples import captions, embeddings, images, model
@@ -31,7 +32,7 @@ def test_additions_of_several_threads_are_all_there_and_each_is_judged_alone(
             refused[0].result()
         done = [job.result() for job in jobs if not job.exception()]
         assert sorted(done) == list(range(1, 11))
-        assert set(index.search("image", np.zeros(16), 50).ids.tolist()) == set(range(10))
+        assert set(index.search(Query("image", 50), np.zeros(16)).ids.tolist()) == set(range(10))
         assert set(index.captions(range(50))) == set(range(10))
 
 
@@ -50,7 +51,7 @@ def test_addition_on_a_full_disk_is_refused_and_leaves_nothing(
         assert len(list((tmp_path / "i" / "segments").iterdir())) == 1
         assert index.generation == 1
         index.add(images([1]), POINTS[[1]])
-        assert index.search("image", POINTS[0], 5).searched == 2
+        assert index.search(Query("image", 5), POINTS[0]).searched == 2
 
 
 def test_writer_of_another_model_changes_nothing(tmp_path: Path) -> None:
