@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from benchmarks.search.device import wait
+from benchmarks.search.clock import wait
 from models.datasets import Caption, Dataset, Image
 from models.encoders.gru import GRU
 from models.encoders.mixed_precision import supports_bfloat16

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.search import oracle, source
-from benchmarks.search.device import wait
+from benchmarks.search.clock import wait
 from benchmarks.search.growth import Growth
 from index.kernels.gpu_scan import Accelerator
 from index.kernels.threads import Workers

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.search.kernels import violations
+from benchmarks.search.oracle import violations
 from index.types import Kind, Points
 
 BLOCK = 8192

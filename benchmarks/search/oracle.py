@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numba as _numba
 import numpy as np
 from numpy.typing import NDArray
 
 from index.search.query import Answer
-from index.types import Kind, Points
+from index.types import Ids, Kind, Points
 
+numba: Any = _numba
 # Two rows may change places in float32 where their violations differ by less than its rounding.
 TOLERANCE = 1e-5
 
@@ -73,3 +75,31 @@ def check(
                 f"{answer.violations.tolist()}, and numpy finds {ids[:k].tolist()} "
                 f"{values[:k].tolist()}"
             )
+
+
+@numba.njit(fastmath=True, nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _violations(
+    points: Points, rows: Ids, query: Points, query_general: bool, violations: Points
+) -> None:
+    for at in range(rows.shape[0]):
+        row = points[rows[at]]
+        total = np.float32(0)
+        if query_general:
+            for j in range(query.shape[0]):
+                gap = max(query[j] - row[j], np.float32(0))
+                total += gap * gap
+        else:
+            for j in range(query.shape[0]):
+                gap = max(row[j] - query[j], np.float32(0))
+                total += gap * gap
+        violations[at] = total
+
+
+def violations(points: Points, rows: Ids, query: Points, kind: Kind) -> Points:
+    """Return E of chosen rows (n,) of points (R, N) with one query (N,).
+
+    A caption that searches images is above them; an image that searches captions is below.
+    """
+    result = np.empty(len(rows), np.float32)
+    _violations(points, rows, query, kind == "image", result)
+    return result

@@ -6,19 +6,23 @@ import json
 import math
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.search.contenders import Flat
+import numpy as np
+
+from benchmarks.search.contenders import Flat, Graph
 from benchmarks.search.growth import Profile
-from benchmarks.search.promises import Promise, promises
 from benchmarks.search.trial import Row, Settings, Trial
 from index.types import Kind
 
+# Smaller collections fit into caches or take no time: nothing is promised about them.
+FROM_ROWS = 100_000
+MANY_ROWS = 1_000_000
 DIRECTIONS: dict[Kind, str] = {"image": "images by caption", "caption": "captions by image"}
 _PACKAGES = ("numpy", "numba", "faiss-cpu", "usearch", "torch")
 _CLOCKS = {"wall": "wall clock", "processor": "seconds of the processor: others used it too"}
@@ -37,6 +41,93 @@ _HEADS = (
     "build, s",
     "setting",
 )
+_OURS, _OTHERS = ("o", "-", 2.2), ("s", "--", 1.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A sentence, a figure, and what the figure should be at least or at most."""
+
+    text: str
+    measured: float
+    target: float
+    at_least: bool
+    unit: str
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the figure is as promised; None where there is no figure."""
+        if np.isnan(self.measured):
+            return None
+        return self.measured >= self.target if self.at_least else self.measured <= self.target
+
+
+def promises(trial: Trial) -> list[Promise]:
+    """Return what is promised of a trial of this size."""
+    if trial.rows < FROM_ROWS:
+        return []
+    rows = {row.contender: row for row in trial.table}
+    kept = list(_promises(trial, rows, rows.get(Flat.name)))
+    return [promise for promise in kept if promise is not None]
+
+
+def _promises(trial: Trial, rows: dict[str, Row], flat: Row | None) -> Iterator[Promise]:
+    exact, certified, fast = (rows[f"hasse {mode}"] for mode in ("exact", "certified", "fast"))
+    image = trial.kind == "image"
+    if flat is not None:
+        yield Promise(
+            "`exact`, one query, beside `faiss.IndexFlatIP`",
+            flat.single.median / exact.single.median,
+            2,
+            at_least=True,
+            unit="x",
+        )
+    yield Promise(
+        "`exact`, one query, share of the memory's bandwidth",
+        100 * exact.bandwidth_share,
+        80,
+        at_least=True,
+        unit="%",
+    )
+    if flat is not None:
+        yield Promise(
+            "`certified`, one query, beside `faiss.IndexFlatIP`",
+            flat.single.median / certified.single.median,
+            15 if image else 8,
+            at_least=True,
+            unit="x",
+        )
+        yield Promise(
+            "`certified`, batches, beside `faiss.IndexFlatIP`",
+            flat.batched.median / certified.batched.median,
+            2,
+            at_least=True,
+            unit="x",
+        )
+    yield Promise("`fast`, recall", fast.recall, 0.99, at_least=True, unit="")
+    if (graph := rows.get(Graph.name)) is not None:
+        yield Promise(
+            f"`fast`, one query, beside {Graph.name} of the same recall",
+            graph.single.median / fast.single.median,
+            1,
+            at_least=True,
+            unit="x",
+        )
+    if trial.rows >= MANY_ROWS:
+        yield Promise(
+            "`certified`, bytes read of those of a float32 scan",
+            100 * certified.bytes_per_query / (4 * trial.rows * trial.dimension),
+            6 if image else 15,
+            at_least=False,
+            unit="%",
+        )
+        yield Promise(
+            "serving, resident memory when points are given back, over the codes",
+            trial.serving.rested_bytes / trial.serving.code_bytes,
+            1.5,
+            at_least=False,
+            unit="x",
+        )
 
 
 @dataclass(slots=True)
@@ -208,3 +299,42 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def draw(trials: Sequence[Trial], path: Path) -> None:
+    """Write an SVG: the median of one query and of one in a batch, over rows, per direction.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    kinds: list[Kind] = list(dict.fromkeys(trial.kind for trial in trials))
+    # A fixed salt and no date: the same figures give the same bytes.
+    with rc_context({"svg.hashsalt": "hasse", "font.size": 9}):
+        figure = Figure(figsize=(10, 4.2 * len(kinds)), layout="constrained")
+        axes = figure.subplots(len(kinds), 2, squeeze=False, sharex=True, sharey="row")
+        for across, kind in zip(axes, kinds, strict=True):
+            own = sorted((t for t in trials if t.kind == kind), key=lambda trial: trial.rows)
+            names = dict.fromkeys(row.contender for trial in own for row in trial.table)
+            for axis, batched in zip(across, (False, True), strict=True):
+                for name in names:
+                    marker, line, width = _OURS if name.startswith("hasse") else _OTHERS
+                    at, milliseconds = zip(*_line(own, name, batched), strict=True)
+                    axis.plot(at, milliseconds, line, marker=marker, lw=width, ms=4, label=name)
+                axis.set(xscale="log", yscale="log", xlabel="rows")
+                axis.set_title(f"{DIRECTIONS[kind]}, {'in batches' if batched else 'one query'}")
+                axis.grid(visible=True, which="both", lw=0.3)
+            across[0].set_ylabel("milliseconds a query, median")
+            across[0].legend(fontsize=7)
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _line(trials: Sequence[Trial], name: str, batched: bool) -> list[tuple[int, float]]:
+    return [
+        (trial.rows, 1e3 * (row.batched if batched else row.single).median)
+        for trial in trials
+        for row in trial.table
+        if row.contender == name
+    ]

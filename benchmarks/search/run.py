@@ -15,8 +15,7 @@ import torch
 from benchmarks.search import source, trial
 from benchmarks.search.growth import profiles
 from benchmarks.search.oracle import WrongAnswerError
-from benchmarks.search.plot import draw
-from benchmarks.search.report import DIRECTIONS, Report
+from benchmarks.search.report import DIRECTIONS, Report, draw
 from benchmarks.search.trial import Settings
 from index.types import Kind
 

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.search.__main__ import main
-from benchmarks.search.approximate import Graph, Lists, USearch
-from benchmarks.search.contenders import Flat, PlainTorch
-from benchmarks.search.tuning import least, recall
+from benchmarks.search.contenders import Flat, Graph, Lists, PlainTorch, USearch, least, recall
 from tests.benchmarks.samples import points_folder
 
 TINY = ["--queries=8", "--checked=4", "--batch=4", "--seconds=0.01", "--read-mb=1", "--threads=1"]
