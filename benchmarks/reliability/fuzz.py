@@ -91,6 +91,10 @@ def seeds() -> list[bytes]:
     add(picture, "GIF", save_all=True, append_images=[picture.rotate(90)])
     add(picture, "WEBP")
     add(picture.convert("RGBA"), "WEBP", lossless=True)
+    for form in ("AVIF", "BMP", "JPEG2000", "TIFF"):
+        add(picture, form)
+    for compression in ("jpeg", "tiff_lzw", "tiff_adobe_deflate"):
+        add(picture, "TIFF", compression=compression)
     return made
 
 
