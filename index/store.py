@@ -170,6 +170,10 @@ class Index:
         """
         self._reader.announce()
 
+    def require_model(self, fingerprint: str) -> None:
+        """Refuse points of another model than that of this index (ModelMismatchError)."""
+        self._reader.check_model(fingerprint)
+
     def refresh(self) -> bool:
         """Look for a newer generation and switch to it; True when there was one.
 

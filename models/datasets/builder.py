@@ -33,6 +33,7 @@ SPLITS = {
     "test": "test",
 }
 _LARGEST_ID = 2**63 - 1
+NO_TEXT = "caption that is not text"
 _AT_A_TIME = 256
 _THREADS = 8
 
@@ -118,11 +119,9 @@ class DatasetBuilder:
         elif caption_id in self._caption_ids:
             self.skipped.add(subject, "id of an earlier caption")
         elif not isinstance(text, str):
-            self.skipped.add(subject, "caption that is not text")
-        elif not text.strip():
-            self.skipped.add(subject, "empty caption")
-        elif not is_text(text):
-            self.skipped.add(subject, "caption with broken characters")
+            self.skipped.add(subject, NO_TEXT)
+        elif (fault := fault_of_caption(text)) is not None:
+            self.skipped.add(subject, fault)
         elif not _is_id(image_id) or image_id not in self._rows:
             if not isinstance(image_id, int | str) or image_id not in self._refused:
                 self.skipped.add(subject, "caption of an unknown image")
@@ -149,7 +148,7 @@ class DatasetBuilder:
         Raises:
             DatasetError: nothing is usable; the message says what was wrong most often.
         """
-        images = tuple(self._usable(known, progress, limits, at_a_time))
+        images = self.usable(known, progress, limits, at_a_time)
         if not images:
             lines = self.skipped.lines[:1]
             why = f" ({self.skipped.summary()}; the first: {lines[0]})" if lines else ""
@@ -158,6 +157,16 @@ class DatasetBuilder:
                 f"check the folder of pictures and the file of captions"
             )
         return Dataset(self.name, images), self.skipped
+
+    def usable(
+        self,
+        known: AbstractSet[str] = frozenset(),
+        progress: Tally | None = None,
+        limits: PictureLimits = DEFAULT_LIMITS,
+        at_a_time: int = _AT_A_TIME,
+    ) -> tuple[Image, ...]:
+        """Return what `finish` does, where it may be nothing."""
+        return tuple(self._usable(known, progress, limits, at_a_time))
 
     def _usable(
         self,
@@ -216,6 +225,13 @@ def _header(row: _Row, limits: PictureLimits) -> _Found:
 
 def _is_id(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_ID
+
+
+def fault_of_caption(text: str) -> str | None:
+    """Say why a text cannot be a caption; None where it can."""
+    if not text.strip():
+        return "empty caption"
+    return None if is_text(text) else "caption with broken characters"
 
 
 def stays_inside(file_name: str) -> bool:

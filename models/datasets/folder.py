@@ -6,17 +6,17 @@ import csv
 import io
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from models.datasets import source
-from models.datasets.builder import SPLITS, DatasetBuilder, Tally
+from models.datasets.builder import NO_TEXT, SPLITS, DatasetBuilder, Tally, fault_of_caption
 from models.datasets.dataset import Dataset, DatasetError
 from models.datasets.skipped_rows import SkippedRows
-from models.datasets.walk import walk
+from models.datasets.walk import Walked, walk
 from models.images.limits import DEFAULT_LIMITS, PictureLimits
 
 _EXPECTED = "it needs the columns 'file_name' and 'caption', and may have 'split'"
@@ -54,15 +54,14 @@ def read(
     """
     root = source.folder(folder)
     builder = DatasetBuilder(root.name)
-    names = _pictures(root, exclude, captions, builder.skipped)
+    names = pictures_of(root, exclude, captions, builder.skipped).pictures
     if not names:
         rest = "".join(f" ({line})" for line in builder.skipped.told()[-1:])
         raise DatasetError(
             f"no pictures in {folder} and below{rest}: docs/collections.md lists the formats"
         )
     ids = {name: at for at, name in enumerate(names, start=1)}
-    names_of = {unicodedata.normalize("NFC", name): name for name in names}
-    names_of |= {name: name for name in names}
+    names_of = _names_on_disk(names)
     skipped = builder.skipped
     if captions is None:
         said = list(_beside(root, names, skipped))
@@ -84,37 +83,60 @@ def read(
     return builder.finish(known=known, progress=progress, limits=limits)
 
 
-def read_pictures(
-    pictures: Sequence[Path],
-    known: AbstractSet[str] = frozenset(),
-    limits: PictureLimits = DEFAULT_LIMITS,
-) -> tuple[Dataset, SkippedRows]:
-    """Read single pictures, each with the lines of `dog.txt` beside `dog.jpg` as its captions.
+@dataclass(slots=True)
+class FolderCaptions:
+    """What is said of the pictures of a folder, by their names, and their splits.
 
-    Images are numbered from 1 in the order given; one that is named twice is there once. `known`
-    is as in `read`.
-
-    Raises:
-        DatasetError: there is no usable picture among them.
+    Attributes:
+        texts: the captions of a picture, whitespace within them made single spaces.
+        splits: of the pictures that a table gives one.
+        unread: pictures whose text file is there and cannot be read.
     """
-    places = list(dict.fromkeys(path.parent.resolve() / path.name for path in pictures))
-    builder = DatasetBuilder(places[0].parent.name)
-    for image_id, place in enumerate(places, start=1):
-        builder.image(image_id, place.name, [place.parent])
-    said = (
-        (image_id, row)
-        for image_id, place in enumerate(places, start=1)
-        for row in _beside(place.parent, [place.name], builder.skipped)
-    )
-    for number, (image_id, row) in enumerate(said, start=1):
-        builder.caption(number, image_id, row.caption, row.subject)
-    return builder.finish(known=known, limits=limits)
+
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    splits: dict[str, str] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+
+    def add(self, row: _Said, skipped: SkippedRows) -> None:
+        """Take one row, or note what is wrong with it."""
+        if row.split:
+            self.splits.setdefault(row.file_name, row.split)
+        if not isinstance(row.caption, str):
+            skipped.add(row.subject, NO_TEXT)
+        elif (fault := fault_of_caption(row.caption)) is not None:
+            skipped.add(row.subject, fault)
+        else:
+            texts = self.texts.setdefault(row.file_name, [])
+            text = " ".join(row.caption.split())
+            if text not in texts:
+                texts.append(text)
 
 
-def _pictures(
+def captions_beside(root: Path, names: Iterable[str], skipped: SkippedRows) -> FolderCaptions:
+    """Read the text files beside pictures."""
+    found = FolderCaptions()
+    for name in names:
+        for row in _beside(root, [name], skipped, found.unread):
+            found.add(row, skipped)
+    return found
+
+
+def captions_in(table: Path, names: Sequence[str], skipped: SkippedRows) -> FolderCaptions:
+    """Read a table of captions for the pictures of a folder; raises DatasetError as `read`."""
+    names_of = _names_on_disk(names)
+    there, found = set(names), FolderCaptions()
+    for row in (_as_on_disk(row, names_of) for row in _table(table, skipped)):
+        if row.file_name in there:
+            found.add(row, skipped)
+        else:
+            skipped.add(f"{row.subject} ({row.file_name})", "file not found")
+    return found
+
+
+def pictures_of(
     root: Path, exclude: Sequence[str], captions: Path | None, skipped: SkippedRows
-) -> list[str]:
-    """Return the names of all pictures, relative to `root`, and note what is passed over."""
+) -> Walked:
+    """Return what a folder and those below it hold, and note what is passed over."""
     table = None if captions is None else captions.resolve()
     found = walk(root, exclude, table)
     for name, why in found.unread.items():
@@ -124,10 +146,12 @@ def _pictures(
     for name in found.other_pictures:
         skipped.add(name, "format that is not read, convert it to JPEG")
     skipped.passed_over.update(found.passed_over)
-    return found.pictures
+    return found
 
 
-def _beside(root: Path, names: list[str], skipped: SkippedRows) -> Iterator[_Said]:
+def _beside(
+    root: Path, names: list[str], skipped: SkippedRows, unread: set[str] | None = None
+) -> Iterator[_Said]:
     for name in names:
         path = (root / name).with_suffix(".txt")
         if not source.is_file(path):
@@ -137,10 +161,17 @@ def _beside(root: Path, names: list[str], skipped: SkippedRows) -> Iterator[_Sai
             text = source.read_text(path)
         except DatasetError as error:
             skipped.add(subject, "captions that cannot be read", detail=str(error))
+            if unread is not None:
+                unread.add(name)
             continue
         for number, line in enumerate(text.splitlines(), start=1):
             if line.strip():
                 yield _Said(f"{subject}, line {number}", name, line, "")
+
+
+def _names_on_disk(names: Sequence[str]) -> dict[str, str]:
+    found = {unicodedata.normalize("NFC", name): name for name in names}
+    return found | {name: name for name in names}
 
 
 def _as_on_disk(row: _Said, names_of: Mapping[str, str]) -> _Said:

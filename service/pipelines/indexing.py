@@ -20,8 +20,10 @@ from index.types import CaptionRow, Ids, ImageRow, ModelIdentity
 from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.images.decoding import raise_system_error
+from models.images.taken import taken_at
 from models.model import Points
 from service.pipelines.dataset_encoding import ImageSource
+from service.pipelines.sync_plan import stored_path
 
 CAPTIONS_PER_BLOCK = 2048
 
@@ -170,9 +172,16 @@ def image_row(image: Image, folder: Path, sha256: str) -> ImageRow:
 
     A picture that lies beside the index is named relative to it, so that both can be moved.
     """
-    near = image.path.is_relative_to(folder.parent)
-    path = os.path.relpath(image.path, folder) if near else str(image.path)
-    return ImageRow(image.id, image.file_name, path, image.width, image.height, image.split, sha256)
+    return ImageRow(
+        image.id,
+        image.file_name,
+        stored_path(folder, str(image.path)),
+        image.width,
+        image.height,
+        image.split,
+        sha256,
+        taken=taken_at(image.path),
+    )
 
 
 def caption_row(caption: Caption) -> CaptionRow:

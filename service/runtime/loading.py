@@ -12,7 +12,6 @@ from PIL import Image
 from index.errors import (
     DiskFullError,
     IndexLockedError,
-    MissingIndexError,
     ModelMismatchError,
     NotLoadedError,
     ReadOnlyIndexError,
@@ -45,11 +44,6 @@ def model_and_index(settings: Settings, *, with_pictures: bool = True) -> tuple[
     index = Index.open(settings.index, loaded.fingerprint if loaded else None, device=device)
     with closed_on_failure(index):
         loaded = loaded or _its_own_model(index, device, with_pictures)
-        if not index.info().images:
-            raise MissingIndexError(
-                f"{settings.index} holds no images: if its build was stopped, run 'hasse index "
-                f"build' again, which goes on; or add some with 'hasse index add'"
-            )
     return loaded, index
 
 

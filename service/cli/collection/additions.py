@@ -1,84 +1,106 @@
-"""The steps of `hasse index add`: read the pictures, put them into an index, merge segments."""
+"""The steps of `hasse index add` and `hasse index sync`: look at folders, and follow them."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+
+import typer
 
 from index.errors import HasseIndexError, IndexLockedError, MissingIndexError
 from index.store import Index
+from models.checkpoints import checkpoint as checkpoints
 from models.checkpoints.checkpoint import Checkpoint
-from models.datasets import Dataset
-from models.datasets import folder as reader
-from models.datasets.skipped_rows import SkippedRows
-from models.images.limits import PictureLimits
+from models.datasets import Dataset, DatasetError
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
 from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.progress import progress, tell
-from service.cli.terminal.skipped_rows import tell_each
-from service.pipelines import adding, indexing
-from service.pipelines.adding import Known
+from service.cli.terminal.skipped_rows import counted, tell_each
+from service.pipelines import indexing
 from service.pipelines.dataset_encoding import ImageSource
+from service.pipelines.folder_scan import Scan, scan
+from service.pipelines.folder_sync import Encoders, FolderSync
+from service.pipelines.sync_plan import Counts
+from service.plural import count
+from service.runtime.device import pick_device
 
-_ADDED = "pictures added so far are searchable; the same command goes on with the rest"
-
-
-def known_of(folder: Path) -> Known | None:
-    """Return what an index holds; None where none is built to the end."""
-    try:
-        with Index.open(folder, verify="sizes") as opened:
-            return Known.of(opened) if opened.generation > 0 else None
-    except MissingIndexError:
-        return None
+_KEPT = "what was changed so far is searchable; the same command goes on with the rest"
+_NAMED = 20  # vanished files
 
 
-def read_pictures(
-    paths: Sequence[Path],
-    captions: Path | None,
-    exclude: Sequence[str],
-    known: Known | None,
-    limits: PictureLimits,
-) -> tuple[list[Dataset], SkippedRows]:
-    """Return the pictures that paths name: those of each folder, and the single ones together."""
-    for path in paths:
-        if not (path.is_dir() or path.is_file()):
-            raise CommandError(f"there is no picture or folder {path}: check the path")
-    if captions is not None and (len(paths) > 1 or not paths[0].is_dir()):
-        raise CommandError("--captions is for one folder: name that one, and nothing beside it")
-    present = known.paths if known else frozenset()
-    read = [
-        reader.read(path, captions, known=present, exclude=exclude, limits=limits)
-        for path in paths
-        if path.is_dir()
-    ]
-    if single := [path for path in paths if not path.is_dir()]:
-        read.append(reader.read_pictures(single, present, limits))
-    skipped = SkippedRows.joined(found for _, found in read)
-    tell_each(skipped)
-    return [dataset for dataset, _ in read], skipped
+@dataclass(frozen=True, slots=True)
+class SyncOptions:
+    """What `hasse index add` and `hasse index sync` are told beside the index and the paths."""
+
+    captions: Path | None = None
+    exclude: Sequence[str] = ()
+    model: Path | None = None
+    batch_size: int = 32
+    device: str = "auto"
+    workers: int | None = None
+    remove: bool = False
+    allow_empty: bool = False
+    dry_run: bool = False
+    limits: PictureLimits = DEFAULT_LIMITS
 
 
-def added_to(
-    folder: Path,
-    datasets: Sequence[Dataset],
-    checkpoint: Checkpoint,
-    source: ImageSource,
-    known: Known | None,
-) -> tuple[int, int, int]:
-    """Add datasets to an index, which is built where there is none yet.
+def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> None:
+    """Bring an index in step with folders and single pictures, and print one line of counts.
 
-    Returns how many pictures were added, how many were there already, and the generation.
+    Where there is no index yet, it is made.
     """
-    added, present = 0, 0
-    if known is None:
-        with built(datasets[0], checkpoint, folder, source) as made:
-            datasets, added = datasets[1:], made.info().images
-    with Index.open(folder, checkpoint.fingerprint) as opened:
-        with progress("adding") as report, resumable(lambda: _ADDED):
-            for dataset in datasets:
-                done = adding.add(opened, dataset, checkpoint, source, report, known)
-                added, present = added + done.added, present + done.known
-        merge_small(opened)
-        return added, present, opened.generation
+    if options.captions is not None and (len(paths) > 1 or paths[0].is_file()):
+        raise CommandError("--captions is for one folder: name that one, and nothing beside it")
+    seen = scan(paths, options.captions, options.exclude, without=folder.resolve())
+    opened = _opened(folder)
+    if opened is None:
+        _require_present(paths, [])
+        if not seen.files:
+            rest = "".join(f" ({line})" for line in seen.skipped.told()[-1:])
+            raise DatasetError(
+                f"no pictures in {', '.join(map(str, paths))} and below{rest}: "
+                "docs/collections.md lists the formats"
+            )
+        if options.dry_run:
+            raise CommandError(f"no index at {folder}: leave --dry-run out to make one")
+        model = checkpoints.find_or_default(options.model, Dataset("", ()))
+        opened = created(folder, loaded(model, options.device))
+    with closing(opened):
+        known = [opened.folder / path.path for path in opened.catalog.all_paths()]
+        _require_present(paths, known)
+        _sync(opened, seen, paths, options)
+
+
+def created(folder: Path, checkpoint: Checkpoint) -> Index:
+    """Make an empty index whose points this model will make."""
+    return Index.create(folder, indexing.identity_of(checkpoint))
+
+
+def encoders_of(index: Index, options: SyncOptions) -> Encoders:
+    """Return what encodes for an index; the model is loaded when it is first needed."""
+
+    @functools.cache
+    def load() -> Checkpoint:
+        model = index.model
+        found = (
+            checkpoints.remembered(model.name, model.fingerprint, model.checkpoint)
+            if options.model is None
+            else checkpoints.find(options.model)
+        )
+        checkpoint = loaded(found, options.device)
+        index.require_model(checkpoint.fingerprint)
+        return checkpoint
+
+    source = ImageSource(None, options.batch_size, options.workers, tell, options.limits)
+    return Encoders(load, lambda: source)
+
+
+def loaded(folder: Path, device: str) -> Checkpoint:
+    """Load a checkpoint onto a device."""
+    return checkpoints.load(folder, pick_device(device))
 
 
 def built(dataset: Dataset, checkpoint: Checkpoint, folder: Path, source: ImageSource) -> Index:
@@ -88,10 +110,87 @@ def built(dataset: Dataset, checkpoint: Checkpoint, folder: Path, source: ImageS
         return indexing.build(dataset, checkpoint, folder, source, report)
 
 
+def summary(counts: Counts) -> str:
+    """Return what was done, or would be, in one line."""
+    parts = [count(counts.added, "picture") + " added"]
+    numbers = (
+        (counts.moved, "moved"),
+        (counts.changed, "changed"),
+        (counts.copies, "copied"),
+        (counts.removed, "removed"),
+    )
+    parts += [f"{number:,} {what}" for number, what in numbers if number]
+    line = ", ".join(parts)
+    said = [
+        f"{count(number, 'caption')} {what}"
+        for number, what in (
+            (counts.captions_added, "added"),
+            (counts.captions_removed, "removed"),
+        )
+        if number
+    ]
+    if said:
+        line += f"; {', '.join(said)}"
+    return line + (f"; {counts.present:,} were there already" if counts.present else "")
+
+
+def _opened(folder: Path) -> Index | None:
+    try:
+        return Index.open(folder, verify="sizes")
+    except MissingIndexError as error:
+        if type(error) is not MissingIndexError:  # its build has not ended
+            raise
+        return None
+
+
+def _require_present(paths: Sequence[Path], known: Sequence[Path]) -> None:
+    for path in paths:
+        place = path.resolve()
+        if not path.exists() and not any(file.is_relative_to(place) for file in known):
+            raise CommandError(f"there is no picture or folder {path}: check the path")
+
+
+def _sync(index: Index, seen: Scan, paths: Sequence[Path], options: SyncOptions) -> None:
+    sync = FolderSync(
+        index,
+        seen,
+        remove=options.remove,
+        allow_empty=options.allow_empty,
+        limits=options.limits,
+    )
+    counts = sync.counts
+    tell_each(sync.scan.skipped)
+    if not options.dry_run:
+        with progress("adding") as report, resumable(lambda: _KEPT):
+            counts = sync.apply(encoders_of(index, options), report)
+        merge_small(index)
+    for sentence in sync.plan.kept.values():
+        tell(sentence)
+    _tell_vanished(index.folder, sync.plan.vanished, paths)
+    would = "; nothing was changed (--dry-run)" if options.dry_run else ""
+    typer.echo(
+        f"{summary(counts)}{counted(sync.scan.skipped)}; generation {index.generation}{would}"
+    )
+
+
+def _tell_vanished(folder: Path, vanished: Sequence[str], paths: Sequence[Path]) -> None:
+    if not vanished:
+        return
+    for path in vanished[:_NAMED]:
+        tell(f"{path}: no longer there")
+    if len(vanished) > _NAMED:
+        tell(f"and {len(vanished) - _NAMED:,} more")
+    named = " ".join(str(path) for path in paths if not path.is_file())
+    tell(
+        f"{count(len(vanished), 'file')} of the index no longer there: "
+        f"'hasse index sync {folder} {named}' removes what has vanished"
+    )
+
+
 def merge_small(index: Index) -> None:
     """Merge what many additions have left; the additions stay where that fails."""
     try:
-        with progress("merging rows") as report, resumable(lambda: _ADDED):
+        with progress("merging rows") as report, resumable(lambda: _KEPT):
             index.compact(progress=report)
     except IndexLockedError:
         pass  # a service is merging

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -23,12 +23,7 @@ from service.cli.terminal.options import (
     Workers,
 )
 from service.cli.terminal.progress import progress, tell
-from service.cli.terminal.skipped_rows import counted
 from service.plural import count
-
-if TYPE_CHECKING:
-    from models.checkpoints.checkpoint import Checkpoint
-    from service.pipelines.adding import Known
 
 IndexModel = Annotated[
     Path | None,
@@ -38,6 +33,17 @@ IndexModel = Annotated[
         metavar="DIR",
         show_default="the index's own, or photographs for a new one",
         help="The checkpoint: a folder, or the name of a built-in one.",
+    ),
+]
+Captions = Annotated[
+    Path | None,
+    typer.Option(help="For one folder: a .csv, .tsv or .jsonl with file_name and caption."),
+]
+AllowEmpty = Annotated[
+    bool,
+    typer.Option(
+        "--allow-empty",
+        help="Remove what has vanished even where a folder is missing, empty or on another device.",
     ),
 ]
 index = Commands(
@@ -51,6 +57,7 @@ index = Commands(
     [bold]Examples[/bold]
       hasse index build data/mine --model data/mine-model --out data/mine-index
       hasse index add data/mine-index new-pictures/
+      hasse index sync data/mine-index ~/Pictures
       hasse index remove data/mine-index 17 18
       hasse index reencode data/mine-index --model data/other-model
       hasse index compact data/mine-index
@@ -88,13 +95,13 @@ def build(
     """
     from models.checkpoints.checkpoint import find_or_default
     from models.datasets import load
-    from service.cli.collection.additions import built
+    from service.cli.collection.additions import built, loaded
     from service.pipelines.dataset_encoding import ImageSource
 
     collection = load(dataset)
     if split is not None:
         collection = collection.split(split)
-    checkpoint = load_checkpoint(find_or_default(model, collection), device)
+    checkpoint = loaded(find_or_default(model, collection), device)
     source = ImageSource(features, batch_size, workers, tell, picture_limits())
     with built(collection, checkpoint, out, source) as made:
         print_size(made.info(), out)
@@ -108,10 +115,7 @@ def add(
     pictures: Annotated[
         list[Path], typer.Argument(metavar="PATH...", help="Pictures, or folders of pictures.")
     ],
-    captions: Annotated[
-        Path | None,
-        typer.Option(help="For one folder: a .csv, .tsv or .jsonl with file_name and caption."),
-    ] = None,
+    captions: Captions = None,
     exclude: Exclude = None,
     model: IndexModel = None,
     batch_size: BatchSize = 32,
@@ -121,8 +125,9 @@ def add(
     """Add pictures to an index, with the captions in beach.txt beside beach.jpg, if any.
 
     Where there is no index yet, it is made, by the built-in model for photographs if no other
-    is named. New pictures get ids after the largest there is. One that is in the index already
-    is passed over, so the same command can be repeated.
+    is named. New pictures get ids after the largest there is. Files that were moved or changed
+    since, and captions, are followed too, so the same command can be repeated. What has vanished
+    stays in the index and is named: 'hasse index sync' removes it.
 
     \b
     [bold]Examples[/bold]
@@ -130,21 +135,81 @@ def add(
       hasse index add data/mine-index photo.jpg another.png
       hasse index add data/mine-index new-pictures/ --captions captions.csv
     """
-    from models.checkpoints.checkpoint import find_or_default
-    from service.cli.collection.additions import added_to, known_of, read_pictures
-    from service.pipelines.dataset_encoding import ImageSource
+    from service.cli.collection.additions import SyncOptions, bring_along
 
-    known = known_of(folder)
-    datasets, skipped = read_pictures(pictures, captions, exclude or [], known, picture_limits())
-    checkpoint = load_checkpoint(
-        find_or_default(model or remembered_model(folder, known), datasets[0]), device
+    options = SyncOptions(
+        captions,
+        exclude or [],
+        model,
+        batch_size,
+        device,
+        workers,
+        limits=picture_limits(),
     )
-    source = ImageSource(None, batch_size, workers, tell, picture_limits())
-    added, present, generation = added_to(folder, datasets, checkpoint, source, known)
-    if undecoded := sum(map(len, datasets)) - added - present:
-        skipped.by_reason["cannot be decoded"] = undecoded
-    again = f"; {present:,} were there already" if present else ""
-    typer.echo(f"{count(added, 'picture')} added{again}{counted(skipped)}; generation {generation}")
+    bring_along(folder, pictures, options)
+
+
+@index.add
+def sync(
+    *,
+    folder: IndexFolder,
+    pictures: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Folders of pictures.")
+    ],
+    captions: Captions = None,
+    exclude: Exclude = None,
+    allow_empty: AllowEmpty = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
+    ] = False,
+    model: IndexModel = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Bring an index in step with folders of pictures: add, move, change and remove.
+
+    The bytes of a file decide, not its path: a picture that was moved or renamed keeps its id,
+    and copies are paths of one image. Captions are read again. Only what lies below the named
+    folders is removed, and nothing where a folder is missing, empty or on another device.
+
+    \b
+    [bold]Examples[/bold]
+      hasse index sync data/mine-index ~/Pictures
+      hasse index sync data/mine-index ~/Pictures --dry-run
+    """
+    from service.cli.collection.additions import SyncOptions, bring_along
+
+    options = SyncOptions(
+        captions,
+        exclude or [],
+        model,
+        batch_size,
+        device,
+        workers,
+        remove=True,
+        allow_empty=allow_empty,
+        dry_run=dry_run,
+        limits=picture_limits(),
+    )
+    bring_along(folder, pictures, options)
+
+
+@index.add
+def create(*, folder: IndexFolder, model: IndexModel = None) -> None:
+    """Make an empty index, to which pictures are added later, also over HTTP.
+
+    \b
+    [bold]Examples[/bold]
+      hasse index create data/mine-index
+    """
+    from models.checkpoints.checkpoint import find_or_default
+    from models.datasets import Dataset
+    from service.cli.collection.additions import created, loaded
+
+    checkpoint = loaded(find_or_default(model, Dataset("", ())), "cpu")
+    with created(folder, checkpoint) as made:
+        print_size(made.info(), folder)
 
 
 @index.add
@@ -179,10 +244,11 @@ def reencode(
       hasse index reencode data/mine-index --model photographs
     """
     from models.checkpoints.checkpoint import find
+    from service.cli.collection.additions import loaded
     from service.pipelines import indexing
     from service.pipelines.dataset_encoding import ImageSource
 
-    checkpoint = load_checkpoint(find(model), device)
+    checkpoint = loaded(find(model), device)
     source = ImageSource(None, batch_size, workers, tell, picture_limits())
     kept = "the index is as it was; the same command goes on with what is missing"
     with progress("encoding") as report, resumable(lambda: kept):
@@ -264,23 +330,3 @@ def info(*, folder: IndexFolder, as_json: Json = False) -> None:
     with Index.open(folder, verify="sizes") as opened:
         found = opened.info()
     print_info(found, as_json=as_json)
-
-
-def load_checkpoint(folder: Path, device: str) -> Checkpoint:
-    """Load a checkpoint onto a device."""
-    from models.checkpoints import checkpoint
-    from service.runtime.device import pick_device
-
-    return checkpoint.load(folder, pick_device(device))
-
-
-def remembered_model(folder: Path, known: Known | None) -> Path | None:
-    """Return where the model of an index is; None where there is no index yet."""
-    from index.store import Index
-    from models.checkpoints.checkpoint import remembered
-
-    if known is None:
-        return None
-    with Index.open(folder, verify="sizes") as opened:
-        model = opened.model
-    return remembered(model.name, model.fingerprint, model.checkpoint)

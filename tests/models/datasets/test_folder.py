@@ -207,8 +207,6 @@ def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
     draw(f"{broken.name}/cat.jpg")
     with pytest.raises(DatasetError, match=r"bad\\udcff' has broken characters: rename it"):
         folder.read(broken)
-    with pytest.raises(DatasetError, match="broken characters"):
-        folder.read_pictures([broken / "cat.jpg"])
 
 
 @pytest.mark.parametrize(
@@ -238,44 +236,3 @@ def test_a_folder_without_pictures_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").touch()
     with pytest.raises(DatasetError, match=r"no pictures in .* \(passed over: \.mp4: 1\): docs"):
         folder.read(tmp_path)
-
-
-def test_single_pictures_are_read_like_those_of_a_folder(
-    draw: Draw, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = draw("x/dog.jpg", "cat.jpg", "sun.jpg", "b\udcff.jpg")
-    (root / "x/dog.txt").write_text("A  dog runs.\n\nAn animal.\n")
-    (root / "cat.txt").touch()
-    (root / "sun.txt").write_text("A\0sun.\nThe sun.\n")
-    (root / "note.jpg").write_text("no picture")
-    (root / "bird.jpg").symlink_to(root / "x/dog.jpg")
-    monkeypatch.chdir(root)
-    names = ["sun.jpg", "x/../sun.jpg", "b\udcff.jpg", "note.jpg", "cat.jpg", "x/dog.jpg"]
-    names.append("bird.jpg")  # keeps its own name, and has no captions beside it
-    dataset, skipped = folder.read_pictures([Path(name) for name in names])
-    assert [(image.file_name, image.path, image.width) for image in dataset.images] == [
-        ("sun.jpg", root / "sun.jpg", 8),
-        ("cat.jpg", root / "cat.jpg", 8),
-        ("dog.jpg", root / "x/dog.jpg", 8),
-        ("bird.jpg", root / "bird.jpg", 8),
-    ]
-    assert [[caption.text for caption in image.captions] for image in dataset.images] == [
-        ["The sun."],
-        [],
-        ["A dog runs.", "An animal."],
-        [],
-    ]
-    assert skipped.by_reason == {
-        "file name with broken characters": 1,
-        "captions that cannot be read": 1,
-        "caption with broken characters": 1,
-        "not a picture": 1,
-        "no captions": 2,
-    }
-    assert "sun.txt, line 1: caption with broken characters: skipped" in skipped.lines
-
-
-def test_pictures_of_which_none_can_be_used_are_refused(draw: Draw) -> None:
-    (draw() / "note.jpg").write_text("no picture")
-    with pytest.raises(DatasetError, match="not a picture"):
-        folder.read_pictures([draw() / "note.jpg"])

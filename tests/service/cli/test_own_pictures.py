@@ -75,16 +75,17 @@ def test_that_captions_are_missing_is_told_of_added_pictures_only(
 ) -> None:
     index = tmp_path / "index"
     for at in range(LINES_PER_REASON):
-        photograph(pictures / f"more{at}.jpg", (90, 90), at)
+        photograph(pictures / f"more{at}.jpg", (90, 90), 100 + at)
     (pictures / "2024" / "IMG_0.txt").write_text("a dog")
     without = LINES_PER_REASON + len(SIZES) - 1
     first = done(hasse("index", "add", index, pictures))
     problem = f"{without} problems (no captions: {without})"
-    assert first.out.strip() == f"{without + 1} pictures added; {problem}; generation 1"
+    added = f"{without + 1} pictures added; 1 caption added"
+    assert first.out.strip() == f"{added}; {problem}; generation 1"
     assert f"and {without - LINES_PER_REASON} more; in all no captions: {without}\n" in first.err
     named = (pictures / "2024" / "IMG_0.jpg", pictures / "more0.jpg")
     again = done(hasse("index", "add", index, pictures, *named))
-    assert again.out.startswith(f"0 pictures added; {without + 3} were there already; generation")
+    assert again.out.startswith(f"0 pictures added; {without + 1} were there already; generation")
     assert "no captions" not in again.err
 
 
@@ -93,6 +94,39 @@ def test_who_seeks_captions_where_there_are_none_is_told_so(pictures: Path, tmp_
     done(hasse("index", "add", index, one))
     found = done(hasse("search", one, "--index", index))
     assert found.err.strip() == "the collection has no captions to search"
+
+
+def test_index_follows_a_folder_that_changes(pictures: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    done(hasse("index", "add", index, pictures))
+    (pictures / "2024" / "IMG_0.jpg").rename(pictures / "beach.jpg")
+    (pictures / "2024" / "IMG_1.jpg").unlink()
+    photograph(pictures / "new.jpg", (300, 200), 9)
+    (pictures / "beach.txt").write_text("a beach")
+    added = done(hasse("index", "add", index, pictures))
+    assert "1 picture added, 1 moved; 1 caption added; 2 were there already" in added.out
+    assert str(pictures / "2024" / "IMG_1.jpg") in added.err
+    assert f"hasse index sync {index} {pictures}" in added.err
+    dry = done(hasse("index", "sync", index, pictures, "--dry-run"))
+    line = "0 pictures added, 1 removed; 4 were there already; generation"
+    assert dry.out.startswith(line)
+    assert dry.out.strip().endswith("nothing was changed (--dry-run)")
+    assert done(hasse("index", "sync", index, pictures)).out.startswith(line)
+    about = json.loads(done(hasse("index", "info", index, "--json")).out)
+    assert (about["images"], about["captions"]) == (4, 1)
+    refused = hasse("index", "sync", index, tmp_path / "nowhere")
+    assert "there is no picture or folder" in refused.error
+
+
+def test_empty_index_is_made_and_added_to(pictures: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    made = done(hasse("index", "create", index))
+    assert "0 images" in made.out
+    found = done(hasse("search", "a dog", "--index", index, "--json"))
+    assert json.loads(found.out)["hits"] == []
+    done(hasse("index", "sync", index, pictures))
+    about = json.loads(done(hasse("index", "info", index, "--json")).out)
+    assert about["images"] == len(SIZES)
 
 
 def test_several_folders_make_one_index(pictures: Path, tmp_path: Path) -> None:

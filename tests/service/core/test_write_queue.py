@@ -15,12 +15,11 @@ from index.store import Index
 from index.types import CaptionRow, ImageRow
 from index.verify import verify
 from models.checkpoints import checkpoint
-from models.datasets import Dataset
-from models.datasets import Image as Described
 from service.app import create_app
 from service.core.pictures import picture_missing
-from service.pipelines import adding
 from service.pipelines.dataset_encoding import ImageSource
+from service.pipelines.folder_scan import scan
+from service.pipelines.folder_sync import Encoders, FolderSync
 from service.schemas import ID_MAXIMUM, AddedImage, CaptionAnswer
 from service.settings import Settings
 from tests.service.client import Client
@@ -36,8 +35,8 @@ def with_beach(folder: Path, tmp_path: Path) -> Path:
     path.write_bytes(png(50))
     loaded = checkpoint.load(tmp_path / "model")
     with Index.open(folder, loaded.fingerprint) as index:
-        beach = Dataset("more", (Described(1, path.name, path),))
-        assert adding.add(index, beach, loaded, ImageSource()).added == 1
+        sync = FolderSync(index, scan([path]), remove=False)
+        assert sync.apply(Encoders(lambda: loaded, ImageSource)).added == 1
     return path
 
 

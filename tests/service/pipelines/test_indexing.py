@@ -15,9 +15,9 @@ from models.datasets import Caption, Dataset, DatasetError, Image
 from models.images.features import extract
 from models.model import OrderEmbedding, Points
 from service.pipelines import indexing
-from service.pipelines.adding import Known
 from service.pipelines.dataset_encoding import ImageSource
 from service.pipelines.indexing import Reencoded
+from service.pipelines.sync_plan import absolute_path
 from tests.service.collection import png
 from tests.tiny import tiny_checkpoint
 
@@ -70,7 +70,8 @@ def test_pictures_beside_an_index_are_known_where_both_have_moved(
     here.rename(there)
     with Index.open(there / "index") as index:
         paths = {there / "1.png", there / "2.png", tmp_path / "9.png"}
-        assert Known.of(index).paths == {str(path) for path in paths}
+        known = {absolute_path(index.folder, row.path) for row in index.catalog.all_paths()}
+        assert known == {str(path) for path in paths}
 
 
 def test_a_picture_that_is_gone_once_it_was_read_is_indexed_all_the_same(

@@ -1,0 +1,345 @@
+"""Keep an index in step with folders of pictures: carry out what `sync_plan` decides.
+
+Every step is one generation. A call that is stopped or killed leaves what it has done, and the
+next one goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from index.catalog.free_ids import free_ids
+from index.segments.writer import Addition, Change
+from index.store import Index
+from index.types import CaptionRow, ImageRow, PathRow, Points
+from models.datasets import Image
+from models.datasets.builder import DatasetBuilder
+from models.datasets.skipped_rows import SkippedRows
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
+from models.images.taken import taken_at
+from service.pipelines.folder_scan import Scan, SeenFile, read_digests
+from service.pipelines.sync_plan import (
+    Catalogued,
+    Counts,
+    Plan,
+    make_plan,
+    needed_digests,
+    path_row,
+    stored_path,
+    texts_of,
+)
+
+if TYPE_CHECKING:
+    from models.checkpoints.checkpoint import Checkpoint
+    from service.pipelines.dataset_encoding import ImageSource
+
+IMAGES_PER_CHANGE = 1024
+
+ProgressCallback = Callable[[int, int], None]  # told how many are done, of how many
+
+
+@dataclass(frozen=True, slots=True)
+class Encoders:
+    """What encodes pictures and captions. The model is loaded when it is first needed."""
+
+    load: Callable[[], Checkpoint]
+    source: Callable[[], ImageSource]
+
+
+class OvertakenError(Exception):
+    """Another writer has changed the index since the plan was made."""
+
+
+class FolderSync:
+    """Brings one index in step with what a scan has found.
+
+    Args:
+        index: what is changed.
+        scan: what the folders hold.
+        remove: whether images go with the last of their files.
+        allow_empty: whether they go too where a folder is missing or empty, or on another device.
+        limits: how large a picture may be.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        scan: Scan,
+        *,
+        remove: bool,
+        allow_empty: bool = False,
+        limits: PictureLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self._index = index
+        self._limits = limits
+        self.scan = scan
+        self._remove = remove
+        self._allow_empty = allow_empty
+        self._held = Catalogued.of(index)
+        self._digests = read_digests(needed_digests(index.folder, self._held, scan))
+        self._plan = self._planned()
+        self.pictures = self._usable_pictures()
+        self._count_captions()
+        self.counts = replace(self._plan.counts)
+
+    @property
+    def plan(self) -> Plan:
+        """What is to be done."""
+        return self._plan
+
+    def apply(
+        self, encoders: Encoders, progress: ProgressCallback = lambda done, total: None
+    ) -> Counts:
+        """Make all changes; others may write meanwhile.
+
+        Raises:
+            HasseIndexError: there is no room, or another process is writing.
+        """
+        self.counts.added = self.counts.changed = 0
+        self._encoders = encoders
+        if self.pictures:
+            self._encode(progress)
+            self._held = Catalogued.of(self._index)
+            self._plan = self._planned()
+        while True:
+            try:
+                self._update()
+            except OvertakenError:
+                self._look_again()
+            else:
+                return self.counts
+
+    def _planned(self) -> Plan:
+        return make_plan(
+            self._index.folder,
+            self._held,
+            self.scan,
+            self._digests,
+            remove=self._remove,
+            allow_empty=self._allow_empty,
+        )
+
+    def _look_again(self) -> None:
+        self._held = Catalogued.of(self._index)
+        self._plan = self._planned()
+
+    def _usable_pictures(self) -> dict[str, Image]:
+        """Return the new pictures by SHA-256, without those that cannot be used."""
+        builder = DatasetBuilder("the folder")
+        shas = list(self._plan.new)
+        for number, sha256 in enumerate(shas, start=1):
+            file = self._plan.new[sha256][0]
+            root = Path(file.path.removesuffix(f"/{file.name}"))
+            builder.image(number, file.name, [root], split=file.split)
+            texts = (text for texts in file.captions.values() for text in texts)
+            for at, text in enumerate(dict.fromkeys(texts)):
+                builder.caption(number * 1_000_000 + at, number, text)
+        for file in self.scan.files.values():
+            if file.stamp is None:
+                self.scan.skipped.add(file.name, "file not found")
+        usable = {shas[image.id - 1]: image for image in builder.usable(limits=self._limits)}
+        self.scan.skipped = SkippedRows.joined([self.scan.skipped, builder.skipped])
+        self._leave_out(set(shas) - set(usable))
+        return usable
+
+    def _leave_out(self, unusable: set[str]) -> None:
+        """Take files whose bytes make no picture for unknown: what the index has of them stays."""
+        if unusable:
+            kept = self._digests.items()
+            self._digests = {path: digest for path, digest in kept if digest not in unusable}
+            self._plan = self._planned()
+
+    def _encode(self, progress: ProgressCallback) -> None:
+        """Add the new pictures, block by block, each searchable when it is done."""
+        shas = {image.id: sha256 for sha256, image in self.pictures.items()}
+        model = self._loaded().model
+        source = self._encoders.source()
+        done: set[str] = set()
+        self._number()
+        for part, points in source.blocks(model, list(self.pictures.values()), IMAGES_PER_CHANGE):
+            while True:
+                try:
+                    self._add_block([shas[image.id] for image in part], part, points)
+                except OvertakenError:
+                    self._look_again()
+                    self._number()
+                else:
+                    break
+            done.update(shas[image.id] for image in part)
+            progress(len(done), len(self.pictures))
+        if undecoded := set(self.pictures) - done:
+            self.scan.skipped.by_reason["cannot be decoded"] = len(undecoded)
+            self._leave_out(undecoded)
+
+    def _number(self) -> None:
+        catalog, largest = self._index.catalog, self._held.largest
+        self._image_ids = free_ids(catalog, "image", largest["image"])
+        self._caption_ids = free_ids(catalog, "caption", largest["caption"])
+
+    def _add_block(self, shas: Sequence[str], images: Sequence[Image], points: Points) -> None:
+        plan, held = self._plan, self._held
+        # Others may have added some of them.
+        wanted = [at for at, sha256 in enumerate(shas) if sha256 in plan.new]
+        if not wanted:
+            return
+        replaced = {plan.replaced[shas[at]] for at in wanted if shas[at] in plan.replaced}
+        old = self._index.images(sorted(replaced))
+        rows: list[ImageRow] = []
+        paths: dict[int, list[PathRow]] = {}
+        for at in wanted:
+            sha256, image = shas[at], images[at]
+            id_ = plan.replaced.get(sha256)
+            id_ = next(self._image_ids) if id_ is None else id_
+            paths[id_] = self._path_rows(id_, plan.new[sha256])
+            row = self._image_row(id_, plan.new[sha256][0], image, sha256)
+            rows.append(row._replace(added=old[id_].added) if id_ in old else row)
+        before = {id_: held.paths.get(id_, []) for id_ in paths}
+        captions, removed = self._caption_changes(before, paths)
+        change = Change(
+            self._addition(rows, points[wanted], captions),
+            replaced=frozenset(replaced),
+            paths=paths,
+            removed_captions=removed,
+        )
+        self._write(change)
+        self.counts.changed += len(replaced)
+        self.counts.added += len(rows) - len(replaced)
+
+    def _path_rows(self, id_: int, files: Sequence[SeenFile]) -> list[PathRow]:
+        # What tables said of an image that is replaced stays, where they were not read now.
+        old = {row.path: row.captions for row in self._held.paths.get(id_, [])}
+        rows = []
+        for file in files:
+            before = old.get(stored_path(self._index.folder, file.path), "{}")
+            rows.append(
+                path_row(self._index.folder, id_, file, self.scan.seen_at, before, file.captions)
+            )
+        return rows
+
+    def _image_row(self, id_: int, file: SeenFile, image: Image, sha256: str) -> ImageRow:
+        return ImageRow(
+            id_,
+            file.name,
+            stored_path(self._index.folder, file.path),
+            image.width,
+            image.height,
+            image.split,
+            sha256,
+            None,
+            taken_at(Path(file.path)),
+        )
+
+    def _update(self) -> None:
+        """Change the files and captions of images that are there, and remove images."""
+        plan, held = self._plan, self._held
+        self._number()
+        paths = {
+            id_: rows
+            for id_, rows in plan.paths.items()
+            if sorted(rows) != held.paths[id_] or id_ in plan.hashed
+        }
+        for part in _parts(list(paths)):
+            self._change_images({id_: paths[id_] for id_ in part})
+        for part in _parts(plan.removed):
+            self._write(Change(self._addition([]), removed_images=part))
+        if self._new_folders():
+            self._write(Change(self._addition([])))
+
+    def _change_images(self, paths: Mapping[int, list[PathRow]]) -> None:
+        before = {id_: self._held.paths[id_] for id_ in paths}
+        captions, removed = self._caption_changes(before, paths)
+        rows = []
+        for id_, row in self._index.images(list(paths)).items():
+            changed = row._replace(sha256=self._plan.hashed.get(id_, row.sha256))
+            if all(path.path != row.path for path in paths[id_]):
+                first = paths[id_][0]
+                changed = changed._replace(path=first.path, file_name=self._name_of(first))
+            if changed != row:
+                rows.append(changed)
+        addition = self._addition([], captions=captions)
+        self._write(Change(addition, rows=rows, paths=paths, removed_captions=removed))
+
+    def _name_of(self, path: PathRow) -> str:
+        place = (self._index.folder / path.path).resolve()
+        file = self.scan.files.get(str(place))
+        return place.name if file is None else file.name
+
+    def _caption_changes(
+        self, before: Mapping[int, Sequence[PathRow]], after: Mapping[int, Sequence[PathRow]]
+    ) -> tuple[list[tuple[int, str]], list[int]]:
+        """Return the captions to add, with their image ids, and the ids of those to remove."""
+        differing = {
+            id_: (old, new)
+            for id_, rows in after.items()
+            if (old := texts_of(before[id_])) != (new := texts_of(rows))
+        }
+        present = self._index.captions_of([id_ for id_ in differing if id_ in self._held.sha256])
+        added: list[tuple[int, str]] = []
+        removed: list[int] = []
+        for id_, (old, new) in differing.items():
+            own = present.get(id_, [])
+            gone = set(old) - set(new)
+            removed += [caption.id for caption in own if caption.text in gone]
+            there = {caption.text for caption in own}
+            added += [(id_, text) for text in new if text not in there]
+        return added, removed
+
+    def _count_captions(self) -> None:
+        plan, counts = self._plan, self._plan.counts
+        after = {id_: rows for id_, rows in plan.paths.items() if rows is not self._held.paths[id_]}
+        added, removed = self._caption_changes(self._held.paths, after)
+        counts.captions_added, counts.captions_removed = len(added), len(removed)
+        for sha256, files in plan.new.items():
+            new = texts_of(self._path_rows(plan.replaced.get(sha256, 0), files))
+            old = texts_of(self._held.paths.get(plan.replaced.get(sha256, 0), []))
+            counts.captions_added += len(set(new) - set(old))
+            counts.captions_removed += len(set(old) - set(new))
+
+    def _addition(
+        self,
+        rows: Sequence[ImageRow],
+        points: Points | None = None,
+        captions: Sequence[tuple[int, str]] = (),
+    ) -> Addition:
+        model = self._index.model
+        nothing = np.empty((0, model.dimension), np.float32)
+        texts = [text for _, text in captions]
+        return Addition.checked(
+            model,
+            rows,
+            nothing if points is None else points,
+            [CaptionRow(next(self._caption_ids), id_, text) for id_, text in captions],
+            self._loaded().model.encode_captions(texts) if texts else nothing,
+        )
+
+    def _loaded(self) -> Checkpoint:
+        return self._encoders.load()
+
+    def _new_folders(self) -> dict[str, int]:
+        """Return the folders that the catalog does not name yet, or on another device."""
+        folders = {
+            stored_path(self._index.folder, str(folder)): device
+            for folder, device in self.scan.folders.items()
+            if device is not None and folder not in self._plan.kept
+        }
+        known = self._held.devices
+        return {path: device for path, device in folders.items() if known.get(path) != device}
+
+    def _write(self, change: Change) -> None:
+        folders = self._new_folders()
+        with self._index.writing() as writer:
+            if self._index.catalog.generation() != self._held.generation:
+                raise OvertakenError
+            self._held.generation = writer.change(replace(change, folders=folders))
+        self._held.devices |= folders
+        self._index.announce()
+
+
+def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for at in range(0, len(ids), IMAGES_PER_CHANGE):
+        yield ids[at : at + IMAGES_PER_CHANGE]

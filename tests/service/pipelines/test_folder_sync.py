@@ -1,0 +1,324 @@
+"""A folder that changes, and the index that follows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.catalog import mutations
+from index.store import Index
+from index.types import CaptionRow, ImageRow
+from index.verify import verify
+from models.checkpoints import checkpoint
+from models.checkpoints.checkpoint import Checkpoint
+from service.pipelines import indexing
+from service.pipelines.dataset_encoding import ImageSource
+from service.pipelines.folder_scan import scan
+from service.pipelines.folder_sync import Encoders, FolderSync
+from service.pipelines.sync_plan import Catalogued, Counts, needed_digests
+from tests.service.collection import picture
+from tests.tiny import tiny_checkpoint
+
+# What an image is known by: its file name, its paths below the folder, and its captions.
+State = dict[int, tuple[str, list[str], list[str]]]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return checkpoint.load(tiny_checkpoint(tmp_path_factory.mktemp("model")))
+
+
+@pytest.fixture
+def index(tmp_path: Path, model: Checkpoint) -> Iterator[Index]:
+    with Index.create(tmp_path / "index", indexing.identity_of(model), threads=1) as made:
+        yield made
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    for at, name in enumerate(("a/one.png", "a/two.png", "three.png")):
+        draw(folder / name, at)
+    return folder
+
+
+@pytest.fixture
+def sync(index: Index, root: Path, model: Checkpoint) -> Callable[..., Counts]:
+    def run(
+        *paths: Path,
+        remove: bool = True,
+        allow_empty: bool = False,
+        captions: Path | None = None,
+        seen_at: float | None = None,
+    ) -> Counts:
+        seen = scan(paths or [root], captions, without=index.folder)
+        seen.seen_at = seen_at or seen.seen_at
+        one = FolderSync(index, seen, remove=remove, allow_empty=allow_empty)
+        encoders = Encoders(lambda: model, lambda: ImageSource(batch_size=2, block_seconds=0.0))
+        done = one.apply(encoders)
+        assert verify(index.folder).ok
+        return done
+
+    return run
+
+
+def draw(path: Path, seed: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture(seed).save(path)
+
+
+def state(index: Index, root: Path) -> State:
+    ids = list(index.catalog.sha256s())
+    rows, captions = index.images_with_captions(ids)
+    paths = index.catalog.paths_of(ids)
+    found: State = {}
+    for id_ in ids:
+        below = [os.path.relpath(index.folder / row.path, root) for row in paths[id_]]
+        assert rows[id_].path in [row.path for row in paths[id_]]
+        texts = [caption.text for caption in captions[id_]]
+        found[id_] = (rows[id_].file_name, below, texts)
+    return found
+
+
+def test_new_pictures_are_added_with_their_captions_dates_and_paths(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    (root / "three.txt").write_text("a dog\n\n a  cat \n")
+    assert sync() == Counts(added=3, captions_added=2)
+    assert state(index, root) == {
+        1: ("a/one.png", ["a/one.png"], []),
+        2: ("a/two.png", ["a/two.png"], []),
+        3: ("three.png", ["three.png"], ["a dog", "a cat"]),
+    }
+    row = index.images([1])[1]
+    assert (row.width, row.height) == (64, 48)
+    assert row.taken == (root / "a/one.png").stat().st_mtime_ns // 1_000_000
+    assert index.catalog.folders() == {"../pictures": root.stat().st_dev}
+
+
+def test_what_has_not_changed_is_neither_read_nor_written(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    before_now = time.time() + 100  # as if the files had been at rest
+    sync(seen_at=before_now)
+    generation = index.generation
+    assert needed_digests(index.folder, Catalogued.of(index), scan([root])) == []
+    assert sync() == Counts(present=3)
+    assert index.generation == generation
+
+
+def test_file_that_was_just_written_is_read_again(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    sync()
+    assert len(needed_digests(index.folder, Catalogued.of(index), scan([root]))) == 3
+
+
+def test_moved_and_renamed_picture_keeps_its_id_and_point(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    sync()
+    point = index.points("image", [1])[1].tolist()
+    (root / "b").mkdir()
+    (root / "a/one.png").rename(root / "b/renamed.png")
+    assert sync() == Counts(moved=1, present=2)
+    assert state(index, root)[1] == ("b/renamed.png", ["b/renamed.png"], [])
+    assert index.points("image", [1])[1].tolist() == point
+
+
+def test_two_pictures_that_changed_places_keep_their_ids(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    sync()
+    (root / "a/one.png").rename(root / "x.png")
+    (root / "a/two.png").rename(root / "a/one.png")
+    (root / "x.png").rename(root / "a/two.png")
+    sync()
+    found = state(index, root)
+    assert (found[1][0], found[2][0], len(found)) == ("a/two.png", "a/one.png", 3)
+
+
+def test_changed_picture_keeps_its_id_and_gets_another_point(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    (root / "a/one.txt").write_text("a dog")
+    sync()
+    point, sha256 = index.points("image", [1])[1].tolist(), index.images([1])[1].sha256
+    draw(root / "a/one.png", 77)
+    assert sync() == Counts(changed=1, present=2)
+    assert index.points("image", [1])[1].tolist() != point
+    assert index.images([1])[1].sha256 != sha256
+    assert state(index, root)[1] == ("a/one.png", ["a/one.png"], ["a dog"])
+    assert index.info().images == 3
+
+
+def test_changed_picture_whose_old_bytes_are_elsewhere_is_a_new_image(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    sync()
+    (root / "a/one.png").rename(root / "first.png")
+    draw(root / "a/one.png", 77)
+    sync()
+    found = state(index, root)
+    assert found[1][:2] == ("first.png", ["first.png"])
+    assert found[4][:2] == ("a/one.png", ["a/one.png"])
+
+
+def test_copies_are_paths_of_one_image_that_has_the_captions_of_all(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    shutil.copy(root / "three.png", root / "copy.png")
+    (root / "three.txt").write_text("a dog\n")
+    (root / "copy.txt").write_text("a dog\na cat\n")
+    assert sync() == Counts(added=3, copies=1, captions_added=2)
+    (id_,) = [id_ for id_, row in state(index, root).items() if "three.png" in row[1]]
+    assert state(index, root)[id_][1:] == (["copy.png", "three.png"], ["a dog", "a cat"])
+    (root / "copy.png").unlink()
+    assert sync() == Counts(present=3, captions_removed=1)
+    assert state(index, root)[id_] == ("three.png", ["three.png"], ["a dog"])
+    (root / "three.png").unlink()
+    assert sync() == Counts(present=2, removed=1)
+    assert id_ not in state(index, root)
+
+
+def test_captions_are_added_changed_and_removed_but_not_those_of_others(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    (root / "a/one.txt").write_text("a dog\na cat\n")
+    sync()
+    (root / "a/one.txt").write_text("a cat\na child\n")
+    (root / "a/two.txt").write_text("a park\n")
+    assert sync() == Counts(present=3, captions_added=2, captions_removed=1)
+    assert state(index, root)[1][2] == ["a cat", "a child"]
+    table = root.parent / "captions.csv"
+    table.write_text("file_name,caption\na/one.png,a red dog\n")
+    assert sync(captions=table).captions_added == 1
+    (root / "a/one.txt").unlink()
+    assert sync().captions_removed == 2
+    assert state(index, root)[1][2] == ["a red dog"]
+    table.write_text("file_name,caption\na/two.png,a blue dog\n")
+    assert sync(captions=table) == Counts(present=3, captions_added=1, captions_removed=1)
+    assert state(index, root)[2][2] == ["a park", "a blue dog"]
+
+
+def test_without_removal_what_vanished_stays_and_is_named(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    sync()
+    (root / "three.png").unlink()
+    (root / "a/one.png").rename(root / "moved.png")
+    plan = FolderSync(index, scan([root]), remove=False).plan
+    assert plan.vanished == [str(root / "three.png")]
+    assert sync(remove=False).removed == 0
+    assert state(index, root)[3][1] == ["three.png"]
+    assert state(index, root)[1][1] == ["moved.png"]
+
+
+def test_only_files_below_the_named_folders_vanish(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    sync()
+    shutil.rmtree(root / "a")
+    (root / "three.png").unlink()
+    draw(root / "b/four.png", 9)
+    sync(root / "b")
+    assert set(state(index, root)) == {1, 2, 3, 4}
+    sync(root)
+    assert set(state(index, root)) == {4}
+
+
+@pytest.mark.parametrize(
+    ("fate", "why"),
+    [
+        ("missing", "is not there"),
+        ("empty", "holds no pictures any more"),
+        ("moved", "is on another device"),
+    ],
+)
+def test_folder_that_is_out_of_reach_loses_nothing_unless_told(
+    fate: str, why: str, index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    sync()
+    gone = {1, 2, 3}
+    if fate == "missing":
+        root.rename(root.parent / "elsewhere")
+    elif fate == "empty":
+        shutil.rmtree(root)
+        root.mkdir()
+    else:
+        (root / "three.png").unlink()
+        remember_device(index, 123456)
+        gone = {3}
+    plan = FolderSync(index, scan([root]), remove=True).plan
+    assert why in plan.kept[root]
+    assert plan.removed == []
+    sync()
+    assert set(state(index, root)) == {1, 2, 3}
+    assert sync(allow_empty=True).removed == len(gone)
+    assert set(state(index, root)) == {1, 2, 3} - gone
+
+
+def remember_device(index: Index, device: int) -> None:
+    with index.catalog.writing() as connection:
+        mutations.remember_folders(connection, {"../pictures": device})
+        mutations.raise_generation(connection, index.model)
+    index.refresh()
+
+
+def test_sub_folder_that_cannot_be_read_is_unknown(
+    index: Index, root: Path, sync: Callable[..., Counts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw(root / "four.png", 9)
+    sync()
+    (root / "three.png").unlink()
+    real = os.scandir
+
+    def refuse(place: str) -> object:
+        if str(place).endswith("/a"):
+            raise PermissionError(13, "Permission denied", str(place))
+        return real(place)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert sync().removed == 1
+    kept = {row[0] for row in state(index, root).values()}
+    assert kept == {"a/one.png", "a/two.png", "four.png"}
+
+
+def test_file_that_is_no_picture_any_more_is_told_and_its_image_stays(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    sync()
+    whole = (root / "three.png").read_bytes()
+    (root / "three.png").write_bytes(whole[:20])
+    (root / "new.png").write_bytes(b"")
+    seen = scan([root])
+    one = FolderSync(index, seen, remove=True)
+    assert one.scan.skipped.total == 2
+    assert one.plan.removed == []
+    sync()
+    assert set(state(index, root)) == {1, 2, 3}
+
+
+def test_files_of_the_index_in_the_folder_are_not_taken(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    draw(index.folder / "pictures" / "ab" / "mine.png", 5)
+    assert sync(root.parent).added == 3
+
+
+def test_largest_id_of_64_bits_leaves_room_for_more(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    largest = 2**63 - 1
+    points = np.ones((1, index.model.dimension), np.float32)
+    index.add([ImageRow(largest, "x", "x")], points, [CaptionRow(largest, largest, "a")], points)
+    (root / "a/one.txt").write_text("a dog")
+    sync()
+    assert set(state(index, root)) == {1, 2, 3, largest}
+    assert set(index.captions([1])) == {1}
