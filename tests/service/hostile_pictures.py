@@ -8,8 +8,10 @@ import zlib
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import pillow_heif
 from PIL import Image
 
+from tests.models.images.raw_pictures import dng
 from tests.service.collection import picture
 
 Refusal = tuple[int, str]
@@ -37,6 +39,12 @@ def png_header(width: int, height: int, depth: int = 8, colour: int = 2) -> byte
 
 def _sixteen_bit() -> Image.Image:
     return Image.fromarray(np.arange(64 * 48, dtype=np.uint16).reshape(48, 64) * 20)
+
+
+def _heic() -> bytes:
+    out = io.BytesIO()
+    pillow_heif.from_pillow(picture(1)).save(out)
+    return out.getvalue()
 
 
 def _turned() -> bytes:
@@ -113,6 +121,9 @@ GOOD: Mapping[str, Callable[[], bytes]] = {
     "TIFF by JPEG": lambda: encoded(picture(1), "TIFF", compression="jpeg"),
     "CMYK TIFF": lambda: encoded(picture(1).convert("CMYK"), "TIFF"),
     "BMP": lambda: encoded(picture(1), "BMP"),
+    "HEIC": _heic,
+    "RAW": dng,
+    "RAW with a preview": lambda: dng(preview=picture(1, (300, 280))),
     "JPEG 2000": lambda: encoded(picture(1), "JPEG2000"),
     "1 x 1": lambda: encoded(picture(1, (1, 1)), "PNG"),
     "1 x 1 JPEG": lambda: encoded(picture(1, (1, 1)), "JPEG"),

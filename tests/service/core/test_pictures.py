@@ -7,15 +7,17 @@ import errno
 import io
 import os
 import resource
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from models.images.formats import FORMATS
 from models.images.preprocessing import Preprocessing
 from service.app import create_app
-from service.core.pictures import PictureReader, ThumbnailCache
+from service.core.pictures import PictureReader, ThumbnailCache, read_picture
 from service.errors import ServiceError
 from service.settings import Settings
 from tests.service.client import Client
@@ -41,6 +43,27 @@ def test_search_by_bad_picture_is_refused_with_a_reason(client: Client, name: st
     assert "Error" not in response.text
     assert "/" not in found.detail
     assert "(" not in found.detail, "what the decoder said stays inside"
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "extra"), [("pillow_heif", "HEIC", "heic"), ("rawpy", "RAW", "raw")]
+)
+def test_search_by_picture_whose_package_is_missing_names_it(
+    client: Client, package: str, name: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = GOOD[name]()
+    monkeypatch.setitem(sys.modules, package, None)
+    response = client.post("/search/captions", files={"image": ("a", body)})
+    found = problem(response, 415, "not_a_picture")
+    assert found.detail == f"image: a {name} picture: pip install 'hasse[{extra}]' reads these"
+
+
+@pytest.mark.parametrize("name", ["TIFF", "AVIF", "HEIC", "RAW", "JPEG 2000", "BMP", "JPEG"])
+def test_stored_picture_has_the_media_type_of_its_first_bytes(name: str, tmp_path: Path) -> None:
+    media_types = {each.name: each.media_type for each in FORMATS}
+    path = tmp_path / "a.jpg"
+    path.write_bytes(GOOD[name]())
+    assert read_picture(path) == (GOOD[name](), media_types[name])
 
 
 def test_search_by_picture_with_too_many_pixels_takes_no_memory(client: Client) -> None:
