@@ -12,15 +12,15 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from index import durable
+from index.catalog.free_ids import free_ids
 from index.errors import BadRowsError, NotLoadedError
 from index.segments import stored_pictures
-from index.segments.writer import LOCK_TIMEOUT
+from index.segments.writer import LOCK_TIMEOUT, Addition, Change
 from index.store import Index
-from index.types import CaptionRow, ImageRow, Kind, Points
+from index.types import KINDS, CaptionRow, ImageRow, Kind, PathRow, Points
 from service.core.encoding import Point
 from service.errors import ServiceError, no_image
 from service.runtime.logs import event
-from service.schemas import ID_MAXIMUM
 
 Operation: TypeAlias = Literal["add", "remove"]
 
@@ -90,6 +90,7 @@ class BatchWriter:
             plan = _Plan(self._index)
             results = [plan.add(one) for one in new]
             try:
+                self._restore(plan)
                 self._commit(plan, new)
             except BadRowsError:
                 if attempt == _ATTEMPTS:
@@ -104,6 +105,27 @@ class BatchWriter:
             else one
             for one in results
         ]
+
+    def _restore(self, plan: _Plan) -> None:
+        """Store the pictures of images whose own files are gone."""
+        if not plan.restored:
+            return
+        rows: list[ImageRow] = []
+        paths: dict[int, list[PathRow]] = {}
+        for row, one in plan.restored:
+            path = stored_pictures.store(self._index.folder, one.picture, one.sha256, one.suffix)
+            rows.append(row._replace(path=path))
+            known = self._index.catalog.paths_of([row.id])[row.id]
+            paths[row.id] = [*known, PathRow(row.id, path)]
+        model = self._index.model
+        nothing = np.empty((0, model.dimension), np.float32)
+        addition = Addition.checked(model, [], nothing, [], nothing)
+        with _logging_not_loaded():
+            self._index.change(
+                Change(addition, rows=rows, paths=paths),
+                timeout=_seconds_left([one for _, one in plan.restored]),
+            )
+        self._on_change()
 
     def _commit(self, plan: _Plan, new: Sequence[NewImage]) -> None:
         if not plan.images and not plan.captions:
@@ -171,11 +193,14 @@ class _Plan:
     new: list[NewImage] = field(default_factory=list)
     captions: list[CaptionRow] = field(default_factory=list)
     caption_points: list[Point] = field(default_factory=list)
+    restored: list[tuple[ImageRow, NewImage]] = field(default_factory=list)
     _largest: dict[Kind, int] = field(default_factory=dict)
+    _ids: dict[Kind, Iterator[int]] = field(default_factory=dict)
     _texts: dict[int, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._largest.update(self.index.catalog.largest_ids())
+        self._ids = {kind: self._free(kind) for kind in KINDS}
 
     def add(self, new: NewImage) -> StoredImage | ServiceError:
         """Plan one image; the result holds the rows known before the commit."""
@@ -183,17 +208,20 @@ class _Plan:
         if existing is not None:
             if new.image_id not in (None, existing.id):
                 return ServiceError("conflict", f"this picture is already image {existing.id}")
-            return self._add_captions(existing.id, new) or StoredImage(existing, [], created=False)
+            if self._is_gone(existing):
+                self.restored.append((existing, new))
+            self._add_captions(existing.id, new)
+            return StoredImage(existing, [], created=False)
         image_id = new.image_id
         if image_id is None:
-            image_id = self._largest["image"] + 1
-        if image_id > ID_MAXIMUM:
-            return ServiceError("conflict", "no larger id is left: choose one with image_id")
-        if self._is_taken(image_id):
+            image_id = next(id_ for id_ in self._ids["image"] if not self._is_taken(id_))
+        elif self._is_taken(image_id):
             return ServiceError("conflict", f"image {image_id} is already another picture")
+        elif image_id > self._largest["image"]:
+            self._largest["image"] = image_id
+            self._ids["image"] = self._free("image")
         self._texts[image_id] = set()
-        if (refusal := self._add_captions(image_id, new)) is not None:
-            return refusal
+        self._add_captions(image_id, new)
         row = ImageRow(
             image_id,
             new.file_name or f"{image_id}{new.suffix}",
@@ -203,7 +231,6 @@ class _Plan:
             new.split,
             new.sha256,
         )
-        self._largest["image"] = max(self._largest["image"], image_id)
         self.images.append(row)
         self.new.append(new)
         return StoredImage(row, [], created=True)
@@ -216,23 +243,25 @@ class _Plan:
         planned = any(row.id == image_id for row in self.images)
         return planned or self.index.image(image_id) is not None
 
-    def _add_captions(self, image_id: int, new: NewImage) -> ServiceError | None:
-        """Plan the captions that an image lacks: all of them, or none and return the reason."""
+    def _free(self, kind: Kind) -> Iterator[int]:
+        return free_ids(self.index.catalog, kind, self._largest[kind])
+
+    def _is_gone(self, row: ImageRow) -> bool:
+        """Tell whether an image of the index has lost the file that is read."""
+        planned = any(image.id == row.id for image in self.images)
+        return not planned and not self.index.path_of(row).is_file()
+
+    def _add_captions(self, image_id: int, new: NewImage) -> None:
+        """Plan the captions that an image lacks."""
         if image_id not in self._texts:
             known = self.index.captions_of([image_id])[image_id]
             self._texts[image_id] = {row.text for row in known}
         texts = self._texts[image_id]
-        if self._largest["caption"] + len(set(new.captions) - texts) > ID_MAXIMUM:
-            return ServiceError(
-                "conflict", "no larger id is left for a caption: send the picture without captions"
-            )
         for text, point in zip(new.captions, new.caption_points, strict=True):
             if text not in texts:
                 texts.add(text)
-                self._largest["caption"] += 1
-                self.captions.append(CaptionRow(self._largest["caption"], image_id, text))
+                self.captions.append(CaptionRow(next(self._ids["caption"]), image_id, text))
                 self.caption_points.append(point)
-        return None
 
 
 @contextmanager

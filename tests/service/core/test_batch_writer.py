@@ -80,10 +80,10 @@ def test_add_same_picture_twice_in_a_batch_makes_one_image(
     assert texts == ["a dog", "a cat", "a child"]
 
 
-def test_add_without_a_larger_id_asks_for_a_chosen_one(index: Index) -> None:
+def test_add_without_a_larger_id_takes_the_smallest_free_one(index: Index) -> None:
     assert add(index, new_image(index, 50, ID_MAXIMUM - 1)) == [ID_MAXIMUM - 1]
-    said = add(index, new_image(index, 51), new_image(index, 52), new_image(index, 53, 7))
-    assert said == [ID_MAXIMUM, "no larger id is left: choose one with image_id", 7]
+    said = add(index, new_image(index, 51), new_image(index, 53, 1), new_image(index, 52))
+    assert said == [ID_MAXIMUM, 1, 2]
 
 
 def test_add_picture_without_name_is_named_by_its_id(index: Index) -> None:
