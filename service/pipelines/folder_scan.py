@@ -6,9 +6,9 @@ No picture is read here; `read_digests` reads those whose bytes are not known.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from index import durable
@@ -62,11 +62,13 @@ class Scan:
         files: by path.
         folders: every named folder, with its device; None where it is not there.
         unknown: folders below them that cannot be read.
+        unsettled: files that are still being written, and have no stamp.
     """
 
     files: dict[str, SeenFile] = field(default_factory=dict)
     folders: dict[Path, int | None] = field(default_factory=dict)
     unknown: list[Path] = field(default_factory=list)
+    unsettled: set[str] = field(default_factory=set)
     skipped: SkippedRows = field(default_factory=SkippedRows)
     seen_at: float = field(default_factory=time.time)
 
@@ -81,11 +83,13 @@ def scan(
     exclude: Sequence[str] = (),
     *,
     without: Path | None = None,
+    is_still: Callable[[str, FileStamp], bool] = lambda path, stamp: True,
 ) -> Scan:
     """Look at folders, and at single pictures, each with what is said of them.
 
     Captions are the lines of `dog.txt` beside `dog.jpg`, and the rows of the table `captions` for
     the pictures of the one folder. Nothing below `without`, the folder of the index, is taken.
+    Files that are not still are left for later.
 
     Raises:
         DatasetError: the table or a pattern cannot be read.
@@ -97,6 +101,10 @@ def scan(
             _take(found, None, place.parent, [place.name], found.skipped, None)
         else:
             _scan_folder(found, path.resolve(), captions, exclude, without)
+    for path_, file in found.files.items():
+        if file.stamp is not None and not is_still(path_, file.stamp):
+            found.unsettled.add(path_)
+            found.files[path_] = replace(file, stamp=None)
     return found
 
 

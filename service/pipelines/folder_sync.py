@@ -6,6 +6,7 @@ next one goes on from there.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,6 +50,29 @@ class Encoders:
 
     load: Callable[[], Checkpoint]
     source: Callable[[], ImageSource]
+
+
+def encoders_of(
+    index: Index, model: Path | None, device: str, source: Callable[[], ImageSource]
+) -> Encoders:
+    """Return what encodes for an index: `model`, or by default the model that it remembers."""
+
+    @functools.cache
+    def load() -> Checkpoint:
+        from models.checkpoints import checkpoint
+        from service.runtime.device import pick_device
+
+        own = index.model
+        found = (
+            checkpoint.remembered(own.name, own.fingerprint, own.checkpoint)
+            if model is None
+            else checkpoint.find(model)
+        )
+        loaded = checkpoint.load(found, pick_device(device))
+        index.require_model(loaded.fingerprint)
+        return loaded
+
+    return Encoders(load, source)
 
 
 class OvertakenError(Exception):
@@ -140,7 +164,7 @@ class FolderSync:
             for at, text in enumerate(dict.fromkeys(texts)):
                 builder.caption(number * 1_000_000 + at, number, text)
         for file in self.scan.files.values():
-            if file.stamp is None:
+            if file.stamp is None and file.path not in self.scan.unsettled:
                 self.scan.skipped.add(file.name, "file not found")
         usable = {shas[image.id - 1]: image for image in builder.usable(limits=self._limits)}
         self.scan.skipped = SkippedRows.joined([self.scan.skipped, builder.skipped])

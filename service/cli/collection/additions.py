@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import threading
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from service.cli.terminal.skipped_rows import counted, tell_each
 from service.pipelines import indexing
 from service.pipelines.dataset_encoding import ImageSource
 from service.pipelines.folder_scan import Scan, scan
-from service.pipelines.folder_sync import Encoders, FolderSync
+from service.pipelines.folder_sync import Encoders, FolderSync, encoders_of
 from service.pipelines.sync_plan import Counts
 from service.plural import count
 from service.runtime.device import pick_device
@@ -74,28 +74,39 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
         _sync(opened, seen, paths, options)
 
 
+def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
+    """Keep an index in step with folders until Ctrl-C, with a line for each change."""
+    from service.pipelines.folder_watch import FolderWatch
+
+    def report(counts: Counts, generation: int) -> None:
+        typer.echo(f"{summary(counts)}; generation {generation}")
+
+    stop = threading.Event()
+    with Index.open(folder, verify="sizes") as opened:
+        known = [opened.folder / path.path for path in opened.catalog.all_paths()]
+        _require_present(folders, known)
+        tell(f"following {', '.join(map(str, folders))}; Ctrl-C stops")
+        watch = FolderWatch(
+            opened,
+            folders,
+            _encoders(opened, options),
+            exclude=options.exclude,
+            limits=options.limits,
+            on_change=report,
+            say=tell,
+        )
+        with resumable(lambda: "the index is as it was last told"):
+            watch.run(stop)
+
+
 def created(folder: Path, checkpoint: Checkpoint) -> Index:
     """Make an empty index whose points this model will make."""
     return Index.create(folder, indexing.identity_of(checkpoint))
 
 
-def encoders_of(index: Index, options: SyncOptions) -> Encoders:
-    """Return what encodes for an index; the model is loaded when it is first needed."""
-
-    @functools.cache
-    def load() -> Checkpoint:
-        model = index.model
-        found = (
-            checkpoints.remembered(model.name, model.fingerprint, model.checkpoint)
-            if options.model is None
-            else checkpoints.find(options.model)
-        )
-        checkpoint = loaded(found, options.device)
-        index.require_model(checkpoint.fingerprint)
-        return checkpoint
-
+def _encoders(index: Index, options: SyncOptions) -> Encoders:
     source = ImageSource(None, options.batch_size, options.workers, tell, options.limits)
-    return Encoders(load, lambda: source)
+    return encoders_of(index, options.model, options.device, lambda: source)
 
 
 def loaded(folder: Path, device: str) -> Checkpoint:
@@ -162,7 +173,7 @@ def _sync(index: Index, seen: Scan, paths: Sequence[Path], options: SyncOptions)
     tell_each(sync.scan.skipped)
     if not options.dry_run:
         with progress("adding") as report, resumable(lambda: _KEPT):
-            counts = sync.apply(encoders_of(index, options), report)
+            counts = sync.apply(_encoders(index, options), report)
         merge_small(index)
     for sentence in sync.plan.kept.values():
         tell(sentence)

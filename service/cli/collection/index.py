@@ -196,6 +196,39 @@ def sync(
 
 
 @index.add
+def watch(
+    *,
+    folder: IndexFolder,
+    pictures: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Folders of pictures.")
+    ],
+    exclude: Exclude = None,
+    model: IndexModel = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Keep an index in step with folders of pictures, as 'hasse index sync' does, until Ctrl-C.
+
+    A file is read once it has not changed for a second. A running service shows each change soon
+    after; 'hasse serve --follow FOLDER' does both.
+
+    \b
+    [bold]Examples[/bold]
+      hasse index watch data/mine-index ~/Pictures
+    """
+    from service.cli.collection.additions import SyncOptions, follow
+
+    follow(
+        folder,
+        pictures,
+        SyncOptions(
+            None, exclude or [], model, batch_size, device, workers, limits=picture_limits()
+        ),
+    )
+
+
+@index.add
 def create(*, folder: IndexFolder, model: IndexModel = None) -> None:
     """Make an empty index, to which pictures are added later, also over HTTP.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -52,6 +53,12 @@ def serve(
     processes: Processes = None,
     device: ServiceDevice = None,
     more: More = None,
+    follow: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER", help="Keep the index in step with a folder of pictures; repeat it."
+        ),
+    ] = None,
     settings: Annotated[
         bool, typer.Option("--settings", help="List every setting with its value, and exit.")
     ] = False,
@@ -67,6 +74,7 @@ def serve(
       hasse serve --index data/mine-index --host 0.0.0.0 --port 80 \\
           --set k_maximum=100
       hasse serve --index data/mine-index --processes 4
+      hasse serve --index data/mine-index --follow ~/Pictures
       HASSE_PORT=9000 hasse serve
       hasse serve --settings
     """
@@ -83,6 +91,8 @@ def serve(
     if settings:
         print_settings(chosen)
         return
+    from service.runtime.following import following
     from service.runtime.workers import serve as run
 
-    run(chosen, typer.echo)
+    with following(chosen, follow or ()):
+        run(chosen, typer.echo)
