@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from PIL import Image, ImageFile
+from PIL import ExifTags, Image, ImageFile
 from PIL.AvifImagePlugin import AvifImageFile
 from PIL.BmpImagePlugin import BmpImageFile
 from PIL.GifImagePlugin import GifImageFile
@@ -184,6 +184,23 @@ def picture_size(source: Path | bytes, limits: PictureLimits = DEFAULT_LIMITS) -
     except _READ_ERRORS as error:
         raise_system_error(error)
         raise _damaged(error) from error
+
+
+def exif_tags(path: Path) -> Mapping[int, Any]:
+    """Return the tags of a picture's EXIF directory, without decoding its pixels.
+
+    Raises:
+        PictureError: another format, or its package is missing.
+        Exception: whatever Pillow raises on damaged metadata.
+    """
+    with _stream(path) as file:
+        found = format_of(file)
+        if found is None or found is formats.RAW:
+            raise PictureError("not_a_picture", "not a picture whose EXIF is read")
+        picture = _reader(found)(file)
+        if isinstance(picture, PngImageFile) and "exif" not in picture.info:
+            return {}  # looking for it behind the pixels would decode them
+        return picture.getexif().get_ifd(ExifTags.IFD.Exif)
 
 
 def raise_system_error(error: Exception) -> None:

@@ -6,7 +6,9 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
-from PIL import ExifTags, Image
+from PIL import ExifTags
+
+from models.images.decoding import exif_tags
 
 _DATES = (
     (ExifTags.Base.DateTimeOriginal, ExifTags.Base.OffsetTimeOriginal),
@@ -22,8 +24,7 @@ def taken_at(path: Path) -> int | None:
     UTC.
     """
     try:
-        with Image.open(path) as picture:
-            exif = picture.getexif().get_ifd(ExifTags.IFD.Exif)
+        exif = exif_tags(path)
         for date, offset in _DATES:
             if (found := _milliseconds(exif.get(date), exif.get(offset))) is not None:
                 return found

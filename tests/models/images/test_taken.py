@@ -4,8 +4,9 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pillow_heif
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from models.images.taken import taken_at
 
@@ -48,3 +49,35 @@ def test_date_of_a_broken_file_is_the_files_and_of_none_is_unknown(tmp_path: Pat
     os.utime(tmp_path / "a.jpg", (5, 5))
     assert taken_at(tmp_path / "a.jpg") == 5000
     assert taken_at(tmp_path / "none.jpg") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("a.jpg", (12_000, 9000)), ("a.png", (8, 8)), ("a.tif", (8, 8)), ("a.avif", (8, 8))],
+)
+def test_date_is_read_from_every_format_and_size(
+    name: str, size: tuple[int, int], tmp_path: Path
+) -> None:
+    exif = Image.Exif()
+    exif[0x010F] = "a camera"  # without a tag of its own, Pillow writes none of it
+    exif.get_ifd(0x8769)[ORIGINAL] = "2023:07:04 12:30:00"
+    Image.new("L", size).save(tmp_path / name, exif=exif.tobytes())
+    assert taken_at(tmp_path / name) == datetime(2023, 7, 4, 12, 30, tzinfo=UTC).timestamp() * 1000
+
+
+def test_date_of_a_heic_picture_is_read(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (64, 64))
+    exif = picture.getexif()
+    exif.get_ifd(0x8769)[ORIGINAL] = "2023:07:04 12:30:00"
+    pillow_heif.from_pillow(picture).save(tmp_path / "a.heic", exif=exif.tobytes())
+    expected = datetime(2023, 7, 4, 12, 30, tzinfo=UTC).timestamp() * 1000
+    assert taken_at(tmp_path / "a.heic") == expected
+
+
+def test_date_is_found_without_decoding_pixels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.new("L", (8, 8)).save(tmp_path / "a.png")
+    os.utime(tmp_path / "a.png", (5, 5))
+    monkeypatch.setattr(ImageFile.ImageFile, "load", pytest.fail)
+    assert taken_at(tmp_path / "a.png") == 5000
