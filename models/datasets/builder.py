@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from typing import Any, TypeGuard
+from pathlib import Path
+from typing import Any
 
 from models.datasets.dataset import Caption, Dataset, DatasetError, Image
+from models.datasets.names import FileFinder, as_id, stays_inside
 from models.datasets.skipped_rows import SkippedRows
 from models.datasets.source import is_file, is_text
 from models.images.decoding import picture_size
@@ -32,7 +33,6 @@ SPLITS = {
     "dev": "val",
     "test": "test",
 }
-_LARGEST_ID = 2**63 - 1
 NO_TEXT = "caption that is not text"
 _AT_A_TIME = 256
 _THREADS = 8
@@ -65,6 +65,7 @@ class DatasetBuilder:
         self._rows: dict[int, _Row] = {}
         self._refused: set[object] = set()
         self._caption_ids: set[int] = set()
+        self._files = FileFinder()
 
     def objects(self, rows: Iterable[Any], where: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of a JSON list that are objects; `where` names the list."""
@@ -87,9 +88,10 @@ class DatasetBuilder:
         Its picture is looked for in `folders`, which are absolute, in turn.
         """
         subject = f"image {image_id} ({file_name})"
-        if not _is_id(image_id):
-            self._refuse(image_id, subject, "no whole number as id")
-        elif image_id in self._rows:
+        number = as_id(image_id)
+        if isinstance(number, str):
+            self._refuse(image_id, subject, number)
+        elif number in self._rows:
             self.skipped.add(subject, "id of an earlier image")
         elif not isinstance(file_name, str) or not file_name.strip():
             self._refuse(image_id, f"image {image_id}", "no file name")
@@ -98,14 +100,11 @@ class DatasetBuilder:
         elif not stays_inside(file_name):
             self._refuse(image_id, subject, "file name that leaves its folder")
         else:
-            path = next(
-                (found for folder in folders if is_file(found := folder / file_name)),
-                folders[-1] / file_name,
-            )
+            name, path = self._files.find(folders, file_name)
             known = SPLITS.get(split.lower()) if isinstance(split, str) else None
             if known is None:
                 self.skipped.add(subject, "unknown split", "in no split", str(split))
-            self._rows[image_id] = _Row(image_id, file_name, path, known or "")
+            self._rows[number] = _Row(number, name, path, known or "")
             return True
         return False
 
@@ -114,22 +113,21 @@ class DatasetBuilder:
     ) -> None:
         """Add a caption of an image added before; whitespace within it becomes single spaces."""
         subject = subject or f"caption {caption_id} of image {image_id}"
-        if not _is_id(caption_id):
-            self.skipped.add(subject, "no whole number as id")
-        elif caption_id in self._caption_ids:
+        number, of_image = as_id(caption_id), as_id(image_id)
+        if isinstance(number, str):
+            self.skipped.add(subject, number)
+        elif number in self._caption_ids:
             self.skipped.add(subject, "id of an earlier caption")
         elif not isinstance(text, str):
             self.skipped.add(subject, NO_TEXT)
         elif (fault := fault_of_caption(text)) is not None:
             self.skipped.add(subject, fault)
-        elif not _is_id(image_id) or image_id not in self._rows:
+        elif isinstance(of_image, str) or of_image not in self._rows:
             if not isinstance(image_id, int | str) or image_id not in self._refused:
                 self.skipped.add(subject, "caption of an unknown image")
         else:
-            self._caption_ids.add(caption_id)
-            self._rows[image_id].captions.append(
-                Caption(caption_id, image_id, " ".join(text.split()))
-            )
+            self._caption_ids.add(number)
+            self._rows[of_image].captions.append(Caption(number, of_image, " ".join(text.split())))
 
     def finish(
         self,
@@ -223,18 +221,8 @@ def _header(row: _Row, limits: PictureLimits) -> _Found:
         return error
 
 
-def _is_id(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_ID
-
-
 def fault_of_caption(text: str) -> str | None:
     """Say why a text cannot be a caption; None where it can."""
     if not text.strip():
         return "empty caption"
     return None if is_text(text) else "caption with broken characters"
-
-
-def stays_inside(file_name: str) -> bool:
-    """Tell whether a name leads to no place outside the folder that it is looked for in."""
-    name = PurePosixPath(file_name)
-    return not name.is_absolute() and ".." not in name.parts

@@ -9,6 +9,7 @@ from pathlib import Path
 from models.datasets import source
 from models.datasets.builder import DatasetBuilder, Tally
 from models.datasets.dataset import Dataset, DatasetError
+from models.datasets.names import comparable
 from models.datasets.skipped_rows import SkippedRows
 from models.images.limits import DEFAULT_LIMITS, PictureLimits
 
@@ -50,12 +51,12 @@ def read(
         )
     ids: dict[str, int] = {}
     for _, name, _ in captions:
-        ids.setdefault(name, len(ids) + 1)
+        ids.setdefault(comparable(name), len(ids) + 1)
     split_of = _splits(splits, ids, builder.skipped)
     for name, image_id in ids.items():
         builder.image(image_id, name, [folder], split=split_of.get(name, ""))
     for number, name, text in captions:
-        builder.caption(number, ids[name], text, f"{tokens.name}, line {number}")
+        builder.caption(number, ids[comparable(name)], text, f"{tokens.name}, line {number}")
     return builder.finish(progress=progress, limits=limits)
 
 
@@ -65,7 +66,7 @@ def _splits(
     found: dict[str, str] = {}
     for split, path in splits.items():
         for number, line in enumerate(source.read_text(path).splitlines(), start=1):
-            name = line.strip()
+            name = comparable(line)
             if not name:
                 continue
             subject = f"{path.name}, line {number} ({name})"

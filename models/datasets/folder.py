@@ -15,6 +15,7 @@ from typing import Any
 from models.datasets import source
 from models.datasets.builder import NO_TEXT, SPLITS, DatasetBuilder, Tally, fault_of_caption
 from models.datasets.dataset import Dataset, DatasetError
+from models.datasets.names import plain_name
 from models.datasets.skipped_rows import SkippedRows
 from models.datasets.walk import Walked, walk
 from models.images.limits import DEFAULT_LIMITS, PictureLimits
@@ -191,17 +192,19 @@ def _table(path: Path, skipped: SkippedRows) -> Iterator[_Said]:
         if not isinstance(name, str) or not name.strip():
             skipped.add(subject, "no file name")
         else:
-            plain = name.strip().replace("\\", "/").removeprefix("./")
-            yield _Said(subject, plain, caption, split.strip() if isinstance(split, str) else "")
+            named = split.strip() if isinstance(split, str) else ""
+            yield _Said(subject, plain_name(name), caption, named)
 
 
 def _csv_rows(
     text: str, path: Path, skipped: SkippedRows
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     mark = "\t" if path.suffix.lower() == ".tsv" else ","
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark)
+    file = io.StringIO(text, newline="")
+    reader = csv.DictReader(file, delimiter=mark, skipinitialspace=True)
     try:
-        found = reader.fieldnames or []
+        found = [name.strip().lower() for name in reader.fieldnames or ()]
+        reader.fieldnames = found
         if not {"file_name", "caption"} <= set(found):
             raise DatasetError(f"{path} has the columns {', '.join(found)}: {_EXPECTED}")
         lines, begin = text.split("\n"), reader.line_num
@@ -231,7 +234,7 @@ def _csv_rows(
 
 def _is_well_quoted(lines: Sequence[str], mark: str) -> bool:
     try:
-        for _ in csv.reader(lines, delimiter=mark, strict=True):
+        for _ in csv.reader(lines, delimiter=mark, skipinitialspace=True, strict=True):
             pass
     except csv.Error:
         return False

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.datasets import source
-from models.datasets.builder import DatasetBuilder, Tally, stays_inside
+from models.datasets.builder import DatasetBuilder, Tally
 from models.datasets.dataset import Dataset
+from models.datasets.names import plain_name, stays_inside
 from models.datasets.skipped_rows import SkippedRows
 from models.images.limits import DEFAULT_LIMITS, PictureLimits
 
@@ -36,8 +37,8 @@ def read(
     for row in builder.objects(rows, f"{path.name}, images"):
         image_id = row.get("cocoid", row.get("imgid"))
         filepath = row.get("filepath", "")
-        inside = isinstance(filepath, str) and stays_inside(filepath)
-        folders = [folder / filepath, folder] if inside else [folder]
+        below = plain_name(filepath) if isinstance(filepath, str) else ".."
+        folders = [folder / below, folder] if stays_inside(below) else [folder]
         if not builder.image(image_id, row.get("filename"), folders, split=row.get("split", "")):
             continue  # an earlier image of that id may be another picture
         sentences = row.get("sentences", [])

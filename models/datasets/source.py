@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,16 @@ from models.errors import HasseError
 
 
 def read_text(path: Path, error_class: type[HasseError] = DatasetError) -> str:
-    """Return the text of a UTF-8 file.
+    """Return the text of a UTF-8 file, or of a UTF-16 file that begins with its mark.
 
     Raises:
         DatasetError, or `error_class`: there is no such file, it is empty, or it is not text.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        content = path.read_bytes()
+        wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = content.decode("utf-16" if wide else "utf-8-sig")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError as error:
         raise error_class(f"there is no file {path}: check the path") from error
     except UnicodeDecodeError as error:

@@ -130,7 +130,9 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
     assert [c.text for c in dataset.captions] == ["fine", "fine too"]
     assert skipped.by_reason == {
         "id of an earlier image": 1,
-        "no whole number as id": 6,
+        "no whole number as id": 3,
+        "negative id": 1,
+        "id of more than 64 bits": 1,
         "no file name": 2,
         "file name that leaves its folder": 2,
         "file name with broken characters": 1,
@@ -140,7 +142,7 @@ def test_bad_rows_cost_themselves_and_one_line_each(draw: Draw) -> None:
         "empty caption": 1,
         "caption with broken characters": 1,
         "caption of an unknown image": 2,
-        "file not found": 1,
+        "file not found": 2,
         "not a picture": 2,
         "damaged picture": 1,
         "too large a picture": 1,
