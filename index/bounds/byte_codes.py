@@ -1,13 +1,13 @@
 """One byte per coordinate, rounded so that every violation comes out too small: a lower bound.
 
-E falls when the more specific point grows and rises when the more general one does. So rows whose
-gap is `query - row` are rounded up and the query down, rows whose gap is `row - query` the other
-way round; with one step for the whole segment, the gaps of the codes times the step never exceed
-the true ones, and
+E falls when the more specific point grows and rises when the more general one does. So rows are
+rounded up and the query down where the query is the more general, and the other way round where the
+rows are. With one step for the whole segment, the gaps of the codes times the step never exceed the
+true ones, and
 
     step^2 * sum over all coordinates of max(0, gap of codes)^2  <=  E
 
-Codes are stored row by row: only rows that `index.bounds.nibble_scan` does not rule out are read.
+Codes are stored row by row: `index.bounds.nibble_scan` leaves few rows to read.
 
     codes (R, N) uint8
 """
@@ -40,7 +40,7 @@ _BYTES = ir.VectorType(ir.IntType(8), _STRIP)
 _SHORTS = ir.VectorType(ir.IntType(16), _STRIP // 2)
 _WORDS = ir.VectorType(ir.IntType(32), _STRIP // 4)
 
-# Nudges the quotient past its own rounding, so that no code is on the wrong side of its point.
+# Moves the quotient past its own rounding, so that no code is on the wrong side of its point.
 _OUTWARD = 1 + 2.0**-50
 _INWARD = 1 - 2.0**-50
 
@@ -79,14 +79,14 @@ def threshold(largest: float, step: float) -> int:
 
 
 def _bounder(orientation: Orientation) -> Any:
-    """Make the sum of squared gaps over all whole strips: (codes, row, asked, next) -> uint32.
+    """Make the sum of squared gaps over all whole strips: (codes, row, query, next) -> uint32.
 
-    The row `next` is asked for meanwhile.
+    The row `next` is fetched meanwhile.
     """
 
-    def typed(_context: Any, codes: Any, row: Any, asked: Any, after: Any) -> Any:
+    def typed(_context: Any, codes: Any, row: Any, query: Any, after: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            stored, query = llvm.arrays(context, builder, signature, args, (0, 2))
+            stored, codes_of_query = llvm.arrays(context, builder, signature, args, (0, 2))
             dimension = builder.extract_value(stored.shape, 1)
             now, later = (llvm.row(builder, stored, args[at], dimension) for at in (1, 3))
             totals = [
@@ -96,7 +96,7 @@ def _bounder(orientation: Orientation) -> Any:
             edges = (llvm.const(0), whole, llvm.const(_STRIP))
             with cgutils.for_range_slice(builder, *edges, llvm.INT) as (at, _):
                 llvm.prefetch(builder, builder.gep(later, [at]))
-                ends = [llvm.load(builder, _BYTES, end, at) for end in (query.data, now)]
+                ends = [llvm.load(builder, _BYTES, end, at) for end in (codes_of_query.data, now)]
                 _accumulate(
                     builder,
                     ends if orientation is Orientation.QUERY_GENERAL else ends[::-1],
@@ -107,7 +107,7 @@ def _bounder(orientation: Orientation) -> Any:
             name = f"llvm.vector.reduce.add.v{_WORDS.count}i32"
             return llvm.call(builder, name, ir.IntType(32), builder.add(left, right))
 
-        return types.uint32(codes, types.int64, asked, types.int64), generate
+        return types.uint32(codes, types.int64, query, types.int64), generate
 
     return intrinsic(typed)
 
@@ -131,15 +131,17 @@ _below = _bounder(Orientation.STORED_GENERAL)
 
 @kernel
 def sum_of_squares(
-    codes: NDArray[np.uint8], row: int, asked: NDArray[np.uint8], orientation: int, after: int
+    codes: NDArray[np.uint8], row: int, query: NDArray[np.uint8], orientation: int, after: int
 ) -> Any:
     """Return the sum of squared gaps of a row with a query (N,)."""
     total = np.int64(
-        _above(codes, row, asked, after) if orientation == 0 else _below(codes, row, asked, after)
+        _above(codes, row, query, after)
+        if orientation == Orientation.QUERY_GENERAL
+        else _below(codes, row, query, after)
     )
     for j in range(codes.shape[1] // _STRIP * _STRIP, codes.shape[1]):
-        gap = np.int64(asked[j]) - np.int64(codes[row, j])
-        if (gap > 0) == (orientation == 0):
+        gap = np.int64(query[j]) - np.int64(codes[row, j])
+        if (gap > 0) == (orientation == Orientation.QUERY_GENERAL):
             total += gap * gap
     return total
 
@@ -149,7 +151,7 @@ def rule_out(
     codes: NDArray[np.uint8],
     rows: NDArray[np.int32],
     starts: Ids,
-    asked: NDArray[np.uint8],
+    queries: NDArray[np.uint8],
     orientation: int,
     thresholds: NDArray[np.int64],
     start: int,
@@ -161,15 +163,17 @@ def rule_out(
     Those of query b are rows[starts[b] : starts[b + 1]]; possible (n,) is written.
     """
     last = rows.shape[0] - 1
-    for b in range(asked.shape[0]):
-        own, most = asked[b], thresholds[b]
+    for b in range(queries.shape[0]):
+        own, most = queries[b], thresholds[b]
         for at in range(max(start, starts[b]), min(stop, starts[b + 1])):
             after = rows[min(at + _AHEAD, last)]
             possible[at] = sum_of_squares(codes, rows[at], own, orientation, after) <= most
 
 
 @kernel
-def kept(rows: NDArray[np.int32], starts: Ids, possible: NDArray[np.bool_]) -> tuple[Ids, Ids]:
+def survivors_of(
+    rows: NDArray[np.int32], starts: Ids, possible: NDArray[np.bool_]
+) -> tuple[Ids, Ids]:
     """Return the rows that are possible, in ascending order for each query, and their starts."""
     found, found_starts = np.empty(rows.shape[0], np.int64), np.zeros(starts.shape[0], np.int64)
     count = 0

@@ -1,11 +1,11 @@
-"""The codes of one segment on disk, and the rows they cannot rule out.
+"""Lower bounds on the violations of one segment: files of codes, and the rows they cannot rule out.
 
     columns.npy    uint8 (R / 2H, N, H), half a byte per coordinate, see `index.bounds.quantizer`
     levels.npy     float32 (2, N, LEVELS): the levels, and the share of the rows at each
     codes.npy      uint8 (R, N), a byte per coordinate, see `index.bounds.byte_codes`
 
-Three steps, each on the few rows that the one before leaves: a scan of the columns, the bytes of a
-row, its point.
+A search takes three steps, each on the few rows that the last one did not rule out: a scan of the
+columns, the bytes of a row, its point.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ CODES = "codes.npy"
 class Bounded:
     """A batch of queries (B, N) and how far each has been compared with a segment's columns.
 
-    sums (B, R / 2H, 2H) uint16 are those of the first `done` (B,) groups of coordinates, or nothing
-    yet where none is done; `read` (B,) are the bytes that were read.
+    Attributes:
+        tables: of the queries.
+        codes: (B, N) of the queries.
+        sums: (B, R / 2H, 2H) uint16, of the first `done` (B,) groups of coordinates.
+        read: (B,) bytes that were read.
     """
 
     tables: Tables
@@ -154,31 +157,31 @@ class Bounds:
         """Return, for each query, every live row whose violation may be <= its limit.
 
         No other live row has a violation that small. Also returns how many rows of each query
-        (B,) the columns left, whose bytes were read.
+        (B,) the columns did not rule out, whose bytes were read.
         """
         largest = bounded.largest(limits).tolist()
-        left, starts = self._left(bounded, excluded, bounded.tables.thresholds(largest), workers)
+        rows, starts = self._scan(bounded, excluded, bounded.tables.thresholds(largest), workers)
         thresholds = np.array([coding.threshold(most, self.step) for most in largest], np.int64)
-        possible = np.empty(len(left), np.bool_)
+        possible = np.empty(len(rows), np.bool_)
 
         def part(edges: tuple[int, int]) -> None:
-            asked = (bounded.codes, int(self.orientation), thresholds)
-            coding.rule_out(self.codes, left, starts, *asked, *edges, possible)
+            queries = (bounded.codes, int(self.orientation), thresholds)
+            coding.rule_out(self.codes, rows, starts, *queries, *edges, possible)
 
         dimension = self.codes.shape[1]
-        workers.map(part, workers.ranges(len(left), dimension))
+        workers.map(part, workers.ranges(len(rows), dimension))
         checked = starts[1:] - starts[:-1]
         bounded.read += dimension * checked
-        return Candidates(*coding.kept(left, starts, possible)), checked
+        return Candidates(*coding.survivors_of(rows, starts, possible)), checked
 
-    def _left(
+    def _scan(
         self,
         bounded: Bounded,
         excluded: NDArray[np.bool_],
         thresholds: NDArray[np.int64],
         workers: Workers,
     ) -> tuple[NDArray[np.int32], Ids]:
-        """Return the rows that the columns leave, one query's after the other's, and their starts.
+        """Return the rows that the columns do not rule out, query by query, and their starts.
 
         Those of a query come in any order.
         """
@@ -205,7 +208,7 @@ class Bounds:
             )
             return [rows[:n] for rows, n in zip(found, counts.tolist(), strict=True)], added
 
-        # What is left to read of the columns is about as much as was read to propose, if that was.
+        # About as much of the columns remains to be read as was read to propose, if anything was.
         ahead = int(bounded.read.sum()) // blocks or half * dimension * count // 4
         parts = workers.map(part, workers.ranges(blocks, ahead))
         for _, added in parts:

@@ -1,9 +1,9 @@
-"""A scan of half a byte per coordinate: what it rules out is not looked at again.
+"""A scan of half a byte per coordinate, which rules out nearly all rows.
 
-One instruction looks up as many rows as a vector has bytes in a table of a query
-(`index.bounds.query_tables`), and sums of what is found bound the rows' violations from
-below. After every few groups of coordinates a block of rows is left as soon
-as few of its rows are possible hits.
+One instruction looks up as many rows as a vector has bytes in a table of the query
+(`index.bounds.query_tables`). The sums of what is found bound the rows' violations from below. The
+scan leaves a block of rows, after any few groups of coordinates, once few of its rows are possible
+hits.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ types: Any = _types
 codegen: Any = _codegen
 config: Any = _config
 
-_LOOK = 4  # groups between two looks at how many rows are left
-# A block is left when so small a share of its rows is possible: looking at their bytes, here and
-# there, then takes less than ruling out some more of them.
-_PATIENCE = 24
+_LOOK = 4  # groups between two counts of the possible rows
+# The scan leaves a block when one in so many of its rows is possible: reading the bytes of these
+# rows then takes less than ruling out some more of them.
+_FEW = 24
 
-_SAMPLED = 16  # of so many strips of sums one tells where the smallest begin
-_STEP = 64  # to within so much
+_SAMPLED = 16  # one in so many strips of sums tells where the smallest begin
+_STEP = 64  # the precision of that
 
 _ONE = np.uint64(1)  # a signed difference may not overflow
 
@@ -207,8 +207,8 @@ def add_groups(
 ) -> None:
     """Write the sums (B, R / 2H, 2H) of each query's first `last` groups for blocks [start, stop).
 
-    A block meets all queries before the next one does: what one has brought to the caches is there
-    for the others.
+    A block is compared with all queries before the next one is: what one brought to the caches is
+    there for the others.
     """
     for block in range(start, stop):
         for b in range(order.shape[0]):
@@ -219,10 +219,10 @@ def add_groups(
 
 @kernel
 def _possible(sums: NDArray[np.uint16], limit: np.uint16) -> int:
-    left = 0
+    count = 0
     for place in range(sums.shape[0]):
-        left += sums[place] <= limit
-    return left
+        count += sums[place] <= limit
+    return count
 
 
 @kernel
@@ -323,18 +323,18 @@ def rule_out(
     """List the live rows of blocks [start, stop) whose sums do not exceed the thresholds (B,).
 
     `sums` (B, R / 2H, 2H) are those of the first `done` (B,) groups, and are added to; they may be
-    anything where none is done. A block is left as soon as few of its rows are possible. For each
+    anything where none is done. A block is left once few of its rows are possible. For each
     query b, found[b, :counts[b]] are rows in any order, and added[b] counts the groups that were
     added, over all blocks.
     """
     half, groups = columns.shape[2], shifts.shape[1]
-    patience = 2 * half // _PATIENCE
+    few = 2 * half // _FEW
     for block in range(start, stop):
         for b in range(order.shape[0]):
             own, limit, group = sums[b, block], np.uint16(thresholds[b]), done[b]
             if group == 0:
                 own[:] = 0
-            while group < groups and limit < MOST and _possible(own, limit) > patience:
+            while group < groups and limit < MOST and _possible(own, limit) > few:
                 last = min(group + _LOOK, groups)
                 added[b] += last - group
                 for one in range(group, last):

@@ -52,7 +52,7 @@ def _choose(
     levels: NDArray[np.float32],
     shares: NDArray[np.float32],
 ) -> None:
-    up = orientation == 0
+    up = orientation == Orientation.QUERY_GENERAL
     values = BINS + 1
     mass, moment = np.empty(values + 1), np.empty(values + 1)
     cost = np.empty((LEVELS + 1, values + 1))
@@ -146,7 +146,7 @@ def encode_block(
                 row = start + side * half + first + at
                 if row < points.shape[0]:
                     point, count = points[row], above[side]
-                    if orientation == 0:
+                    if orientation == Orientation.QUERY_GENERAL:
                         for level in range(LEVELS - 1):
                             edge = levels[level]
                             for j in range(dimension):

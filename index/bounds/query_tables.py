@@ -95,7 +95,7 @@ def _groups(heavy: NDArray[np.float64], share: float, most: int, groups: NDArray
 @kernel
 def _gap(asked: float, level: float, orientation: int) -> float:
     # Both are float32: the difference is exact or off by 2^-53 of itself.
-    gap = asked - level if orientation == 0 else level - asked
+    gap = asked - level if orientation == Orientation.QUERY_GENERAL else level - asked
     return max(gap, 0.0)
 
 

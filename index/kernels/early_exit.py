@@ -124,7 +124,7 @@ def _rule_out(
                 total = sums[at] + _sum(point, query, starts)
             rows[survivors], sums[survivors] = rows[at], total
             possible = total <= most
-            # For a row that is left, name one that is in the cache already: no branch to foresee.
+            # For a row that is ruled out, name one that is in the cache: cheaper than a branch.
             fetched = rows[survivors - (not possible and survivors > 0)]
             if following.shape[0]:
                 _fetch(points, fetched, following)

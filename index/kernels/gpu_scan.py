@@ -1,9 +1,8 @@
-"""Scans on a GPU: points stay in its memory, and answers keep the bits that the CPU gives.
+"""Scans on a GPU, which holds the points; answers have the bits that the CPU computes.
 
 The device holds float16, half the bytes to read, and adds in an order of its own, so its
-violations differ from the kernels'. They are therefore only used to leave out rows that cannot be
-among the k best, by more than all roundings; the few that remain are scored by the kernels, from
-the float32 points on disk.
+violations differ from the CPU's. They only serve to rule out rows that cannot be among the k best,
+by more than all roundings. The CPU scores the few other rows from the float32 points on disk.
 """
 
 from __future__ import annotations
@@ -71,10 +70,10 @@ class Resident:
         They are few more than k, unless there are many ties.
         """
         device = self.columns.device
-        gone = torch.from_numpy(np.array(excluded)).to(device) if len(excluded) else None
+        mask = torch.from_numpy(np.array(excluded)).to(device) if len(excluded) else None
         asked = torch.from_numpy(np.array(queries)).to(device)
         smallest = smallest_of_tiles(
-            self.columns, asked, gone, self.rows, self.orientation
+            self.columns, asked, mask, self.rows, self.orientation
         )  # (B, tiles)
         norm = float(np.linalg.norm(queries, axis=1).max())
         bounds = np.full(len(queries), np.inf)
@@ -84,7 +83,7 @@ class Resident:
         within = smallest.double() <= torch.from_numpy(bounds).to(device)[:, None]
         owners, tiles = within.nonzero().T.contiguous()  # (P,), by query and then by tile
         values = violations_of_tiles(
-            self.columns, asked, gone, self.rows, self.orientation, owners, tiles
+            self.columns, asked, mask, self.rows, self.orientation, owners, tiles
         )
         rows = tiles.cpu().numpy()[:, None] * TILE + np.arange(TILE)  # (P, TILE)
         flat = values.cpu().numpy().astype(np.float64)

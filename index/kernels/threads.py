@@ -30,29 +30,29 @@ class Workers:
 
     def map(self, work: Callable[[A], B], items: Sequence[A]) -> list[B]:
         """Run `work` on every item and return the results in order."""
-        helpers = min(len(items), self.threads) - 1
-        if helpers < 1:
+        others = min(len(items), self.threads) - 1
+        if others < 1:
             return [work(item) for item in items]
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="hasse-kernel")
             pool = self._pool
         results: dict[int, B] = {}
-        left = enumerate(items)  # which threads share: each `next` is one step of theirs
+        remaining = enumerate(items)  # shared by the threads: each `next` is atomic
 
         def take() -> None:
-            for at, item in left:
+            for at, item in remaining:
                 results[at] = work(item)
 
-        helping = [pool.submit(take) for _ in range(helpers)]
+        tasks = [pool.submit(take) for _ in range(others)]
         try:
             take()
         finally:
-            # A helper that has not come yet is not waited for: there is nothing left to do.
-            wait(one for one in helping if not one.cancel())
-        for one in helping:
-            if not one.cancelled():
-                one.result()
+            # A task that has not started is not waited for: nothing remains to be done.
+            wait(task for task in tasks if not task.cancel())
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
         return [results[at] for at in range(len(items))]
 
     def ranges(self, count: int, bytes_each: int) -> list[tuple[int, int]]:

@@ -1,18 +1,17 @@
-"""Violations on a GPU, fused with the search for the smallest: neither all pairs of query and row
-nor the cube of their gaps ever exists.
+"""Violations on a GPU, fused with the search for the smallest: the violations of all pairs of
+query and row never exist at once.
 
-Two stages. The first scores every row and keeps of each tile of rows its smallest violation: the
-k-th smallest of those bounds the k-th violation from above, because k tiles hold a row each that
-is no worse. The second scores only the tiles whose smallest is within the bound once more, a few
-for each query, and returns their violations.
+The first stage scores every row and keeps the smallest violation of each tile of rows. The k-th
+smallest of those bounds the k-th violation from above, because k tiles hold a row each that is no
+worse. The second stage scores the few tiles again whose smallest violation is within the bound.
 
-Points lie with their coordinates apart, (N, R): a thread then adds up rows of its own, which needs
-no other thread, and reads beside its neighbours. A query alone is bound by the memory, many at a
-time by the three instructions that each pair of coordinates takes.
+Points are stored by coordinate, (N, R): each thread then adds up rows of its own and reads beside
+its neighbours. One query is limited by the memory, many by the three instructions that each pair of
+coordinates takes.
 
-The kernels are Triton's. Where there is no GPU they run in its interpreter (TRITON_INTERPRET=1,
-set before this module is imported), which is how they are tested; that they compile for a GPU is
-tested without one. Its compiler takes no annotation that is not its own, so kernels have none.
+The kernels are Triton's. Without a GPU they run in its interpreter (TRITON_INTERPRET=1, set before
+this module is imported), as tests do. Its compiler accepts no annotations but its own, so kernels
+have none.
 """
 
 from __future__ import annotations

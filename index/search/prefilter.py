@@ -1,20 +1,20 @@
 """Candidates from FAISS: rows that are likely to be hits. Nothing is proved here.
 
 An inverted file over clusters with product-quantised points: a quarter of a byte for each
-coordinate, of which a quarter is read. Its search parameters travel with each call and are set on
-nothing shared.
+coordinate, and a quarter of the clusters is read. Its search parameters travel with each call and
+are set on nothing shared.
 
-FAISS knows distances without a direction. Rows y that lie above a query x, captions of an image,
-may be shorter than others: what they leave unsaid they do not violate. Of
+FAISS knows distances without a direction. Rows y that are more general than a query x, captions of
+an image, may be short: a coordinate that they leave out is no violation. In
 
-    || y - g x ||^2  =  ||y||^2 - 2 g <x, y> + what is the same for every row
+    || y - g x ||^2  =  ||y||^2 - 2 g <x, y> + a constant for every row
 
-the first part is what is claimed, the second what of it is granted; g weighs one against the other
-as violations do (`_reach`). Rows are stored divided by g, which ranks them alike. The distance also
-counts what the query has and the row does not claim, which is no violation. Rows near the average
-lack least of it, and would be proposed too soon; so FAISS is asked with each coordinate of x raised
-to the power 3/2, at the same length, which asks less for what all have and more for what few have.
-Where rows lie below the query, their heaviest coordinates tell more
+the first term is what a caption claims, the second how much of it the image grants; g weighs them
+as violations do (`_reach`). Rows are stored divided by g, which keeps the order. The distance also
+counts what the query has and the row leaves out. Rows near the average leave out least and would be
+proposed too soon. So each coordinate of the query is raised to the power 3/2, at the same length:
+what few rows have weighs more.
+For rows that are more specific than the query, their heaviest coordinates propose better
 (`index.bounds.lower_bounds`), and no FAISS index is made.
 """
 

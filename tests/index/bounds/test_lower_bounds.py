@@ -27,7 +27,7 @@ def bounds_of(folder: Path, points: Points, orientation: Orientation, page: int 
 
 
 @pytest.mark.parametrize("orientation", BOUNDED)
-def test_codes_are_on_the_side_of_their_point_that_makes_violations_smaller(
+def test_codes_lie_on_the_side_of_their_point_that_makes_violations_smaller(
     orientation: Orientation, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def test_codes_are_on_the_side_of_their_point_that_makes_violations_smaller(
 
 
 @pytest.mark.parametrize("orientation", BOUNDED)
-def test_codes_are_on_that_side_where_quotients_round_to_whole_numbers_too(
+def test_codes_lie_on_that_side_when_quotients_round_to_whole_numbers(
     orientation: Orientation,
 ) -> None:
     rng = np.random.default_rng(6)
@@ -70,7 +70,7 @@ def test_codes_are_on_that_side_where_quotients_round_to_whole_numbers_too(
 
 
 @pytest.mark.parametrize("orientation", BOUNDED)
-def test_the_largest_coordinate_fits_into_a_byte_and_what_is_larger_stays_there(
+def test_codes_of_coordinates_beyond_the_largest_saturate(
     orientation: Orientation,
 ) -> None:
     for largest in np.random.default_rng(7).random(100, dtype=np.float32).tolist():
@@ -82,7 +82,7 @@ def test_the_largest_coordinate_fits_into_a_byte_and_what_is_larger_stays_there(
 
 @pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("dimension", [1, 8, 64, 130])
-def test_sums_of_squares_are_those_of_the_codes(
+def test_sum_of_squares_equals_numpy_over_the_codes(
     orientation: Orientation, dimension: int, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(dimension)
@@ -108,7 +108,7 @@ def test_sums_of_squares_are_those_of_the_codes(
     proposed=st.booleans(),
     page=st.sampled_from([64, PAGE]),
 )
-def test_no_row_within_the_limit_is_ruled_out(
+def test_bounds_rule_out_no_row_within_the_limit(
     tmp_path_factory: pytest.TempPathFactory,
     small_tasks: Workers,
     orientation: Orientation,
@@ -140,7 +140,7 @@ def test_no_row_within_the_limit_is_ruled_out(
 
 
 @pytest.mark.parametrize("orientation", BOUNDED)
-def test_a_row_at_the_limit_is_not_ruled_out_for_what_rounding_took_from_its_violation(
+def test_bounds_keep_a_row_whose_violation_was_rounded_down_to_the_limit(
     orientation: Orientation, tmp_path: Path
 ) -> None:
     # Codes that give away next to nothing, and a sum of equal terms that comes out too small.
@@ -157,7 +157,7 @@ def test_a_row_at_the_limit_is_not_ruled_out_for_what_rounding_took_from_its_vio
 
 
 @pytest.mark.parametrize("orientation", BOUNDED)
-def test_without_a_limit_every_live_row_is_possible(
+def test_bounds_without_a_limit_keep_every_live_row(
     orientation: Orientation, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(2)
@@ -187,7 +187,7 @@ def test_bounds_rule_out_nearly_every_row_of_a_large_segment(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("page", [64, PAGE])
-def test_what_is_not_proposed_is_no_better_than_the_bound_that_comes_with_it(
+def test_proposed_rows_come_with_a_lower_bound_on_all_others(
     orientation: Orientation,
     page: int,
     tmp_path: Path,
@@ -207,7 +207,7 @@ def test_what_is_not_proposed_is_no_better_than_the_bound_that_comes_with_it(
 
 
 @pytest.mark.parametrize("alive", [0.02, 0.5, 1.0])
-def test_as_many_rows_are_proposed_as_were_asked_for_whatever_is_excluded(
+def test_propose_returns_as_many_rows_as_wanted_whatever_is_excluded(
     alive: float, tmp_path: Path, workers: Workers
 ) -> None:
     rng = np.random.default_rng(5)

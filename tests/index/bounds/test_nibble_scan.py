@@ -20,7 +20,7 @@ BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]
 @pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("dimension", [1, 8, 17, 130])
 @pytest.mark.parametrize("rows", [60, 300])
-def test_sums_are_those_of_the_entries_row_by_row(
+def test_add_groups_sums_the_entries_of_each_row(
     orientation: Orientation, dimension: int, rows: int
 ) -> None:
     rng = np.random.default_rng(dimension)
@@ -47,7 +47,7 @@ def test_sums_are_those_of_the_entries_row_by_row(
     assert np.array_equal(sums[0, 0], np.minimum(wanted, MOST)[at])
 
 
-def test_sums_stay_at_the_most_instead_of_starting_anew() -> None:
+def test_add_groups_saturates_at_the_largest_sum() -> None:
     columns = np.zeros((1, 800, 64), np.uint8)
     order = np.arange(808, dtype=np.int32).reshape(1, 101, 8) % 800
     entries = np.full((1, 100, 8, LEVELS), 255, np.uint8)
@@ -68,7 +68,7 @@ def test_sums_stay_at_the_most_instead_of_starting_anew() -> None:
     count=st.integers(1, 300),
     seed=st.integers(0, 10_000),
 )
-def test_the_smallest_sums_are_those_of_a_sort(
+def test_smallest_finds_the_sums_that_a_sort_finds(
     half: int, blocks: int, missing: int, spread: int, deleted: float, count: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ def test_the_smallest_sums_are_those_of_a_sort(
     assert rest == (ordered[count] if count < len(alive) else np.inf)
 
 
-def test_the_next_sum_is_told_where_just_as_many_rows_as_wanted_are_far_below_it() -> None:
+def test_smallest_returns_the_next_sum_when_exactly_enough_rows_are_below_it() -> None:
     sums = np.full((1, 1, 128), 1000, np.uint16)
     sums[0, 0, :10] = 5
     chosen, counts, rests = np.empty((1, 10), np.int64), np.zeros(1, np.int64), np.zeros(1)
@@ -107,7 +107,7 @@ SETS = {"x86_64": ["+ssse3,+avx,+avx2", "+ssse3", ""], "aarch64": ["+neon", ""]}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("features", SETS.get(platform.machine(), [""]))
-def test_every_instruction_set_finds_the_same_rows(features: str) -> None:
+def test_add_groups_sums_the_same_with_every_instruction_set(features: str) -> None:
     code = """
 import numpy as np
 from index.bounds import nibble_scan

@@ -30,7 +30,7 @@ def levels_of_rows(points: Points, levels: NDArray[np.float32], orientation: Ori
 
 @pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("rows", [1, 127, 128, 129, 700, 8192, 8193])
-def test_rows_stand_at_the_nearest_level_that_makes_violations_smaller(
+def test_encoded_rows_have_the_nearest_level_that_makes_violations_smaller(
     orientation: Orientation, rows: int
 ) -> None:
     rng = np.random.default_rng(rows)
@@ -51,7 +51,7 @@ def test_rows_stand_at_the_nearest_level_that_makes_violations_smaller(
 
 
 @pytest.mark.parametrize("orientation", BOUNDED)
-def test_shares_are_those_of_the_rows_at_each_level(orientation: Orientation) -> None:
+def test_shares_count_the_rows_at_each_level(orientation: Orientation) -> None:
     points = embeddings(np.random.default_rng(0), 600, 7)
     levels, shares = choose_levels(points, points.max(0), orientation)
     found = levels_of_rows(points, levels, orientation)
@@ -63,7 +63,7 @@ def test_shares_are_those_of_the_rows_at_each_level(orientation: Orientation) ->
 
 @settings(max_examples=15)
 @given(orientation=st.sampled_from(BOUNDED), seed=st.integers(0, 1000))
-def test_no_other_levels_cost_less(orientation: Orientation, seed: int) -> None:
+def test_chosen_levels_cost_no_more_than_any_others(orientation: Orientation, seed: int) -> None:
     rng = np.random.default_rng(seed)
     # Two rows beyond what fits: exactly two values have to move to a neighbouring level.
     values = np.sort(rng.choice(BINS, LEVELS + 1, replace=False) + 1) / BINS
@@ -91,7 +91,7 @@ def test_no_other_levels_cost_less(orientation: Orientation, seed: int) -> None:
     assert cost(np.unique(levels[0].astype(np.float64))) <= best + 0.004
 
 
-def test_blocks_are_of_equal_size_and_of_a_page_for_each_coordinate_at_most() -> None:
+def test_blocks_have_equal_sizes_and_at_most_a_page_per_coordinate() -> None:
     for rows in (1, 100, 8192, 8193, 120_000, 1 << 20):
         half = half_block(rows)
         blocks = -(-rows // (2 * half))

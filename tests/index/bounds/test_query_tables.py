@@ -15,7 +15,7 @@ BOUNDED = [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL]
 
 @pytest.mark.parametrize("orientation", BOUNDED)
 @pytest.mark.parametrize("dimension", [1, 8, 33])
-def test_entries_in_their_units_never_exceed_the_squared_gap(
+def test_table_entries_never_exceed_the_squared_gap(
     orientation: Orientation, dimension: int
 ) -> None:
     rng = np.random.default_rng(dimension)

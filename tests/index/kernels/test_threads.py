@@ -7,27 +7,27 @@ import pytest
 from index.kernels.threads import Workers
 
 
-def test_results_come_in_the_order_of_the_items(workers: Workers) -> None:
+def test_map_returns_results_in_the_order_of_the_items(workers: Workers) -> None:
     assert workers.map(lambda n: n * n, range(50)) == [n * n for n in range(50)]
     assert workers.map(str, [7]) == ["7"]
     assert workers.map(str, []) == []
 
 
-def test_threads_share_the_items(workers: Workers) -> None:
+def test_map_shares_the_items_among_threads(workers: Workers) -> None:
     together = threading.Barrier(2, timeout=10)
     seen = workers.map(lambda _: (together.wait(), threading.get_ident())[1], range(2))
-    assert threading.get_ident() in seen, "who asks works too"
+    assert threading.get_ident() in seen, "the calling thread works too"
     assert len(set(seen)) == 2
 
 
 @pytest.mark.parametrize("wrong", [0, 7])
-def test_a_failure_of_any_item_reaches_who_asked(wrong: int, workers: Workers) -> None:
+def test_map_raises_the_failure_of_any_item(wrong: int, workers: Workers) -> None:
     with pytest.raises(ZeroDivisionError):
         workers.map(lambda n: 1 // (n - wrong), range(8))
-    assert workers.map(str, range(3)) == ["0", "1", "2"], "and nothing is left of it"
+    assert workers.map(str, range(3)) == ["0", "1", "2"], "the pool still works"
 
 
-def test_a_failure_of_a_helper_is_told_as_it_was(workers: Workers) -> None:
+def test_map_raises_the_failure_of_another_thread(workers: Workers) -> None:
     together, asking = threading.Barrier(2, timeout=10), threading.get_ident()
 
     def work(_: int) -> None:
@@ -39,9 +39,9 @@ def test_a_failure_of_a_helper_is_told_as_it_was(workers: Workers) -> None:
         workers.map(work, range(2))
 
 
-def test_helpers_that_are_busy_elsewhere_are_not_waited_for() -> None:
+def test_map_does_not_wait_for_threads_that_are_busy() -> None:
     workers, release = Workers(2), threading.Event()
-    busy = threading.Barrier(5, timeout=10)  # two who ask, their helpers, and this test
+    busy = threading.Barrier(5, timeout=10)  # two callers, their threads, and this test
 
     def stuck(_: int) -> None:
         busy.wait()

@@ -1,4 +1,4 @@
-"""That the kernels compile for a GPU; tests/index/test_accelerator has what they compute."""
+"""Compilation for a GPU; what the kernels compute is tested in test_gpu_scan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNTS: Signature = dict.fromkeys(("row_count", "row_stride", "query_stride", "d
 
 @pytest.mark.slow
 @pytest.mark.parametrize("orientation", Orientation)
-def test_the_kernels_compile_for_a_gpu(orientation: Orientation) -> None:
+def test_triton_kernels_compile_for_a_gpu(orientation: Orientation) -> None:
     fixed: Signature = {
         "orientation": int(orientation),
         "masked": True,

@@ -43,9 +43,7 @@ def reference(
 
 @pytest.mark.parametrize("orientation", Orientation)
 @pytest.mark.parametrize("dimension", [1, 2, 15, 16, 17, 63, 64, 65, 100, 128, 1000])
-def test_every_row_scores_as_the_plain_formula_says(
-    orientation: Orientation, dimension: int
-) -> None:
+def test_violations_equal_the_plain_formula(orientation: Orientation, dimension: int) -> None:
     rng = np.random.default_rng(dimension)
     points, queries = grid(rng, 30, dimension), grid(rng, 6, dimension)
     for query, hits in zip(queries, scanned(points, queries, orientation, 30), strict=True):
@@ -56,7 +54,7 @@ def test_every_row_scores_as_the_plain_formula_says(
 
 @settings(max_examples=60)
 @given(st.sampled_from(Orientation), st.integers(1, 200), st.integers(0, 10_000))
-def test_rounding_stays_within_the_bound_that_proofs_rely_on(
+def test_violation_rounding_stays_within_relative_error(
     orientation: Orientation, dimension: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -73,7 +71,7 @@ def test_rounding_stays_within_the_bound_that_proofs_rely_on(
 
 
 @pytest.mark.parametrize("orientation", Orientation)
-def test_a_violation_has_the_same_bits_alone_in_a_batch_and_on_any_thread(
+def test_violation_bits_do_not_depend_on_the_batch_or_the_thread(
     orientation: Orientation, small_tasks: Workers
 ) -> None:
     rng = np.random.default_rng(1)
@@ -89,7 +87,7 @@ def test_a_violation_has_the_same_bits_alone_in_a_batch_and_on_any_thread(
 
 
 @pytest.mark.parametrize("orientation", Orientation)
-def test_chosen_rows_score_the_same_whichever_queries_and_threads_they_are_scored_with(
+def test_candidate_violations_equal_those_of_a_scan_of_one_query(
     orientation: Orientation, small_tasks: Workers
 ) -> None:
     rng = np.random.default_rng(4)
@@ -103,7 +101,7 @@ def test_chosen_rows_score_the_same_whichever_queries_and_threads_they_are_score
 
 
 @pytest.mark.parametrize("orientation", [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL])
-def test_rounding_that_adds_up_in_one_direction_stays_within_the_bound_too(
+def test_violation_rounding_in_one_direction_stays_within_relative_error(
     orientation: Orientation,
 ) -> None:
     origin = np.zeros((1, 64_000), np.float32)
@@ -118,7 +116,7 @@ def test_rounding_that_adds_up_in_one_direction_stays_within_the_bound_too(
 
 
 @pytest.mark.parametrize("orientation", Orientation)
-def test_hits_within_a_limit_include_those_exactly_at_it(orientation: Orientation) -> None:
+def test_scan_with_a_limit_includes_rows_exactly_at_it(orientation: Orientation) -> None:
     rng = np.random.default_rng(3)
     # A multiple of 128, so that all of a row is summed before it is scored.
     points, query = embeddings(rng, 100, 384), embeddings(rng, 1, 384)
@@ -129,7 +127,7 @@ def test_hits_within_a_limit_include_those_exactly_at_it(orientation: Orientatio
             assert hits.ids.tolist() == wanted
 
 
-def test_a_point_precedes_itself_and_the_origin_is_true_of_everything() -> None:
+def test_violation_is_zero_of_a_point_with_itself_and_with_the_origin() -> None:
     points = embeddings(np.random.default_rng(2), 5, 70)
     queries = np.vstack([points, np.zeros_like(points[:1])])
     found = scanned(points, queries, Orientation.QUERY_GENERAL, 1)
@@ -139,7 +137,7 @@ def test_a_point_precedes_itself_and_the_origin_is_true_of_everything() -> None:
 
 @pytest.mark.parametrize("orientation", [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL])
 @pytest.mark.parametrize("dimension", [128, 131, 400])
-def test_leaving_rows_early_loses_no_hit_and_no_bit(
+def test_scan_with_early_exit_loses_no_hit_and_no_bit(
     orientation: Orientation, dimension: int
 ) -> None:
     rng = np.random.default_rng(dimension)

@@ -59,7 +59,7 @@ def recall(proposed: list[Ids], exact: list[Ids]) -> float:
 
 
 @pytest.mark.parametrize("unit", [True, False])
-def test_captions_that_say_little_are_proposed_whether_or_not_they_are_shorter(
+def test_prefilter_proposes_short_captions_whether_or_not_their_points_are_shorter(
     unit: bool, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(0)
@@ -68,12 +68,12 @@ def test_captions_that_say_little_are_proposed_whether_or_not_they_are_shorter(
     if unit:
         captions /= np.linalg.norm(captions, axis=1, keepdims=True)
     images /= np.linalg.norm(images, axis=1, keepdims=True) / (1 if unit else 2)
-    nobody = np.zeros(0, np.bool_)
-    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, nobody, 250)
+    all_live = np.zeros(0, np.bool_)
+    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, all_live, 250)
     assert recall(proposed, exact) > 0.9
 
 
-def test_captions_that_are_near_to_all_are_proposed_no_sooner_where_they_are_a_little_longer(
+def test_prefilter_prefers_no_hubs_when_they_are_a_little_longer(
     tmp_path: Path,
 ) -> None:
     rng = np.random.default_rng(0)
@@ -83,12 +83,14 @@ def test_captions_that_are_near_to_all_are_proposed_no_sooner_where_they_are_a_l
     images /= np.linalg.norm(images, axis=1, keepdims=True)
     far = np.square(np.maximum(captions[:, None] - images[None, 50:], 0)).sum(2).mean(1)
     captions *= np.linspace(1.03, 0.97, ROWS, dtype=np.float32)[far.argsort().argsort(), None]
-    nobody = np.zeros(0, np.bool_)
-    proposed, exact = found(tmp_path, captions, images[:50], Orientation.STORED_GENERAL, nobody, 60)
+    all_live = np.zeros(0, np.bool_)
+    proposed, exact = found(
+        tmp_path, captions, images[:50], Orientation.STORED_GENERAL, all_live, 60
+    )
     assert recall(proposed, exact) > 0.9
 
 
-def test_captions_that_claim_what_is_claimed_everywhere_are_proposed_no_sooner(
+def test_prefilter_prefers_no_captions_of_common_facts(
     tmp_path: Path,
 ) -> None:
     rng = np.random.default_rng(0)
@@ -96,12 +98,12 @@ def test_captions_that_claim_what_is_claimed_everywhere_are_proposed_no_sooner(
     captions, images = composed(rng, every, ROWS, 4), composed(rng, every, 50, 12)
     captions /= np.linalg.norm(captions, axis=1, keepdims=True)
     images /= np.linalg.norm(images, axis=1, keepdims=True)
-    nobody = np.zeros(0, np.bool_)
-    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, nobody, 100)
+    all_live = np.zeros(0, np.bool_)
+    proposed, exact = found(tmp_path, captions, images, Orientation.STORED_GENERAL, all_live, 100)
     assert recall(proposed, exact) > 0.95
 
 
-def test_dead_rows_are_never_proposed(tmp_path: Path) -> None:
+def test_prefilter_never_proposes_excluded_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     every = facts(rng)
     captions, images = composed(rng, every, 500, 4), composed(rng, every, 20, 12)

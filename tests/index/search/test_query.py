@@ -24,19 +24,19 @@ from tests.index.samples import model, small_index
         ({"max_violation": float("nan")}, "max_violation is nan"),
     ],
 )
-def test_parameters_out_of_range_are_refused_by_name(wrong: dict[str, Any], named: str) -> None:
+def test_query_refuses_parameters_out_of_range_by_name(wrong: dict[str, Any], named: str) -> None:
     with pytest.raises(BadQueryError, match=named):
         Query(**{"kind": "image", "k": 5, **wrong})
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -0.5, 1e300])
-def test_a_query_with_an_impossible_coordinate_is_refused(value: float) -> None:
+def test_query_point_with_an_impossible_coordinate_is_refused(value: float) -> None:
     with pytest.raises(BadQueryError, match="encode it again"):
         checked_queries(np.array([[0.5, value]]), model(2))
 
 
 @pytest.mark.parametrize("score", ["order", "cosine"])
-def test_a_query_that_is_longer_than_any_point_may_be_is_refused(score: Score) -> None:
+def test_query_point_longer_than_any_stored_point_is_refused(score: Score) -> None:
     with pytest.raises(BadQueryError, match=r"the length 3e\+38, and points are no longer than 1e"):
         checked_queries(np.array([[0.5, 0.5], [0, 3e38]]), model(2, score))
     with pytest.raises(BadQueryError, match=r"the length 1\.02e\+18"):
@@ -44,7 +44,7 @@ def test_a_query_that_is_longer_than_any_point_may_be_is_refused(score: Score) -
     assert len(checked_queries(np.full((1, 4), 0.5e18, np.float32), model(4, score))) == 1
 
 
-def test_violations_of_the_longest_query_are_finite(tmp_path: Path) -> None:
+def test_violations_with_the_longest_query_point_are_finite(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         for kind in KINDS:
             found = index.search(Query(kind, 3), np.full(16, 0.2e18))
@@ -53,10 +53,10 @@ def test_violations_of_the_longest_query_are_finite(tmp_path: Path) -> None:
                 index.search(Query(kind, 3), np.full(16, 3e38))
 
 
-def test_a_query_of_another_dimension_is_refused_with_both_dimensions() -> None:
+def test_query_point_of_another_dimension_is_refused_with_both_dimensions() -> None:
     with pytest.raises(BadQueryError, match=r"\(3,\).* 2 coordinates.*'sample'"):
         checked_queries(np.zeros((1, 3)), model(2))
 
 
-def test_a_cosine_query_may_be_negative() -> None:
+def test_query_point_for_cosine_may_be_negative() -> None:
     assert checked_queries([[-0.5, 0.5]], model(2, "cosine")).dtype == np.float32

@@ -11,10 +11,8 @@ from tests import oracle
 values = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]), max_size=40)
 
 
-def offer(
-    best: TopK, ids: NDArray[np.int64], violations: NDArray[np.float32], queries: int
-) -> None:
-    """Offer the same rows to every query."""
+def add(best: TopK, ids: NDArray[np.int64], violations: NDArray[np.float32], queries: int) -> None:
+    """Add the same rows for every query."""
     starts = np.arange(queries + 1) * len(ids)
     best.add(np.tile(ids, queries), starts, np.tile(violations, queries))
 
@@ -26,7 +24,7 @@ def offer(
     st.sampled_from([0.0, 0.25, 1.0, np.inf]),
     st.lists(st.integers(0, 3), min_size=40, max_size=40),
 )
-def test_the_best_of_all_rows_are_found_whatever_parts_they_come_in(
+def test_top_k_finds_the_best_rows_in_whatever_parts_they_are_added(
     violations: list[float], k: int, limit: float, parts: list[int]
 ) -> None:
     ids = np.arange(len(violations))[::-1].copy()
@@ -34,7 +32,7 @@ def test_the_best_of_all_rows_are_found_whatever_parts_they_come_in(
     belongs = np.array(parts[: len(violations)], np.int64)
     best = TopK(3, k, limit)
     for part in range(4):
-        offer(best, ids[belongs == part], single[belongs == part], 3)
+        add(best, ids[belongs == part], single[belongs == part], 3)
         seen = belongs <= part
         found = oracle.best(single[seen], ids[seen], k, limit)
         worst = single[-1 - found[-1]] if len(found) == k else limit
@@ -44,7 +42,7 @@ def test_the_best_of_all_rows_are_found_whatever_parts_they_come_in(
             assert hits.violations.tolist() == single[-1 - found].tolist()
 
 
-def test_each_query_has_its_own_rows_and_what_is_not_a_number_is_none() -> None:
+def test_top_k_keeps_rows_by_query_and_ignores_nan() -> None:
     best = TopK(3, 2)
     violations = np.array([0.5, np.nan, 0.25, 0.75, 0.125], np.float32)
     best.add(np.array([10, 11, 12, 13, 14]), np.array([0, 2, 2, 5]), violations)
