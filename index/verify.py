@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sql
 
+from index import durable
 from index.catalog.catalog import Catalog, damaged_rows, open_catalog
 from index.catalog.records import SegmentRecord, State
 from index.catalog.schema import CAPTIONS, IMAGES
@@ -55,6 +57,31 @@ def verify(folder: Path, *, progress: Callable[[int, int], None] | None = None) 
     """
     with closing(open_catalog(folder)) as catalog:
         return _verified(folder, catalog, progress)
+
+
+def changed_pictures(
+    folder: Path, *, progress: Callable[[int, int], None] | None = None
+) -> tuple[str, ...]:
+    """Return a sentence for each file of an image that is missing or has other bytes than before.
+
+    Reads every picture that lies outside the index. `progress` is called with the number of files
+    read and all of them.
+    """
+    with closing(open_catalog(folder)) as catalog:
+        sha256, rows = catalog.sha256s(), catalog.all_paths()
+    found: list[str] = []
+    for at, row in enumerate(sorted(rows, key=lambda row: row.path), start=1):
+        path = Path(os.path.normpath(folder.resolve() / row.path))
+        try:
+            if not path.is_file():
+                found.append(f"{path} of image {row.image_id} is missing")
+            elif (known := sha256.get(row.image_id)) and durable.sha256(path) != known:
+                found.append(f"{path} is no longer the picture of image {row.image_id}")
+        except OSError as error:
+            found.append(f"{path} of image {row.image_id} cannot be read: {error.strerror}")
+        if progress is not None:
+            progress(at, len(rows))
+    return tuple(found)
 
 
 def _verified(

@@ -345,14 +345,18 @@ def compact(*, folder: IndexFolder) -> None:
 def verify(*, folder: IndexFolder, as_json: Json = False) -> None:
     """Check every file against its checksum and the catalog; status 1 if anything is wrong.
 
-    Reads the whole index. It can be run while a service uses it.
+    Reads the whole index and all its pictures, and names those that are missing or changed. It
+    can be run while a service uses it.
     """
+    from index.verify import changed_pictures
     from index.verify import verify as check
 
     with progress("checking bytes") as report:
         found = check(folder, progress=report)
-    print_verification(folder, found, as_json=as_json)
-    raise typer.Exit(0 if found.ok else 1)
+    with progress("checking pictures") as report:
+        pictures = changed_pictures(folder, progress=report)
+    print_verification(folder, found, pictures, as_json=as_json)
+    raise typer.Exit(0 if found.ok and not pictures else 1)
 
 
 @index.add

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,14 +30,19 @@ def print_size(info: IndexInfo, folder: Path) -> None:
     )
 
 
-def print_verification(folder: Path, found: Verification, *, as_json: bool) -> None:
-    """Print what was checked and what is wrong."""
+def print_verification(
+    folder: Path, found: Verification, pictures: Sequence[str], *, as_json: bool
+) -> None:
+    """Print what was checked and what is wrong; `pictures` are faults of files outside."""
     if as_json:
-        typer.echo(json.dumps(asdict(found) | {"ok": found.ok}, indent=2, default=str))
+        more = {"pictures": pictures, "ok": found.ok and not pictures}
+        typer.echo(json.dumps(asdict(found) | more, indent=2, default=str))
         return
-    for finding in found.findings:
+    for finding in (*found.findings, *pictures):
         typer.echo(finding)
     verdict = "whole" if found.ok else f"{count(len(found.findings), 'thing')} wrong"
+    if pictures:
+        verdict += f", {count(len(pictures), 'picture')} missing or changed ('hasse index sync')"
     typer.echo(
         f"{folder}: {verdict}; {count(found.segments, 'segment')}, {count(found.rows, 'row')}, "
         f"{size(found.bytes)}, generation {found.generation}"

@@ -118,6 +118,25 @@ def test_index_follows_a_folder_that_changes(pictures: Path, tmp_path: Path) -> 
     assert "there is no picture or folder" in refused.error
 
 
+def test_verify_names_pictures_that_are_missing_or_changed(pictures: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    done(hasse("index", "add", index, pictures))
+    assert ": whole; " in done(hasse("index", "verify", index)).out
+    one, two = sorted((pictures / "2024").iterdir())[:2]
+    one.unlink()
+    photograph(two, (300, 200), 9)
+    checked = hasse("index", "verify", index)
+    assert checked.status == 1
+    assert (
+        f"{one} of image 1 is missing\n{two} is no longer the picture of image 2\n" in checked.out
+    )
+    assert "whole, 2 pictures missing or changed" in checked.out
+    found = json.loads(hasse("index", "verify", index, "--json").out)
+    assert (found["ok"], len(found["pictures"])) == (False, 2)
+    done(hasse("index", "sync", index, pictures))
+    done(hasse("index", "verify", index))
+
+
 def test_empty_index_is_made_and_added_to(pictures: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     made = done(hasse("index", "create", index))
