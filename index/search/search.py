@@ -225,7 +225,7 @@ class _SegmentSearch:
         if self._resident is not None:
             limits = best.limits()
             self._add(self._resident.shortlist(live.excluded, self._parts[0], best.k, limits), best)
-        elif live.live <= segment.rows // _FEW:
+        elif live.live <= segment.record.rows // _FEW:
             self._add(Candidates.of([live.rows()] * len(best)), best)
         else:
             with nullcontext() if segment.bounds is None else segment.read_in_order():
