@@ -75,7 +75,7 @@ def encoders_of(
     return Encoders(load, source)
 
 
-class OvertakenError(Exception):
+class Overtaken(Exception):
     """Another writer has changed the index since the plan was made."""
 
 
@@ -133,7 +133,7 @@ class FolderSync:
         while True:
             try:
                 self._update()
-            except OvertakenError:
+            except Overtaken:
                 self._look_again()
             else:
                 return self.counts
@@ -189,7 +189,7 @@ class FolderSync:
             while True:
                 try:
                     self._add_block([shas[image.id] for image in part], part, points)
-                except OvertakenError:
+                except Overtaken:
                     self._look_again()
                     self._number()
                 else:
@@ -358,7 +358,7 @@ class FolderSync:
         folders = self._new_folders()
         with self._index.writing() as writer:
             if self._index.catalog.generation() != self._held.generation:
-                raise OvertakenError
+                raise Overtaken
             self._held.generation = writer.change(replace(change, folders=folders))
         self._held.devices |= folders
         self._index.announce()
