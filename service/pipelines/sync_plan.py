@@ -112,7 +112,7 @@ def stored_path(index_folder: Path, path: str) -> str:
 
     So an index and its pictures can be moved together.
     """
-    near = Path(path).is_relative_to(index_folder.parent)
+    near = path.startswith(f"{index_folder.parent}/")
     return os.path.relpath(path, index_folder) if near else path
 
 
@@ -169,6 +169,7 @@ class _Planner:
         self._digests = digests
         self._known = _rows_by_path(index_folder, held)
         self._plan = Plan()
+        self._folders: dict[Path, str] = {}
 
     def plan(self, remove: bool, allow_empty: bool) -> Plan:
         plan, held = self._plan, self._held
@@ -292,13 +293,20 @@ class _Planner:
 
     def _row(self, id_: int, file: SeenFile, mine: Sequence[PathRow]) -> PathRow:
         before = next((row for row in mine if row.image_id == id_), None)
+        if before is not None and _unchanged(file, [before]) is not None:
+            folder = before.folder if file.folder is None else self._stored_folder(file.folder)
+            captions = captions_json({**json.loads(before.captions), **file.captions})
+            return before._replace(folder=folder, captions=captions)
         said = "{}" if before is None else before.captions
         row = path_row(self._folder, id_, file, self._scan.seen_at, said, file.captions)
         if before is not None and file.folder is None:
-            row = row._replace(folder=before.folder)
-        if before is not None and _unchanged(file, [before]) is not None:
-            return row._replace(size=before.size, modified=before.modified, changed=before.changed)
+            return row._replace(folder=before.folder)
         return row
+
+    def _stored_folder(self, folder: Path) -> str:
+        if folder not in self._folders:
+            self._folders[folder] = stored_path(self._folder, str(folder))
+        return self._folders[folder]
 
 
 def _carried(

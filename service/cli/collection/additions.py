@@ -7,25 +7,25 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from index.errors import HasseIndexError, IndexLockedError, MissingIndexError
 from index.store import Index
-from models.checkpoints import checkpoint as checkpoints
-from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Dataset, DatasetError
 from models.images.limits import DEFAULT_LIMITS, PictureLimits
 from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.progress import progress, tell
 from service.cli.terminal.skipped_rows import counted, tell_each
-from service.pipelines import indexing
-from service.pipelines.dataset_encoding import ImageSource
 from service.pipelines.folder_scan import Scan, scan
 from service.pipelines.folder_sync import Encoders, FolderSync, encoders_of
 from service.pipelines.sync_plan import Counts
 from service.plural import count
-from service.runtime.device import pick_device
+
+if TYPE_CHECKING:  # torch, which takes seconds to import, is needed only to encode
+    from models.checkpoints.checkpoint import Checkpoint
+    from service.pipelines.dataset_encoding import ImageSource
 
 _KEPT = "what was changed so far is searchable; the same command goes on with the rest"
 _NAMED = 20  # vanished files
@@ -66,7 +66,9 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
             )
         if options.dry_run:
             raise CommandError(f"no index at {folder}: leave --dry-run out to make one")
-        model = checkpoints.find_or_default(options.model, Dataset("", ()))
+        from models.checkpoints.checkpoint import find_or_default
+
+        model = find_or_default(options.model, Dataset("", ()))
         opened = created(folder, loaded(model, options.device))
     with closing(opened):
         known = [opened.folder / path.path for path in opened.catalog.all_paths()]
@@ -101,21 +103,32 @@ def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
 
 def created(folder: Path, checkpoint: Checkpoint) -> Index:
     """Make an empty index whose points this model will make."""
-    return Index.create(folder, indexing.identity_of(checkpoint))
+    from service.pipelines.indexing import identity_of
+
+    return Index.create(folder, identity_of(checkpoint))
 
 
 def _encoders(index: Index, options: SyncOptions) -> Encoders:
-    source = ImageSource(None, options.batch_size, options.workers, tell, options.limits)
-    return encoders_of(index, options.model, options.device, lambda: source)
+    def source() -> ImageSource:
+        from service.pipelines.dataset_encoding import ImageSource
+
+        return ImageSource(None, options.batch_size, options.workers, tell, options.limits)
+
+    return encoders_of(index, options.model, options.device, source)
 
 
 def loaded(folder: Path, device: str) -> Checkpoint:
     """Load a checkpoint onto a device."""
-    return checkpoints.load(folder, pick_device(device))
+    from models.checkpoints import checkpoint
+    from service.runtime.device import pick_device
+
+    return checkpoint.load(folder, pick_device(device))
 
 
 def built(dataset: Dataset, checkpoint: Checkpoint, folder: Path, source: ImageSource) -> Index:
     """Build an index of a dataset, with progress."""
+    from service.pipelines import indexing
+
     kept = f"what is encoded is kept in {folder}; the same command goes on from there"
     with progress("indexing") as report, resumable(lambda: kept):
         return indexing.build(dataset, checkpoint, folder, source, report)
