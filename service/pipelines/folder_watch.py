@@ -21,8 +21,9 @@ from service.pipelines.sync_plan import Counts
 STILL_SECONDS = 1.0  # for which a file must not have changed before it is read
 _RESCAN_SECONDS = 60.0  # in case the system lost an event
 _RETRY_SECONDS = 5.0
-_WAIT_MILLISECONDS = 400
-_BURST_MILLISECONDS = 1_000
+_WAIT_MILLISECONDS = 100
+_BURST_MILLISECONDS = 500
+_BURST_SECONDS = 5.0  # after which changes are looked at though others follow
 _POLL_MILLISECONDS = 1_000
 
 # File systems that tell nobody what other machines change.
@@ -64,6 +65,7 @@ class FolderWatch:
         self._said: set[str] = set()
         self._first_seen: dict[tuple[str, FileStamp], float] = {}
         self._next_look = 0.0  # by the monotonic clock
+        self._changed_at: float | None = None  # the first change since the last look
 
     def run(self, stop: Event) -> None:
         """Follow until `stop` is set.
@@ -81,7 +83,7 @@ class FolderWatch:
                 *there,
                 watch_filter=self._matters,
                 debounce=_BURST_MILLISECONDS,
-                step=100,
+                step=50,
                 stop_event=stop,
                 rust_timeout=_WAIT_MILLISECONDS,
                 yield_on_timeout=True,
@@ -89,7 +91,9 @@ class FolderWatch:
                 poll_delay_ms=_POLL_MILLISECONDS,
                 ignore_permission_denied=True,
             ):
-                if changes or time.monotonic() >= self._next_look:
+                if changes:
+                    self._note_change()
+                if time.monotonic() >= self._next_look:
                     self._look()
                 if self._there() != there:
                     break
@@ -97,13 +101,19 @@ class FolderWatch:
     def _there(self) -> list[Path]:
         return [folder for folder in self._folders if folder.is_dir()]
 
+    def _note_change(self) -> None:
+        """Look once what has changed may be at rest."""
+        now = time.monotonic()
+        self._changed_at = now if self._changed_at is None else self._changed_at
+        self._next_look = min(now + STILL_SECONDS, self._changed_at + _BURST_SECONDS)
+
     def _look(self) -> None:
         """Bring the index in step once, and note when to look again at the latest."""
-        wait = _RESCAN_SECONDS
+        wait, self._changed_at = _RESCAN_SECONDS, None
         try:
             unsettled = self._sync()
             if unsettled:
-                wait = STILL_SECONDS / 4
+                wait = STILL_SECONDS / 2
         except ModelMismatchError:
             raise
         except (HasseError, OSError) as error:
