@@ -28,10 +28,9 @@ from service.runtime.startup import Lifecycle, Open
 from service.services import Services, requires
 from service.settings import Settings
 
-_SEARCHES = (search.router, lattice.router)
 # What `service.http.load_shedding` may refuse before it is read.
 SEARCH_ROUTES = [
-    route for router in _SEARCHES for route in router.routes if isinstance(route, APIRoute)
+    route for route in search.router.routes + lattice.router.routes if isinstance(route, APIRoute)
 ]
 DESCRIPTION = (
     "Search images by what is true of them: which images is this caption true of, and which "
@@ -74,8 +73,8 @@ def create_app(
     )
     app.state.services = services
     errors.install(app)
-    for searches in _SEARCHES:
-        app.include_router(searches, dependencies=[requires("search")])
+    # As routes of the application, since those of an included router are matched twice.
+    app.router.routes.extend(SEARCH_ROUTES)
     app.include_router(collection.router, dependencies=[requires("read")])
     app.include_router(writing.router, dependencies=[requires("write")])
     app.include_router(operations.router)

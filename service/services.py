@@ -55,12 +55,18 @@ ServicesHere = Annotated[Services, Depends(_services)]
 
 
 def requires(purpose: Purpose) -> Any:
-    """Return the dependency that refuses requests without a key for a purpose."""
+    """Return the dependency that refuses requests without a key for a purpose; it is `Services`."""
 
-    async def admit(request: Request, services: ServicesHere) -> None:
+    async def admit(request: Request) -> Services:
+        services = services_of(request.app)
         if purpose == "write" or not services.access.is_open:
             name = services.access.admit(request.headers, purpose)
             if name:
                 request.scope["hasse.key"] = name
+        return services
 
     return Depends(admit)
+
+
+# For searches, of which there are thousands a second: each dependency costs a twentieth of one.
+SearchServices = Annotated[Services, requires("search")]

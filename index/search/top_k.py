@@ -34,7 +34,8 @@ class TopK:
         self.k, self._limit = k, limit
         self._none = np.float32(limit)
         if self._none <= limit < np.inf:
-            self._none = np.nextafter(self._none, np.float32(np.inf))
+            with np.errstate(over="ignore"):  # above the largest float32 is infinity
+                self._none = np.nextafter(self._none, np.float32(np.inf))
         # Heaps, in which an empty place is a hit beyond the limit.
         self._violations = np.full((queries, k), self._none)
         self._ids = np.full((queries, k), np.iinfo(np.int64).max)

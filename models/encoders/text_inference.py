@@ -26,6 +26,7 @@ class TextInference:
 
     def __init__(self, encoder: CaptionEncoder | Ensemble) -> None:
         self._encoder = encoder
+        self._size = sum(member.gru.recurrent_weight.shape[1] for member in encoder.encoders)
         self._device = encoder.encoders[0].embedding.weight.device
         self._is_on_cpu = self._device.type == "cpu"
         if self._is_on_cpu:
@@ -37,8 +38,7 @@ class TextInference:
         Captions of like length are encoded together, at most `batch_size`: a batch takes as long
         as its longest. On a CPU as many threads as torch has encode batches.
         """
-        size = sum(member.gru.recurrent_weight.shape[1] for member in self._encoder.encoders)
-        points = np.empty((len(captions), size), np.float32)
+        points = np.empty((len(captions), self._size), np.float32)
         lengths = np.array([len(caption) for caption in captions], np.int64)
         by_length = np.argsort(-lengths, kind="stable")
         threads = torch.get_num_threads() if self._is_on_cpu else 1

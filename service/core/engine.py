@@ -241,27 +241,24 @@ class Engine:
         return ImageAnswers.model_validate({"answers": answers})
 
     async def captions_by_picture(
-        self, data: bytes, options: SearchOptions, *, stages: Stages | None = None
+        self, picture: bytes | int, options: SearchOptions, *, stages: Stages | None = None
     ) -> CaptionAnswer:
-        """Return the captions that are true of a picture, the best first."""
-        stages = stages or Stages()
-        self.check_options(options)
-        async with self.enter(stages):
-            return await self._captions(data, options, stages)
-
-    async def captions_by_image_id(
-        self, image_id: int, options: SearchOptions, *, stages: Stages | None = None
-    ) -> CaptionAnswer:
-        """Return the captions that are true of an image of the collection, the best first.
+        """Return the captions that are true of a picture, or of a stored image, the best first.
 
         Raises:
-            ServiceError: also `not_found` and `picture_missing`.
+            ServiceError: for the id of an image also `not_found` and `picture_missing`.
         """
         stages = stages or Stages()
         self.check_options(options)
         async with self.enter(stages):
-            path = await self.picture_path(image_id)
-            return await self._captions(path, options, stages)
+            source = picture if isinstance(picture, bytes) else await self.picture_path(picture)
+            pixels = await self.pictures.pixels(source, stages)
+            found = await self.searcher.search_encoded(
+                "caption", self.encoder, pixels, options, stages
+            )
+        hits = found.caption_hits(self.vocabulary.knows)
+        self.finish(stages)
+        return CaptionAnswer.model_validate({"hits": hits, **found.facts(self.name)})
 
     async def image(self, image_id: int) -> ImageRecord:
         """Return what the catalog knows of an image; raises ServiceError `not_found`."""
@@ -367,15 +364,6 @@ class Engine:
             "unknown_words": vocabulary.unknown(caption),
         }
 
-    async def _captions(
-        self, source: bytes | Path, options: SearchOptions, stages: Stages
-    ) -> CaptionAnswer:
-        pixels = await self.pictures.pixels(source, stages)
-        found = await self.searcher.search_encoded("caption", self.encoder, pixels, options, stages)
-        hits = found.caption_hits(self.vocabulary.knows)
-        self.finish(stages)
-        return CaptionAnswer.model_validate({"hits": hits, **found.facts(self.name)})
-
     def check_options(self, options: SearchOptions) -> None:
         """Refuse options that this service does not take; raises ServiceError `invalid`."""
         if options.k > self.settings.k_maximum:
@@ -384,6 +372,10 @@ class Engine:
     def finish(self, stages: Stages) -> None:
         """Stop the watch of a search and count it."""
         stages.seconds["total"] = perf_counter() - stages.started
+        # Later: the answer does not wait for it.
+        asyncio.get_running_loop().call_soon(self._count, stages)
+
+    def _count(self, stages: Stages) -> None:
         for stage, seconds in stages.seconds.items():
             if seconds:
                 self._stage_seconds[stage].observe(seconds)

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from fastapi.routing import APIRoute
 from httptools import HttpParserError, HttpParserUpgrade
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.errors import ServiceError, problem
-from service.http.middleware import CLIENT_GONE, SECURITY_HEADERS, record_answer, request_id_of
+from service.errors import ServiceError
+from service.http.middleware import CLIENT_GONE, prepared_problem, record_answer, request_id_of
 from service.runtime.readiness import Phase
 from service.services import Services
 
@@ -45,6 +40,7 @@ class LoadSheddingProtocol(HttpToolsProtocol):
         self._refused = False  # the request that is being received
         self._closes_after = False  # the refused request is the last of its connection
         self._progress = False  # the parser recognized something in the bytes received now
+        self._is_head_new = False  # a head has begun in them, and not ended
         self._unrecognized = 0  # bytes received since then
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -64,6 +60,9 @@ class LoadSheddingProtocol(HttpToolsProtocol):
         except HttpParserUpgrade as upgrade:
             self._parse_as_plain(data[upgrade.args[0] :])
             return
+        if self._is_head_new and self._is_idle():
+            self._is_head_new = False
+            self._restart_idle_timer()
         self._unrecognized = 0 if self._progress else self._unrecognized + len(data)
         if self._unrecognized > HEAD_BYTES:
             self._give_up(_TOO_LARGE)
@@ -71,21 +70,18 @@ class LoadSheddingProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Start to receive a head, which has to be complete before the idle timer ends."""
         super().on_message_begin()
-        self._progress = True
+        self._progress = self._is_head_new = True
         self._refused = False
-        if self._is_idle():
-            self._restart_idle_timer()
 
     def on_headers_complete(self) -> None:
         """Refuse the request or start it."""
-        self._progress = True
+        self._progress, self._is_head_new = True, False
         if self.parser.should_upgrade():
             return  # it is parsed again, as plain HTTP
         if self._is_idle():
             self._unset_keepalive_if_required()
             route = self._search_route()
-            error = self.services.admission.refusal() if route is not None else None
-            if route is not None and error is not None:
+            if route is not None and (error := self.services.admission.refusal()) is not None:
                 self._refuse(error, route)
                 return
         super().on_headers_complete()
@@ -160,19 +156,20 @@ class LoadSheddingProtocol(HttpToolsProtocol):
         """Answer bytes that no request can be made of, and close."""
         self._closes_after = True
         self.headers = []
-        self._answer(error, "other", "-", "-")
+        self._answer(error)
         self.transport.close()
 
-    def _answer(self, error: ServiceError, route: str, method: str, path: str) -> None:
+    def _answer(
+        self, error: ServiceError, route: str = "other", method: str = "-", path: str = "-"
+    ) -> None:
         request_id = request_id_of(self.headers)
-        head, before, after = _prepared(error.reason, error.detail, error.retry_after)
+        head, before, after = prepared_problem(error.reason, error.detail, error.retry_after)
         body = b"%b%b%b" % (before, request_id.encode(), after)
-        headers = [*self.server_state.default_headers, (b"x-request-id", request_id.encode())]
-        headers.append((b"content-length", b"%d" % len(body)))
-        if self._closes_after:
-            headers.append((b"connection", b"close"))
-        lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
-        self.transport.write(b"%b%b\r\n%b" % (head, lines, body))
+        lines = [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
+        lines.append(b"x-request-id: %b\r\n" % request_id.encode())
+        lines.append(b"content-length: %d\r\n" % len(body))
+        lines.append(b"connection: close\r\n\r\n" if self._closes_after else b"\r\n")
+        self.transport.write(b"".join((head, *lines, body)))
         record_answer(
             self.services.metrics,
             request_id,
@@ -196,16 +193,6 @@ class LoadSheddingProtocol(HttpToolsProtocol):
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
         self.data_received(b"\r\n".join((*lines, b"", rest)))
-
-
-@lru_cache(maxsize=16)  # thousands of refusals a second differ in little but their ids
-def _prepared(reason: str, detail: str, retry_after: int | None) -> tuple[bytes, bytes, bytes]:
-    """Return the status and headers of an error, and its body before and after the request id."""
-    response = problem(ServiceError(reason, detail, retry_after=retry_after), "")
-    pairs = [pair for pair in response.raw_headers if pair[0] != b"content-length"]
-    lines = [b"%b: %b\r\n" % pair for pair in (*pairs, *SECURITY_HEADERS)]
-    before, name, after = bytes(response.body).partition(b'"request_id": "')
-    return b"".join((STATUS_LINE[response.status_code], *lines)), before + name, after
 
 
 def load_shedding(services: Services, searches: Sequence[APIRoute]) -> type[LoadSheddingProtocol]:

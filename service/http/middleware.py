@@ -10,10 +10,12 @@ import logging
 import random
 import re
 from collections.abc import Iterable
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from service.errors import ServiceError, problem
 from service.runtime.logs import LOGGER, event
@@ -106,7 +108,8 @@ class RequestMiddleware:
             await answer(_INTERNAL)
         finally:
             self._services.bodies.release(scope)
-            record_answer(
+            record = partial(
+                record_answer,
                 self._services.metrics,
                 request_id,
                 method=method,
@@ -117,6 +120,8 @@ class RequestMiddleware:
                 key=scope.get("hasse.key"),
                 seconds=perf_counter() - start,
             )
+            # Later, since uvloop sends the answer at the end of this turn of the loop.
+            asyncio.get_running_loop().call_soon(record)
 
 
 def record_answer(
@@ -156,6 +161,18 @@ def record_answer(
         if reason is not None:
             facts["reason"] = reason
         event("request", level, **facts)
+
+
+@lru_cache(maxsize=16)  # thousands of refusals a second differ in little but their ids
+def prepared_problem(
+    reason: str, detail: str, retry_after: int | None
+) -> tuple[bytes, bytes, bytes]:
+    """Return the status and headers of an error, and its body before and after the request id."""
+    response = problem(ServiceError(reason, detail, retry_after=retry_after), "")
+    pairs = [pair for pair in response.raw_headers if pair[0] != b"content-length"]
+    lines = [b"%b: %b\r\n" % pair for pair in (*pairs, *SECURITY_HEADERS)]
+    before, name, after = bytes(response.body).partition(b'"request_id": "')
+    return b"".join((STATUS_LINE[response.status_code], *lines)), before + name, after
 
 
 def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:

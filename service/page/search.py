@@ -36,7 +36,7 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
         stages = Stages()
         shown = ShownPicture.stored(await engine.image(query.image_id), query, _WIDEST)
         options = query.caption_options(services.settings)
-        answer = await engine.captions_by_image_id(query.image_id, options, stages=stages)
+        answer = await engine.captions_by_picture(query.image_id, options, stages=stages)
         view = _captions(engine, query, shown, answer, sample.scale, stages, query.url())
     else:
         view = View("home.html", context={"sample": sample})

@@ -27,7 +27,7 @@ from service.lattice_schemas import (
 )
 from service.routes.documentation import OF_PICTURES, REASONS, Id, takes, timed
 from service.schemas import CaptionText, ImageAnswer
-from service.services import ServicesHere
+from service.services import SearchServices
 
 router = APIRouter(tags=["lattice"])
 
@@ -39,7 +39,7 @@ router = APIRouter(tags=["lattice"])
     responses=timed("The images, the best first", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=AllOfQuery, form=AllOfForm),
 )
-async def search_all_of(request: Request, services: ServicesHere) -> Response:
+async def search_all_of(request: Request, services: SearchServices) -> Response:
     """Rank images by the part that each of them fits worst.
 
     An image precedes the join of the parts exactly when it precedes each part. Where the order
@@ -60,7 +60,7 @@ async def search_all_of(request: Request, services: ServicesHere) -> Response:
     responses=timed("The captions, the best first", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=CommonQuery, form=CommonForm),
 )
-async def search_common(request: Request, services: ServicesHere) -> Response:
+async def search_common(request: Request, services: SearchServices) -> Response:
     """Rank captions by the part that each of them fits worst: what images and captions share.
 
     Send a form for a picture of your own; it is the first part.
@@ -78,7 +78,7 @@ async def search_common(request: Request, services: ServicesHere) -> Response:
     responses=timed("The images, the best first", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=LikeQuery, form=LikeForm),
 )
-async def search_like(request: Request, services: ServicesHere) -> Response:
+async def search_like(request: Request, services: SearchServices) -> Response:
     """Rank images by how far each falls short of `like` with `plus` in the place of `minus`.
 
     A single word is exchanged in the shortest captions of the collection that say it and that are
@@ -100,7 +100,7 @@ async def search_like(request: Request, services: ServicesHere) -> Response:
     responses=timed("What the model holds of it", *REASONS, "not_found", *OF_PICTURES),
     openapi_extra=takes(json=Pair, form=PictureClaim),
 )
-async def entails(request: Request, services: ServicesHere) -> Response:
+async def entails(request: Request, services: SearchServices) -> Response:
     """Tell whether the hypothesis follows from the premise.
 
     Send JSON for a caption or an image of the collection, a form for a picture of your own.
@@ -118,7 +118,7 @@ async def entails(request: Request, services: ServicesHere) -> Response:
     responses=timed("An answer for each pair", *REASONS, "not_found"),
     openapi_extra=takes(json=PairsQuery),
 )
-async def entails_batch(request: Request, services: ServicesHere) -> Response:
+async def entails_batch(request: Request, services: SearchServices) -> Response:
     """Answer up to 64 pairs together."""
     stages = Stages()
     query = await services.bodies.json(request, PairsQuery)
@@ -135,7 +135,7 @@ async def entails_batch(request: Request, services: ServicesHere) -> Response:
     responses=timed("The diagram", *REASONS, "not_found"),
 )
 async def caption_diagram(
-    services: ServicesHere,
+    services: SearchServices,
     caption: Annotated[CaptionText, Query(description="The caption in the middle.")],
 ) -> Response:
     """Return the captions right above a caption and right below, found in the collection."""
@@ -150,7 +150,7 @@ async def caption_diagram(
     response_model=Diagram,
     responses=timed("The diagram", *REASONS, "not_found"),
 )
-async def image_diagram(services: ServicesHere, image_id: Id) -> Response:
+async def image_diagram(services: SearchServices, image_id: Id) -> Response:
     """Return the captions that are true of an image, the particular below the general."""
     stages = Stages()
     answer = await diagram.of_image(services.engine, image_id, stages)

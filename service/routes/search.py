@@ -15,7 +15,7 @@ from service.schemas import (
     ImagesQuery,
     PictureQuery,
 )
-from service.services import ServicesHere
+from service.services import SearchServices
 
 router = APIRouter(tags=["search"])
 
@@ -27,7 +27,7 @@ router = APIRouter(tags=["search"])
     responses=timed("The images, the best first", *REASONS),
     openapi_extra=takes(json=ImageQuery),
 )
-async def search_images(request: Request, services: ServicesHere) -> Response:
+async def search_images(request: Request, services: SearchServices) -> Response:
     """Rank the images of the collection by how far each falls short of the caption."""
     stages = Stages()
     query = await services.bodies.json(request, ImageQuery)
@@ -42,7 +42,7 @@ async def search_images(request: Request, services: ServicesHere) -> Response:
     responses=timed("An answer for each caption", *REASONS),
     openapi_extra=takes(json=ImagesQuery),
 )
-async def search_images_batch(request: Request, services: ServicesHere) -> Response:
+async def search_images_batch(request: Request, services: SearchServices) -> Response:
     """Answer up to 32 captions together: they are encoded and searched as one batch."""
     stages = Stages()
     query = await services.bodies.json(request, ImagesQuery)
@@ -57,7 +57,7 @@ async def search_images_batch(request: Request, services: ServicesHere) -> Respo
     responses=timed("The captions, the best first", *REASONS, *OF_PICTURES),
     openapi_extra=takes(form=PictureQuery),
 )
-async def search_captions(request: Request, services: ServicesHere) -> Response:
+async def search_captions(request: Request, services: SearchServices) -> Response:
     """Rank the captions of the collection by how far the picture falls short of each.
 
     Its first bytes tell the format of the picture, not its name or content type.

@@ -6,11 +6,12 @@ import atexit
 import json
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from logging.handlers import QueueHandler, QueueListener
-from queue import Full, Queue
+from queue import SimpleQueue
 from typing import Any, Literal, TextIO
 
 LOGGER = logging.getLogger("hasse")
@@ -18,7 +19,7 @@ LOGGER = logging.getLogger("hasse")
 _OTHERS = ("asyncio", "uvicorn")
 _WAITING_MAXIMUM = 10_000  # records that wait for the writer; beyond them, new ones are lost
 _TRACES = logging.Formatter()
-_written: Queue[logging.LogRecord] = Queue(_WAITING_MAXIMUM)
+_waiting: SimpleQueue[logging.LogRecord] = SimpleQueue()
 _listener: QueueListener | None = None
 
 
@@ -33,12 +34,12 @@ def configure(
     if _listener is not None:
         _listener.stop()
     handler = _Lines(stream or sys.stderr, _json if shape == "json" else _text)
-    _listener = QueueListener(_written, handler)
+    _listener = QueueListener(_waiting, handler)
     _listener.start()
     for logger in (LOGGER, *map(logging.getLogger, _OTHERS)):
         for old in list(logger.handlers):
             logger.removeHandler(old)
-        logger.addHandler(_Enqueue(_written))
+        logger.addHandler(_Enqueue(_waiting))
         logger.propagate = False
     LOGGER.setLevel(level.upper())
     # No line shows these facts, and each costs time to find out.
@@ -48,14 +49,19 @@ def configure(
 def event(message: str, level: int = logging.INFO, **facts: Any) -> None:
     """Write one line: what happened, and the facts of it by name."""
     if LOGGER.isEnabledFor(level):
-        LOGGER.log(level, message, extra={"facts": facts})
+        # `LOGGER.log` would look for the line of code that calls, which no line names.
+        record = logging.LogRecord(LOGGER.name, level, "", 0, message, None, None)
+        record.__dict__["facts"] = facts
+        LOGGER.handle(record)
 
 
 def flush(seconds: float = 1.0) -> None:
     """Wait until the lines logged so far are written, at most for so long."""
-    end = time.monotonic() + seconds
-    while _written.unfinished_tasks and time.monotonic() < end:
-        time.sleep(0.001)
+    if _listener is not None:
+        marker, written = logging.makeLogRecord({}), threading.Event()
+        marker.__dict__["written"] = written
+        _waiting.put(marker)
+        written.wait(seconds)
 
 
 atexit.register(flush)
@@ -70,8 +76,8 @@ class _Enqueue(QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Hand a record over, or lose it where nobody reads the log."""
-        with suppress(Full):
-            self.queue.put_nowait(record)
+        if _waiting.qsize() < _WAITING_MAXIMUM:
+            _waiting.put(record)
 
 
 class _Lines(logging.StreamHandler[TextIO]):
@@ -90,6 +96,9 @@ class _Lines(logging.StreamHandler[TextIO]):
 
         Neither a full disk nor a reader that is gone may end the service.
         """
+        if (written := getattr(record, "written", None)) is not None:
+            written.set()
+            return
         try:
             line = self.format(record) + self.terminator
         except Exception:

@@ -155,7 +155,7 @@ def test_server_timing_names_every_stage_of_each_kind_of_search(client: Client) 
 def test_an_image_of_the_collection_can_be_asked_about(client: Client) -> None:
     from service.schemas import SearchOptions
 
-    answer = client.run(client.engine.captions_by_image_id(1003, SearchOptions(k=7)))
+    answer = client.run(client.engine.captions_by_picture(1003, SearchOptions(k=7)))
     uploaded = client.post("/search/captions", files={"image": ("x", png(3))}, data={"k": "7"})
     assert [hit.caption_id for hit in answer.hits] == [
         hit["caption_id"] for hit in uploaded.json()["hits"]
