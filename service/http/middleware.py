@@ -145,22 +145,21 @@ def record_answer(
         key: name of the access key of the request.
         seconds: from head to answer; None for a request that was not let in.
     """
-    metrics.requests.labels(route, str(status)).inc()
+    metrics.requests(route, status).inc()
     if reason is not None:
-        metrics.rejections.labels(reason).inc()
+        metrics.rejections(reason).inc()
     if seconds is not None:
-        metrics.request_seconds.labels(route).observe(seconds)
+        metrics.request_seconds(route).observe(seconds)
     level = logging.WARNING if status >= 500 else logging.INFO
     if route in _QUIET:
         level = logging.DEBUG
-    if LOGGER.isEnabledFor(level):
-        facts: dict[str, Any] = {"id": request_id, "method": method, "path": path[:200]}
-        if key is not None:
-            facts["key"] = key
-        facts |= {"status": status, "ms": round(1e3 * (seconds or 0.0), 2)}
-        if reason is not None:
-            facts["reason"] = reason
-        event("request", level, **facts)
+    facts: dict[str, Any] = {"id": request_id, "method": method, "path": path[:200]}
+    if key is not None:
+        facts["key"] = key
+    facts |= {"status": status, "ms": round(1e3 * (seconds or 0.0), 2)}
+    if reason is not None:
+        facts["reason"] = reason
+    event("request", level, **facts)
 
 
 @lru_cache(maxsize=16)  # thousands of refusals a second differ in little but their ids

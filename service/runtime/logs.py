@@ -10,8 +10,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
+from select import PIPE_BUF
 from typing import Any, Literal, TextIO
 
 LOGGER = logging.getLogger("hasse")
@@ -19,6 +21,7 @@ LOGGER = logging.getLogger("hasse")
 _OTHERS = ("asyncio", "uvicorn")
 _WAITING_MAXIMUM = 10_000  # records that wait for the writer; beyond them, new ones are lost
 _TRACES = logging.Formatter()
+_REST_SECONDS = 0.02  # of the writer, so that it is not woken for each of many lines
 _waiting: SimpleQueue[logging.LogRecord] = SimpleQueue()
 _listener: QueueListener | None = None
 
@@ -34,7 +37,7 @@ def configure(
     if _listener is not None:
         _listener.stop()
     handler = _Lines(stream or sys.stderr, _json if shape == "json" else _text)
-    _listener = QueueListener(_waiting, handler)
+    _listener = _Listener(_waiting, handler)
     _listener.start()
     for logger in (LOGGER, *map(logging.getLogger, _OTHERS)):
         for old in list(logger.handlers):
@@ -80,23 +83,35 @@ class _Enqueue(QueueHandler):
             _waiting.put(record)
 
 
+class _Listener(QueueListener):
+    """Writes what waits, then rests for a moment: each wake-up interrupts the requests."""
+
+    def dequeue(self, block: bool) -> logging.LogRecord:
+        """Return the next record."""
+        if _waiting.empty():
+            time.sleep(_REST_SECONDS)
+        return super().dequeue(block)
+
+
 class _Lines(logging.StreamHandler[TextIO]):
     """Writes a line for each record."""
 
     def __init__(self, stream: TextIO, shape: Callable[[logging.LogRecord], str]) -> None:
         super().__init__(stream)
         self._shape = shape
+        self._lines: list[str] = []  # that wait for others to be written with
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
         return self._shape(record)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line; one that the stream does not take is lost.
+        """Write a line, with others that wait; those that the stream does not take are lost.
 
         Neither a full disk nor a reader that is gone may end the service.
         """
         if (written := getattr(record, "written", None)) is not None:
+            self.flush()
             written.set()
             return
         try:
@@ -104,8 +119,18 @@ class _Lines(logging.StreamHandler[TextIO]):
         except Exception:
             self.handleError(record)
             return
+        # A write is an interruption too. Up to this size, those of several processes do not mix.
+        if sum(map(len, self._lines)) + len(line) > PIPE_BUF:
+            self.flush()
+        self._lines.append(line)
+        if _waiting.empty():
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the lines that wait."""
         with suppress(OSError, ValueError):  # ValueError: the stream is closed
-            self.stream.write(line)
+            lines, self._lines = "".join(self._lines), []
+            self.stream.write(lines)
             self.stream.flush()
 
 
@@ -131,8 +156,12 @@ def _text(record: logging.LogRecord) -> str:
 
 def _clock(at: float) -> str:
     second = int(at)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-    return f"{stamp}.{int((at - second) * 1000):03d}Z"
+    return f"{_second(second)}.{int((at - second) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(since_1970: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since_1970))
 
 
 def _plain(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -80,9 +80,11 @@ class Metrics:
             self._exposed.register(_Processes(Path(folder)))
         else:
             ProcessCollector(registry=self.registry)
-        self.requests = self._counter("hasse_requests", "route", "status")
-        self.rejections = self._counter("hasse_rejections", "reason")
-        self.request_seconds = self._histogram("hasse_request_seconds", "route", _SECONDS)
+        # Finding the labels takes longer than counting; routes, statuses and reasons are few.
+        self.requests = cache(self._counter("hasse_requests", "route", "status").labels)
+        self.rejections = cache(self._counter("hasse_rejections", "reason").labels)
+        request_seconds = self._histogram("hasse_request_seconds", "route", _SECONDS)
+        self.request_seconds = cache(request_seconds.labels)
         stage_seconds = self._histogram("hasse_stage_seconds", "stage", _SECONDS)
         self.stage_seconds = {stage: stage_seconds.labels(stage) for stage in STAGES}
         self.batch_size = self._histogram("hasse_batch_size", "kind", _SIZES)

@@ -51,7 +51,7 @@ def run(
     Raises:
         ServeError: the engine cannot be opened, or a worker thread died.
     """
-    _limit_malloc_arenas()
+    _tune_process()
     failures: list[str] = []
 
     def on_failure(sentence: str) -> None:
@@ -134,12 +134,17 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _limit_malloc_arenas() -> None:
+def _tune_process() -> None:
+    if sys.platform != "linux":
+        return
+    # A thread that wakes does not interrupt the one that runs. A request wakes four threads: it
+    # takes 15 % more processor time where they interrupt each other.
+    with suppress(OSError):  # a container may forbid it
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     # As MALLOC_ARENA_MAX=2 in the environment of the process. By default the C library gives each
     # thread an arena, which keeps what the thread needed at most.
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def _freeze() -> None:

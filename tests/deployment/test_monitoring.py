@@ -30,9 +30,9 @@ EXPRESSIONS = [
 def known() -> dict[str, set[str]]:
     """Every sample's name at /metrics, with the names of its labels."""
     metrics = Metrics()
-    metrics.requests.labels("/search/images", "429").inc()
-    metrics.rejections.labels("busy").inc()
-    metrics.request_seconds.labels("/search/images").observe(0.1)
+    metrics.requests("/search/images", 429).inc()
+    metrics.rejections("busy").inc()
+    metrics.request_seconds("/search/images").observe(0.1)
     metrics.batch_size.labels("caption").observe(3)
     for name in GAUGES:
         metrics.watch(name, lambda: 1, **({"kind": "image"} if name == "hasse_rows" else {}))
