@@ -56,7 +56,7 @@ def test_what_a_service_used_is_what_all_its_processes_used(service: Served, fol
 
 def test_the_lines_of_an_overload_name_each_broken_promise() -> None:
     broken = overload.Turn(tally({200: 1, 503: 1}, 0.1), peak=2.0)
-    answers, goodput, late, _ = overload.lines("a crowd", [broken], deadline=5.0)
+    answers, goodput, late, _ = overload.lines("4 x the rate", [broken], 5.0, overload.SHARE)
     assert (answers.kept, goodput.kept, late.kept) == (False, False, True)
 
 
@@ -65,7 +65,7 @@ def test_the_goodput_of_an_overload_is_the_median_of_its_turns_each_by_its_own_p
         overload.Turn(tally({200: accepted, 429: 30}, 0.1), peak)
         for accepted, peak in ((5, 10.0), (19, 20.0), (8, 8.0))
     ]
-    answers, goodput, _, _ = overload.lines("a crowd", turns, deadline=5.0)
+    answers, goodput, _, _ = overload.lines("4 x the rate", turns, 5.0, overload.SHARE)
     assert answers.measured == "32 x 200, 90 x 429"
     assert goodput.measured == "95% of the peak (50% to 100%), 11/s"
     assert goodput.kept
