@@ -173,7 +173,7 @@ class Batcher(Generic[Key, Item, Result]):
         loop = asyncio.get_running_loop()
         job = _Job(key, item, loop.create_future(), loop, then)
         if not self._coming or self._coming[0].loop is not loop:
-            self._coming = []  # for what a loop left that has ended nobody waits
+            self._coming = []  # nobody waits for the items of a loop that has ended
             loop.call_soon(self._hand_over)
         self._coming.append(job)
         return await job.future
@@ -294,6 +294,6 @@ Argument = TypeVar("Argument")
 def _on_loop(
     loop: asyncio.AbstractEventLoop, settle: Callable[[Argument], None], argument: Argument
 ) -> None:
-    # A loop that is closed has nobody left who waits.
+    # Nobody waits on a loop that is closed.
     if not loop.is_closed():
         loop.call_soon_threadsafe(settle, argument)

@@ -193,7 +193,7 @@ class Engine:
         self._look()
 
     def _changed(self) -> None:
-        # Before it is acknowledged: who is told may ask another process next.
+        # Before the change is acknowledged: its client may ask another process next.
         self.index.announce()
         self._look()
 
@@ -213,7 +213,7 @@ class Engine:
     ) -> dict[str, Any]:
         """Return the fields of what `images_by_caption` returns, in their order.
 
-        To check our own answer takes as long as to write it: who only sends it does without.
+        Validating an answer takes as long as writing it, so a route sends these fields as they are.
         """
         self.check_options(options)
         check_caption(caption, self.settings)

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Literal, TypeAlias
@@ -59,7 +59,7 @@ class Access:
             ServiceError: `unauthorized` without a key that is known, `forbidden` when writing is
                 not for this key or for nobody, `quota` when the key came too often.
         """
-        # A browser sends a password it was once given with whatever another site makes it ask.
+        # A browser sends a known password even with requests that another site makes.
         key = _bearer(headers) or ("" if purpose == "write" else _password(headers))
         return self.admit_key(key, purpose)
 
@@ -75,8 +75,8 @@ class Access:
         if writing and not self._writers and not self._open_writes:
             raise ServiceError(
                 "forbidden",
-                "this service takes no writes: whoever runs it can allow them to those who have a "
-                "key (HASSE_WRITE_KEYS)",
+                "this service takes no writes: its operator can allow them to holders of a key "
+                "(HASSE_WRITE_KEYS)",
             )
         writer, reader = _match(key, self._writers), _match(key, self._readers)
         if writing and self._writers:
@@ -106,15 +106,16 @@ class Quota:
     None is no limit.
     """
 
-    def __init__(self, per_minute: int | None) -> None:
+    def __init__(self, per_minute: int | None, clock: Callable[[], float] = monotonic) -> None:
         self._capacity = per_minute
+        self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
     def take(self, name: str) -> None:
         """Count one; raises ServiceError `quota` when it is one too many."""
         if self._capacity is None:
             return
-        now = monotonic()
+        now = self._clock()
         bucket = self._buckets.setdefault(name, _Bucket(self._capacity, now))
         per_second = self._capacity / 60
         bucket.left = min(self._capacity, bucket.left + (now - bucket.filled) * per_second)

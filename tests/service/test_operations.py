@@ -106,7 +106,7 @@ def test_readiness_names_what_is_broken(
         assert client.get("/readyz").status_code == 200
 
 
-def test_the_metric_of_readiness_needs_nobody_who_asks_for_readiness(
+def test_metrics_probe_readiness_by_themselves(
     collection: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -172,7 +172,7 @@ def test_a_process_that_shares_no_folder_counts_for_itself(collection: Path) -> 
         assert samples(client)["hasse_ready"] == 1
 
 
-def test_addresses_nobody_serves_do_not_fill_the_metrics(client: Client) -> None:
+def test_unknown_addresses_add_no_labels_to_the_metrics(client: Client) -> None:
     for at in range(20):
         client.get(f"/nowhere/{at}")
         client.get(f"/images/{at}")
@@ -199,7 +199,7 @@ def test_every_answer_has_an_id_and_takes_a_good_one_over(client: Client) -> Non
         assert client.get("/livez", headers=headers).headers["x-request-id"] != bad
 
 
-def test_every_answer_is_guarded(client: Client) -> None:
+def test_every_answer_has_the_security_headers(client: Client) -> None:
     for path in ("/livez", "/readyz", "/version", "/metrics", "/nowhere"):
         assert client.get(path).headers["cache-control"] == "no-store"
     for path in ("/livez", "/nowhere", "/docs", "/", "/images/1000/file", "/openapi.json"):
@@ -216,7 +216,7 @@ def test_head_is_get_without_the_body(client: Client) -> None:
         assert client.request("HEAD", path).status_code == 200
 
 
-def test_an_exception_nobody_expected_is_a_problem_without_internals(
+def test_unexpected_exception_is_a_problem_without_internals(
     collection: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -268,7 +268,7 @@ def test_a_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> 
     assert 'path="/a status=200" status=404' in out.getvalue()
 
 
-def test_a_line_holds_what_was_raised_and_only_as_much_of_a_path(client: Client) -> None:
+def test_log_line_holds_the_exception_and_a_bounded_path(client: Client) -> None:
     out = io.StringIO()
     logs.configure("json", stream=out)
     client.get("/" + "a" * 300)

@@ -52,7 +52,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def test_what_comes_in_during_a_batch_is_the_next_batch() -> None:
+def test_items_submitted_during_a_batch_are_the_next_batch() -> None:
     async def main() -> None:
         recorder = Recorder()
         batcher = recorder.batcher(size=3)
@@ -69,7 +69,7 @@ def test_what_comes_in_during_a_batch_is_the_next_batch() -> None:
     asyncio.run(main())
 
 
-def test_lanes_do_not_mix_and_the_oldest_goes_first() -> None:
+def test_items_with_different_keys_do_not_mix_and_the_oldest_goes_first() -> None:
     async def main() -> None:
         recorder = Recorder()
         batcher = recorder.batcher()
@@ -86,7 +86,7 @@ def test_lanes_do_not_mix_and_the_oldest_goes_first() -> None:
     asyncio.run(main())
 
 
-def test_one_poisonous_item_fails_alone() -> None:
+def test_item_at_fault_fails_alone() -> None:
     async def main() -> None:
         recorder = Recorder(poison=2)
         batcher = recorder.batcher()
@@ -104,7 +104,7 @@ def test_one_poisonous_item_fails_alone() -> None:
     asyncio.run(main())
 
 
-def test_what_is_no_items_fault_fails_the_whole_batch_at_once() -> None:
+def test_error_that_is_no_items_fault_fails_the_whole_batch() -> None:
     async def main() -> None:
         runs: list[list[int]] = []
 
@@ -123,7 +123,7 @@ def test_what_is_no_items_fault_fails_the_whole_batch_at_once() -> None:
     asyncio.run(main())
 
 
-def test_a_run_that_returns_too_few_results_fails_its_items_and_nothing_else() -> None:
+def test_run_that_returns_too_few_results_fails_its_items_only() -> None:
     async def main() -> None:
         batcher: Batcher[str, int, int] = Batcher("test", lambda key, items: [], size=lambda _: 4)
         with pytest.raises(ValueError, match="0 results for 1 items"):
@@ -134,7 +134,7 @@ def test_a_run_that_returns_too_few_results_fails_its_items_and_nothing_else() -
     asyncio.run(main())
 
 
-def test_the_work_of_a_client_that_left_is_not_done() -> None:
+def test_cancelled_item_is_skipped() -> None:
     async def main() -> None:
         recorder = Recorder()
         batcher = recorder.batcher()
@@ -151,7 +151,7 @@ def test_the_work_of_a_client_that_left_is_not_done() -> None:
     asyncio.run(main())
 
 
-def test_a_batch_waits_for_company_only_as_long_as_it_is_told() -> None:
+def test_batch_that_is_not_full_waits_for_the_delay_only() -> None:
     async def main() -> None:
         recorder = Recorder()
         batcher = recorder.batcher(size=2, delay=0.2)
@@ -167,7 +167,7 @@ def test_a_batch_waits_for_company_only_as_long_as_it_is_told() -> None:
     asyncio.run(main())
 
 
-def test_a_thread_that_dies_leaves_nobody_waiting_and_says_so() -> None:
+def test_thread_that_dies_fails_all_items_and_reports_it() -> None:
     async def main() -> None:
         deaths: list[str] = []
 
@@ -193,7 +193,7 @@ def test_a_thread_that_dies_leaves_nobody_waiting_and_says_so() -> None:
     asyncio.run(main())
 
 
-def test_closing_finishes_what_runs_and_fails_what_waits() -> None:
+def test_close_finishes_the_running_batch_and_fails_waiting_items() -> None:
     async def main() -> None:
         recorder = Recorder()
         batcher = recorder.batcher()
@@ -213,7 +213,7 @@ def test_closing_finishes_what_runs_and_fails_what_waits() -> None:
     asyncio.run(main())
 
 
-def test_a_batch_that_hangs_can_be_seen() -> None:
+def test_busy_seconds_of_a_batch_that_hangs_grows() -> None:
     async def main() -> None:
         recorder = Recorder()
         batcher = recorder.batcher()
@@ -229,7 +229,7 @@ def test_a_batch_that_hangs_can_be_seen() -> None:
     asyncio.run(main())
 
 
-def test_a_batch_that_hangs_can_be_seen_also_beside_one_that_began_later() -> None:
+def test_busy_seconds_is_of_the_batch_that_runs_longest() -> None:
     async def main() -> None:
         recorder = Recorder()
         batcher = Batcher("test", recorder.run, size=lambda key: 1, workers=2)
@@ -247,7 +247,7 @@ def test_a_batch_that_hangs_can_be_seen_also_beside_one_that_began_later() -> No
     asyncio.run(main())
 
 
-def test_each_item_is_told_how_long_it_waited_itself() -> None:
+def test_result_holds_the_wait_of_its_own_item() -> None:
     async def main() -> None:
         recorder = Recorder()
         batcher = recorder.batcher(size=2, delay=60)
@@ -260,7 +260,7 @@ def test_each_item_is_told_how_long_it_waited_itself() -> None:
     asyncio.run(main())
 
 
-def test_a_loop_that_was_closed_meanwhile_costs_no_thread() -> None:
+def test_loop_closed_meanwhile_ends_no_thread() -> None:
     recorder = Recorder()
     batcher = recorder.batcher()
 
@@ -277,7 +277,7 @@ def test_a_loop_that_was_closed_meanwhile_costs_no_thread() -> None:
     batcher.close()
 
 
-def test_what_a_loop_leaves_when_it_ends_is_in_nobodys_way() -> None:
+def test_items_of_an_ended_loop_do_not_delay_others() -> None:
     batcher = Recorder().batcher()
 
     loop = asyncio.new_event_loop()
@@ -300,7 +300,7 @@ def add_one(number: int) -> int:
     return number + 1
 
 
-def test_what_goes_on_is_taken_together_by_the_next_thread() -> None:
+def test_chained_items_are_batched_together_by_the_next_batcher() -> None:
     async def main() -> None:
         first, second = Recorder(), Recorder()
         one, other = first.batcher(), second.batcher()
@@ -323,7 +323,7 @@ def test_what_goes_on_is_taken_together_by_the_next_thread() -> None:
     asyncio.run(main())
 
 
-def test_an_item_fails_alone_at_either_place() -> None:
+def test_chained_item_fails_alone_in_either_batcher() -> None:
     async def main() -> None:
         first, second = Recorder(poison=1), Recorder(poison=3)
         one, other = first.batcher(), second.batcher()
@@ -344,7 +344,7 @@ def test_an_item_fails_alone_at_either_place() -> None:
     asyncio.run(main())
 
 
-def test_who_leaves_on_the_way_is_not_worked_for_at_the_next_place() -> None:
+def test_chained_item_cancelled_on_the_way_is_skipped_by_the_next_batcher() -> None:
     async def main() -> None:
         first, second = Recorder(), Recorder()
         one, other = first.batcher(), second.batcher()
@@ -364,7 +364,7 @@ def test_who_leaves_on_the_way_is_not_worked_for_at_the_next_place() -> None:
     asyncio.run(main())
 
 
-def test_what_cannot_go_on_fails_and_says_where() -> None:
+def test_chained_item_for_a_closed_batcher_fails_and_names_it() -> None:
     async def main() -> None:
         one, other = Recorder().batcher(), Recorder().batcher()
         other.name = "next"
@@ -377,7 +377,7 @@ def test_what_cannot_go_on_fails_and_says_where() -> None:
     asyncio.run(main())
 
 
-def test_what_is_handed_over_together_wakes_as_many_threads_as_it_takes() -> None:
+def test_items_submitted_together_wake_as_many_threads_as_needed() -> None:
     async def main() -> None:
         both = threading.Barrier(2)
 

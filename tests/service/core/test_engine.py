@@ -99,7 +99,9 @@ async def until(true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.002)
 
 
-def test_a_model_that_raises_fails_that_caption_alone(faulty: Client, faults: Faults) -> None:
+def test_search_whose_caption_makes_the_model_raise_fails_alone(
+    faulty: Client, faults: Faults
+) -> None:
     faults.poison = "a cat"
     faults.gate.clear()
 
@@ -119,13 +121,15 @@ def test_a_model_that_raises_fails_that_caption_alone(faulty: Client, faults: Fa
     assert faulty.get("/readyz").status_code == 200
 
 
-def test_points_that_are_no_numbers_are_never_searched_with(faulty: Client, faults: Faults) -> None:
+def test_search_with_points_that_are_not_finite_is_encoding_failed(
+    faulty: Client, faults: Faults
+) -> None:
     faults.not_finite = True
     problem(faulty.post("/search/images", json={"caption": "a dog"}), 500, "encoding_failed")
 
 
 @pytest.mark.parametrize(("verb", "thread"), [("search_batch", "search"), ("add", "writer")])
-def test_every_worker_that_dies_ends_the_service(
+def test_service_whose_worker_dies_reports_failure(
     tmp_path: Path, failures: list[str], verb: str, thread: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(index=make_collection(tmp_path), device="cpu", open_writes=True)
@@ -147,7 +151,7 @@ def test_every_worker_that_dies_ends_the_service(
     assert failures == ["a worker ended unexpectedly; see the log"]
 
 
-def test_a_dead_worker_fails_readiness_and_ends_the_service(
+def test_readiness_with_a_dead_worker_fails_and_ends_the_service(
     faulty: Client, faults: Faults, failures: list[str]
 ) -> None:
     faults.death = SystemExit
@@ -158,7 +162,7 @@ def test_a_dead_worker_fails_readiness_and_ends_the_service(
     assert len(failures) == 1
 
 
-def test_a_model_that_hangs_lets_go_of_its_callers_and_fails_readiness(
+def test_readiness_with_a_model_that_hangs_fails_and_searches_are_late(
     faulty: Client, faults: Faults
 ) -> None:
     faults.gate.clear()
@@ -170,9 +174,7 @@ def test_a_model_that_hangs_lets_go_of_its_callers_and_fails_readiness(
     assert faulty.get("/readyz").status_code == 200
 
 
-def test_a_probe_that_gets_no_answer_names_the_stage_and_is_not_waited_for(
-    faulty: Client, faults: Faults
-) -> None:
+def test_probe_without_an_answer_names_the_stage_in_time(faulty: Client, faults: Faults) -> None:
     faulty.engine.probe_seconds = 0.1
     faults.gate.clear()
     found = problem(faulty.get("/readyz"), 503, "not_ready")
@@ -180,7 +182,7 @@ def test_a_probe_that_gets_no_answer_names_the_stage_and_is_not_waited_for(
     assert found.status == 503
 
 
-def test_those_who_ask_for_readiness_together_share_a_probe_and_hear_of_a_stop(
+def test_readiness_asked_for_together_makes_one_probe_and_reports_a_stop(
     collection: Path, faults: Faults
 ) -> None:
     faults.gate.clear()
@@ -210,7 +212,7 @@ def test_those_who_ask_for_readiness_together_share_a_probe_and_hear_of_a_stop(
         assert found.detail == Phase.STOPPING.value
 
 
-def test_a_full_queue_is_an_answer_with_a_time_to_come_back(faulty: Client, faults: Faults) -> None:
+def test_search_with_a_full_queue_is_busy_with_retry_after(faulty: Client, faults: Faults) -> None:
     faults.gate.clear()
 
     async def burst() -> list[Any]:
@@ -243,7 +245,7 @@ def test_a_full_queue_is_an_answer_with_a_time_to_come_back(faulty: Client, faul
         ("/diagram", None),
     ],
 )
-def test_a_client_that_goes_away_cancels_its_work(
+def test_request_whose_client_disconnects_cancels_its_work(
     faulty: Client, faults: Faults, path: str, asked: Any
 ) -> None:
     faults.gate.clear()
@@ -283,7 +285,7 @@ def test_a_client_that_goes_away_cancels_its_work(
     assert ["a cat"] not in faults.batches
 
 
-def test_searches_that_come_together_are_answered_as_if_alone(client: Client) -> None:
+def test_searches_together_have_the_answers_of_searches_alone(client: Client) -> None:
     captions = ["a dog", "a cat runs", "the red park", "a " * 60, "zorp", "a child in the park"]
     options: list[dict[str, Any]] = [
         {},
@@ -306,7 +308,7 @@ def test_searches_that_come_together_are_answered_as_if_alone(client: Client) ->
             assert ours["violation"] == pytest.approx(theirs["violation"], abs=1e-6)
 
 
-def test_with_the_smallest_batches_and_one_place_answers_are_the_same(
+def test_searches_with_the_smallest_batches_have_the_same_answers(
     client: Client, collection: Path
 ) -> None:
     sizes: dict[str, Any] = dict.fromkeys(
@@ -328,7 +330,7 @@ def test_with_the_smallest_batches_and_one_place_answers_are_the_same(
                 ]
 
 
-def test_more_hits_than_a_service_gives_are_refused_and_its_most_are_not(collection: Path) -> None:
+def test_search_for_more_hits_than_k_maximum_is_invalid(collection: Path) -> None:
     questions: list[tuple[str, str, dict[str, Any]]] = [
         ("/search/images", "json", {"caption": "a dog"}),
         ("/search/images/batch", "json", {"captions": ["a dog"]}),
@@ -345,9 +347,7 @@ def test_more_hits_than_a_service_gives_are_refused_and_its_most_are_not(collect
             assert found.detail == "k: this service gives at most 5 hits"
 
 
-def test_an_engine_that_cannot_open_says_why_in_one_sentence(
-    collection: Path, tmp_path: Path
-) -> None:
+def test_engine_that_cannot_open_reports_one_sentence(collection: Path, tmp_path: Path) -> None:
     for settings, words in (
         (Settings(index=tmp_path / "none"), "no index at"),
         (Settings(index=collection, model=tmp_path / "none"), "holds no model of retrieval"),
@@ -368,7 +368,7 @@ def test_an_engine_that_cannot_open_says_why_in_one_sentence(
 
 
 @pytest.mark.parametrize("step", ["_its_own_model", "sweep", "warm"])
-def test_an_engine_that_cannot_open_lets_go_of_its_index(
+def test_engine_that_cannot_open_closes_its_index(
     collection: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     let_go: list[Index] = []
@@ -389,7 +389,7 @@ def test_an_engine_that_cannot_open_lets_go_of_its_index(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
-def test_an_engine_opens_also_where_nothing_can_be_swept(
+def test_engine_opens_where_leftovers_cannot_be_removed(
     collection: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     opened = Path.open
@@ -403,7 +403,7 @@ def test_an_engine_opens_also_where_nothing_can_be_swept(
     Engine.open(Settings(index=collection, device="cpu")).close()
 
 
-def test_an_engine_opens_also_while_another_process_writes(collection: Path) -> None:
+def test_engine_opens_while_another_process_writes(collection: Path) -> None:
     settings = Settings(index=collection, device="cpu")
     with stored_pictures.lock(collection, 0.0):
         Engine.open(settings).close()
@@ -411,7 +411,7 @@ def test_an_engine_opens_also_while_another_process_writes(collection: Path) -> 
         Engine.open(settings).close()
 
 
-def test_captions_and_pictures_have_batches_of_a_size_of_their_own() -> None:
+def test_encoder_batches_captions_and_pictures_by_their_own_sizes() -> None:
     metrics = Metrics()
     model = tiny_model()
     encoder = Encoder(
@@ -433,7 +433,7 @@ def test_captions_and_pictures_have_batches_of_a_size_of_their_own() -> None:
     assert 'hasse_batch_size_bucket{kind="picture",le="1.0"} 2.0' in text
 
 
-def test_captions_share_a_batch_with_captions_of_like_length() -> None:
+def test_encoder_batches_captions_of_like_length_together() -> None:
     model, metrics = tiny_model(), Metrics()
     encoder = Encoder(
         model,
@@ -452,7 +452,7 @@ def test_captions_share_a_batch_with_captions_of_like_length() -> None:
     assert 'hasse_batch_size_bucket{kind="caption",le="2.0"} 4.0' in text
 
 
-def test_a_start_that_fails_when_asked_to_stop_is_no_failure(collection: Path) -> None:
+def test_start_that_fails_after_a_stop_reports_no_failure(collection: Path) -> None:
     stopping, failures = threading.Event(), list[str]()
 
     def unreachable(*_: object) -> Engine:
@@ -467,7 +467,7 @@ def test_a_start_that_fails_when_asked_to_stop_is_no_failure(collection: Path) -
     assert failures == []
 
 
-def test_an_index_of_another_model_is_refused(collection: Path, tmp_path: Path) -> None:
+def test_engine_with_an_index_of_another_model_is_refused(collection: Path, tmp_path: Path) -> None:
     from index.errors import ModelMismatchError
     from tests.tiny import tiny_checkpoint
 
@@ -476,7 +476,7 @@ def test_an_index_of_another_model_is_refused(collection: Path, tmp_path: Path) 
         Engine.open(Settings(index=collection, model=other, device="cpu"))
 
 
-def test_what_another_process_adds_is_found_and_what_it_removes_is_not(
+def test_search_after_another_process_wrote_sees_the_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_collection(tmp_path)
@@ -510,7 +510,7 @@ def test_what_another_process_adds_is_found_and_what_it_removes_is_not(
         client.run(until(lambda: engine.info.generation == generation + 3))
 
 
-def test_what_a_killed_writer_left_is_swept_at_the_start(tmp_path: Path) -> None:
+def test_start_removes_what_a_killed_writer_left(tmp_path: Path) -> None:
     folder = make_collection(tmp_path)
     left = folder / "segments" / "half-written"
     left.mkdir()
@@ -520,7 +520,7 @@ def test_what_a_killed_writer_left_is_swept_at_the_start(tmp_path: Path) -> None
     assert not left.exists()
 
 
-def test_an_index_whose_folder_cannot_be_written_is_served(
+def test_index_in_a_read_only_folder_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_collection(tmp_path)
@@ -539,7 +539,7 @@ def test_an_index_whose_folder_cannot_be_written_is_served(
         assert answer["searched"] == 12
 
 
-def test_a_collection_without_captions_is_served(tmp_path: Path) -> None:
+def test_collection_without_captions_is_served(tmp_path: Path) -> None:
     folder = make_collection(tmp_path, captions_each=0)
     with Client(create_app(Settings(index=folder, device="cpu"))) as client:
         assert client.get("/readyz").status_code == 200
@@ -549,7 +549,7 @@ def test_a_collection_without_captions_is_served(tmp_path: Path) -> None:
         assert (answer["hits"], answer["searched"], answer["certified"]) == ([], 0, True)
 
 
-def test_no_threads_stay_behind(collection: Path) -> None:
+def test_close_leaves_no_threads(collection: Path) -> None:
     settings = Settings(index=collection, device="cpu")
     with Client(create_app(settings)) as client:
         client.post("/search/images", json={"caption": "a dog"})

@@ -51,7 +51,7 @@ def remove(client: Client, headers: dict[str, str]) -> Any:
     return client.request("DELETE", "/images/77", headers=headers)
 
 
-def test_without_keys_all_may_read_and_none_may_write(client: Client) -> None:
+def test_service_without_keys_is_readable_by_all_and_writable_by_none(client: Client) -> None:
     assert ask(client, {}).status_code == 200
     assert ask(client, bearer("whatever")).status_code == 200
     for refused in (
@@ -63,13 +63,13 @@ def test_without_keys_all_may_read_and_none_may_write(client: Client) -> None:
         assert "HASSE_WRITE_KEYS" in found.detail
 
 
-def test_a_setting_lets_all_write_who_may_read(collection: Path) -> None:
+def test_open_writes_lets_all_readers_write(collection: Path) -> None:
     settings = Settings(index=collection, device="cpu", open_writes=True)
     with Client(create_app(settings)) as client:
         problem(remove(client, {}), 404, "not_found")
 
 
-def test_where_there_are_write_keys_that_setting_lets_nobody_else_write() -> None:
+def test_open_writes_with_write_keys_lets_only_these_write() -> None:
     access = Access(Settings(open_writes=True, write_keys=KEYS["write_keys"]))
     assert access.admit_key(WRITER, "write") == "alice"
     with pytest.raises(ServiceError) as refused:
@@ -77,7 +77,7 @@ def test_where_there_are_write_keys_that_setting_lets_nobody_else_write() -> Non
     assert refused.value.reason == "unauthorized"
 
 
-def test_with_read_keys_nothing_of_the_collection_is_shown_without_one(locked: Client) -> None:
+def test_read_keys_hide_the_collection_from_requests_without_one(locked: Client) -> None:
     for headers in ({}, bearer("wrong"), bearer(""), basic("wrong"), {"X-API-Key": "wrong"}):
         for path in LOCKED:
             response = locked.get(path, headers=headers)
@@ -91,9 +91,7 @@ def test_with_read_keys_nothing_of_the_collection_is_shown_without_one(locked: C
 
 
 @pytest.mark.parametrize("key", [READER, WRITER], ids=["reader", "writer"])
-def test_either_kind_of_key_may_read_in_any_of_the_ways_to_send_it(
-    locked: Client, key: str
-) -> None:
+def test_read_and_write_keys_may_read_however_they_are_sent(locked: Client, key: str) -> None:
     for headers in (
         bearer(key),
         {"Authorization": f"bearer  {key}"},
@@ -106,14 +104,14 @@ def test_either_kind_of_key_may_read_in_any_of_the_ways_to_send_it(
 
 
 @pytest.mark.parametrize("scheme", ["Basic", "basic"])
-def test_a_password_is_all_behind_the_name(scheme: str) -> None:
+def test_password_is_everything_behind_the_name(scheme: str) -> None:
     key = "one of:my:own"
     sent = base64.b64encode(f"any:{key}".encode()).decode()
     access = Access(Settings(read_keys=f"bob:{fingerprint(key)}"))
     assert access.admit(Headers({"Authorization": f"{scheme} {sent}"}), "read") == "bob"
 
 
-def test_only_a_write_key_may_write(locked: Client) -> None:
+def test_write_needs_a_write_key(locked: Client) -> None:
     problem(remove(locked, {}), 401, "unauthorized")
     problem(remove(locked, bearer("wrong")), 401, "unauthorized")
     found = problem(remove(locked, bearer(READER)), 403, "forbidden")
@@ -121,11 +119,11 @@ def test_only_a_write_key_may_write(locked: Client) -> None:
     problem(remove(locked, bearer(WRITER)), 404, "not_found")
 
 
-def test_what_a_browser_sends_by_itself_never_writes(locked: Client) -> None:
+def test_write_with_a_password_sent_by_the_browser_is_refused(locked: Client) -> None:
     problem(remove(locked, basic(WRITER)), 401, "unauthorized")
 
 
-def test_a_key_is_in_no_answer_no_setting_and_no_log_line(
+def test_key_appears_in_no_answer_setting_or_log_line(
     locked: Client, collection: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = Settings(index=collection, **KEYS)
@@ -149,13 +147,13 @@ def test_a_key_is_in_no_answer_no_setting_and_no_log_line(
         "\xff",
     ],
 )
-def test_a_broken_header_is_no_key(locked: Client, header: str) -> None:
+def test_broken_header_is_no_key(locked: Client, header: str) -> None:
     headers = [(b"Content-Type", b"application/json"), (b"Authorization", header.encode("latin-1"))]
     response = locked.post("/search/images", content=b'{"caption": "a"}', headers=headers)
     problem(response, 401, "unauthorized")
 
 
-def test_a_key_has_a_quota_of_its_own(collection: Path) -> None:
+def test_quota_is_counted_for_each_key(collection: Path) -> None:
     settings = Settings(
         index=collection, device="cpu", searches_per_minute=2, writes_per_minute=1, **KEYS
     )
@@ -173,10 +171,9 @@ def test_a_key_has_a_quota_of_its_own(collection: Path) -> None:
         assert "1 such request in a minute" in one_more.detail
 
 
-def test_a_quota_fills_again_and_holds_a_minutes_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quota_refills_up_to_a_minutes_worth() -> None:
     now = 1000.0
-    monkeypatch.setattr("service.http.access.monotonic", lambda: now)
-    quota = Quota(60)
+    quota = Quota(60, clock=lambda: now)
 
     for passed, room in ((0, 60), (3, 3), (3600, 60)):
         now += passed
@@ -188,10 +185,9 @@ def test_a_quota_fills_again_and_holds_a_minutes_worth(monkeypatch: pytest.Monke
         quota.take("bob")
 
 
-def test_a_quota_says_for_how_long_it_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quota_used_up_names_the_seconds_to_wait() -> None:
     now = 1000.0
-    monkeypatch.setattr("service.http.access.monotonic", lambda: now)
-    quota = Quota(1)
+    quota = Quota(1, clock=lambda: now)
     quota.take("alice")
     for wait in (60, 45):
         with pytest.raises(ServiceError) as refused:
@@ -202,7 +198,7 @@ def test_a_quota_says_for_how_long_it_is_used_up(monkeypatch: pytest.MonkeyPatch
     quota.take("alice")
 
 
-def test_keys_are_long_and_differ_and_settings_hold_only_what_they_hash_to() -> None:
+def test_new_keys_are_long_and_different_and_settings_hold_their_hash() -> None:
     found = {new_key() for _ in range(100)}
     assert len(found) == 100
     assert {len(key) for key in found} == {len("hasse_") + 32}  # 192 bits, six a letter
@@ -215,7 +211,7 @@ def test_keys_are_long_and_differ_and_settings_hold_only_what_they_hash_to() -> 
     [WRITER, f"alice:{WRITER}", "a:b", f"a b:{'0' * 64}"],
     ids=["key", "named", "short", "space"],
 )
-def test_a_setting_that_holds_a_key_itself_is_refused(setting: str) -> None:
+def test_setting_with_a_plain_key_is_refused(setting: str) -> None:
     for name in ("read_keys", "write_keys"):
         chosen: dict[str, Any] = {name: setting}
         with pytest.raises(ValidationError, match="hasse key NAME"):
@@ -224,7 +220,7 @@ def test_a_setting_that_holds_a_key_itself_is_refused(setting: str) -> None:
         Settings(read_keys=f"a:{'0' * 64},a:{'1' * 64}")
 
 
-def test_the_document_says_which_operations_need_a_key(locked: Client, client: Client) -> None:
+def test_openapi_document_names_operations_that_need_a_key(locked: Client, client: Client) -> None:
     def secured(client: Client) -> set[str]:
         document = client.get("/openapi.json").json()
         assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
