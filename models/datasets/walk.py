@@ -12,6 +12,7 @@ from pathspec import GitIgnoreSpec
 
 from models.datasets.dataset import DatasetError
 from models.datasets.source import read_text
+from models.images.decoding import raise_system_error
 from models.images.formats import PICTURE_SUFFIXES, is_picture
 
 IGNORE_FILE = ".hasseignore"
@@ -147,7 +148,8 @@ def _kind(path: Path) -> str:
     try:
         if is_picture(path):
             return "picture"
-    except OSError:
+    except OSError as error:
+        raise_system_error(error)
         return "unreadable file"
     if suffix in _OTHER:
         return "other picture"

@@ -15,6 +15,7 @@ from index import durable
 from models.datasets import source
 from models.datasets.folder import FolderCaptions, captions_beside, captions_in, pictures_of
 from models.datasets.skipped_rows import SkippedRows
+from models.images.decoding import raise_system_error
 
 _THREADS = 8
 # A file may be written again within one tick of the clock of its file system.
@@ -159,7 +160,11 @@ def _stamp(path: str) -> FileStamp | None:
 
 
 def read_digests(paths: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of files, by path; one that cannot be read has none."""
+    """Return the SHA-256 of files, by path; one that cannot be read has none.
+
+    Raises:
+        OSError: the system has no more open files or memory to give, or cannot reach the disk.
+    """
     every = list(paths)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="hasse-read") as pool:
         digests = pool.map(_digest, every)
@@ -169,5 +174,6 @@ def read_digests(paths: Iterable[str]) -> dict[str, str]:
 def _digest(path: str) -> str:
     try:
         return durable.sha256(Path(path))
-    except OSError:
+    except OSError as error:
+        raise_system_error(error)
         return ""

@@ -83,7 +83,7 @@ def test_search_with_max_violation_may_print_no_hits(collection: Path) -> None:
     ("query", "reason"),
     [
         ("absent.jpg", "no picture absent.jpg"),
-        ("text.jpg", "not a JPEG"),
+        ("text.jpg", "not a picture"),
         ("cut.jpg", "cut short"),
         ("empty.png", "empty"),
         (" ", "blank"),

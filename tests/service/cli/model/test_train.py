@@ -186,6 +186,7 @@ def test_train_uses_bfloat16_where_the_device_supports_it_or_it_is_asked(
         assert json.loads((out / "metrics.json").read_bytes())["training"]["precision"] == used
 
 
+@pytest.mark.parametrize("named", [("--backbone",), ("--set", "backbone")])
 def test_train_pools_a_named_backbone_by_average_unless_asked(
     home: Path, tmp_path: Path, named: tuple[str, ...]
 ) -> None:

@@ -23,6 +23,7 @@ from service.pipelines.indexing import identity_of
 from service.settings import Settings
 from tests.service.cli.shell import Outcome, hasse
 from tests.service.cli.test_interruption import ctrl_c_at
+from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
 
 
@@ -192,8 +193,8 @@ def test_demo_of_earlier_model_version_with_changes_is_refused(
     built_in: Path, tmp_path: Path
 ) -> None:
     demo(tmp_path, "--count", 6)
-    scene = next((tmp_path / "scenes").rglob("*.jpg"))
-    own = shutil.copy(scene, tmp_path / "own.jpg")
+    own = tmp_path / "own.jpg"
+    picture(1).save(own)
     places = ("--pictures", tmp_path / "scenes", "--index", tmp_path / "index")
     assert hasse("index", "add", tmp_path / "index", own).status == 0
     tiny_checkpoint(built_in, seed=1)
