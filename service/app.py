@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.middleware.cors import CORSMiddleware
 
 from service import errors
 from service.core.admission import Admission
@@ -26,7 +27,7 @@ from service.runtime.metrics import Metrics
 from service.runtime.readiness import Readiness
 from service.runtime.startup import Lifecycle, Open
 from service.services import Services, requires
-from service.settings import Settings
+from service.settings import Settings, origins_of
 
 # What `service.http.load_shedding` may refuse before it is read.
 SEARCH_ROUTES = [
@@ -84,5 +85,13 @@ def create_app(
     app.mount("/static", WholeFiles(), name="static")
     app.mount("/docs", WholeFiles(docs.SWAGGER_UI), name="swagger-ui")
     app.add_middleware(RequestMiddleware, services=services)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins_of(settings.cors_origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "X-API-Key", "X-Request-Id"],
+            expose_headers=["ETag", "Location", "Retry-After", "Server-Timing", "X-Request-Id"],
+        )
     openapi.describe(app)
     return app

@@ -29,6 +29,7 @@ from index.errors import (
     ReadOnlyIndexError,
 )
 from models.errors import HasseError
+from service.addresses import address
 from service.runtime.logs import event
 
 MEDIA_TYPE = "application/problem+json"
@@ -175,7 +176,7 @@ def reason_of(row: Mapping[str, Any]) -> str:
 def problem_body(error: ServiceError, request_id: str) -> bytes:
     """Return the JSON document of an error."""
     body = {
-        "type": f"/docs#{error.reason}",
+        "type": address(f"/docs#{error.reason}"),
         "title": error.kind.title,
         "status": error.kind.status,
         "detail": error.detail,

@@ -21,10 +21,6 @@ UPLOAD_CAPTIONS_MAXIMUM = 32
 UPLOAD_ID_MAXIMUM = 2**53 - 1  # the largest integer that JSON carries exactly in all languages
 ID_MAXIMUM = 2**63 - 1  # the largest SQL BIGINT
 
-# Where the stored picture of an image, and its thumbnail, are served.
-IMAGE_URL = "/images/%d/file"
-THUMBNAIL_URL = "/images/%d/thumbnail"
-
 Mode = Literal["certified", "exact", "fast"]
 ImageId = Annotated[
     int, Field(ge=0, le=ID_MAXIMUM, description="Id of an image, as in the collection.")

@@ -14,8 +14,10 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.images.limits import PictureLimits
+from service.addresses import PREFIX, networks_of
 
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,32}:[0-9a-f]{64}")
+_ORIGIN = re.compile(r"https?://[^\s/?#,]+")
 Seconds = Annotated[float, Field(le=86_400)]  # a day at most: a thread cannot wait for ever
 
 
@@ -44,6 +46,27 @@ class Settings(BaseSettings):
     )
     port: int = Field(
         default=8000, ge=0, le=65535, description="Port to listen on; 0 takes any free one."
+    )
+    root_path: str = Field(
+        default="",
+        description=(
+            "Path prefix under which a proxy offers the service, as in /hasse, whether it takes "
+            "the prefix off or not; when empty, none."
+        ),
+    )
+    trusted_proxies: str = Field(
+        default="",
+        description=(
+            "Addresses or networks of proxies, with commas between, whose X-Forwarded-Prefix "
+            "takes the place of `root_path`; when empty, none."
+        ),
+    )
+    cors_origins: str = Field(
+        default="",
+        description=(
+            "Origins whose pages may use the API, with commas between, as in "
+            "https://example.org; * for all; when empty, none."
+        ),
     )
     processes: int = Field(
         default=1,
@@ -230,6 +253,35 @@ class Settings(BaseSettings):
         if keys and not keys_of(keys):  # of two variables that are not set, the comma is left
             raise ValueError("there is no key in it: name one, or leave it empty")
         return keys
+
+    @field_validator("root_path")
+    @classmethod
+    def _prefix(cls, path: str) -> str:
+        path = path.rstrip("/")
+        if not PREFIX.fullmatch(path):
+            raise ValueError("write it as in /hasse: a slash before each part, none at the end")
+        return path
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, proxies: str) -> str:
+        networks_of(proxies)
+        return proxies
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins(cls, origins: str) -> str:
+        origins_of(origins)
+        return origins
+
+
+def origins_of(setting: str) -> list[str]:
+    """Return the origins of a setting with commas; ValueError if one is none."""
+    found = [part for part in (part.strip() for part in setting.split(",")) if part]
+    for origin in found:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise ValueError(f"{origin} is no origin: write it as in https://example.org, no path")
+    return found
 
 
 def keys_of(setting: str) -> dict[str, str]:

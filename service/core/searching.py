@@ -18,18 +18,13 @@ from index.search.query import Answer, Query
 from index.store import Index
 from index.types import CaptionRow, Kind, NamedImage, Points
 from models.evaluation.calibration import Calibration
+from service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from service.core.admission import Admission
 from service.core.batching import Batcher, Done, Next
 from service.core.encoding import Encoder, Point
 from service.core.stages import Stages
 from service.errors import UNREADABLE, ServiceError, unreachable
-from service.schemas import (
-    IMAGE_URL,
-    K_MAXIMUM,
-    THUMBNAIL_URL,
-    SearchOptions,
-    milliseconds,
-)
+from service.schemas import K_MAXIMUM, SearchOptions, milliseconds
 from service.settings import Settings
 
 _TOGETHER = 8  # searches that are made together also where they are more than half of all
@@ -71,6 +66,7 @@ class Found:
         An answer makes all its hits of their fields at once, which takes less than one by one.
         """
         hits: list[dict[str, Any]] = []
+        root_path = ROOT_PATH.get()
         for image_id, violation, probability in self._wanted():
             row = self.images.get(image_id)
             if row is not None:
@@ -82,8 +78,8 @@ class Found:
                         "violation": plain(violation),
                         "probability": probability,
                         "captions": row.captions,
-                        "image_url": IMAGE_URL % row.id,
-                        "thumbnail_url": THUMBNAIL_URL % row.id,
+                        "image_url": root_path + IMAGE_URL % row.id,
+                        "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
                     }
                 )
         return hits

@@ -6,13 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from index.types import CaptionRow, ImageRow
-from service.schemas import (
-    IMAGE_URL,
-    THUMBNAIL_URL,
-    AddedImage,
-    CaptionRecord,
-    ImageRecord,
-)
+from service.addresses import image_url, thumbnail_url
+from service.schemas import AddedImage, CaptionRecord, ImageRecord
 
 
 def caption_record(row: CaptionRow) -> CaptionRecord:
@@ -30,8 +25,8 @@ def image_record(row: ImageRow, captions: Sequence[CaptionRow]) -> ImageRecord:
         split=row.split,
         added=instant(row.added or 0),
         captions=[caption_record(caption) for caption in captions],
-        image_url=IMAGE_URL % row.id,
-        thumbnail_url=THUMBNAIL_URL % row.id,
+        image_url=image_url(row.id),
+        thumbnail_url=thumbnail_url(row.id),
     )
 
 

@@ -80,7 +80,10 @@ class LoadSheddingProtocol(HttpToolsProtocol):
             return  # it is parsed again, as plain HTTP
         if self._is_idle():
             self._unset_keepalive_if_required()
-            route = self._search_route()
+            # A browser shows no answer without CORS headers, so pages of other sites are refused
+            # by the application.
+            is_foreign = self.services.settings.cors_origins and self._has_origin()
+            route = None if is_foreign else self._search_route()
             if route is not None and (error := self.services.admission.refusal()) is not None:
                 self._refuse(error, route)
                 return
@@ -138,7 +141,12 @@ class LoadSheddingProtocol(HttpToolsProtocol):
         return None
 
     def _path(self) -> str:
-        return self.url.partition(b"?")[0].decode("ascii", "replace")
+        path = self.url.partition(b"?")[0].decode("ascii", "replace")
+        root_path = self.services.settings.root_path
+        return path.removeprefix(root_path) if path.startswith(f"{root_path}/") else path
+
+    def _has_origin(self) -> bool:
+        return any(name == b"origin" for name, _ in self.headers)
 
     def _refuse(self, error: ServiceError, route: str) -> None:
         self._refused = True
@@ -163,7 +171,10 @@ class LoadSheddingProtocol(HttpToolsProtocol):
         self, error: ServiceError, route: str = "other", method: str = "-", path: str = "-"
     ) -> None:
         request_id = request_id_of(self.headers)
-        head, before, after = prepared_problem(error.reason, error.detail, error.retry_after)
+        root_path = self.services.settings.root_path
+        head, before, after = prepared_problem(
+            error.reason, error.detail, error.retry_after, root_path
+        )
         body = b"%b%b%b" % (before, request_id.encode(), after)
         lines = [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
         lines.append(b"x-request-id: %b\r\n" % request_id.encode())

@@ -17,6 +17,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from service.addresses import ROOT_PATH, networks_of, root_path_of, with_root_path
 from service.errors import ServiceError, problem
 from service.runtime.logs import LOGGER, event
 from service.runtime.metrics import Metrics
@@ -52,12 +53,26 @@ class RequestMiddleware:
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
         self._services = services
+        self._root_path = services.settings.root_path
+        self._trusted = networks_of(services.settings.trusted_proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if (self._root_path or self._trusted) and (
+            root_path := root_path_of(scope, self._root_path, self._trusted)
+        ):
+            token = ROOT_PATH.set(root_path)
+            try:
+                await self._serve(with_root_path(scope, root_path), receive, send)
+            finally:
+                ROOT_PATH.reset(token)
+        else:
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = perf_counter()
         request_id = request_id_of(scope["headers"])
         method = scope["method"]
@@ -164,10 +179,12 @@ def record_answer(
 
 @lru_cache(maxsize=16)  # thousands of refusals a second differ in little but their ids
 def prepared_problem(
-    reason: str, detail: str, retry_after: int | None
+    reason: str, detail: str, retry_after: int | None, root_path: str
 ) -> tuple[bytes, bytes, bytes]:
     """Return the status and headers of an error, and its body before and after the request id."""
+    token = ROOT_PATH.set(root_path)
     response = problem(ServiceError(reason, detail, retry_after=retry_after), "")
+    ROOT_PATH.reset(token)
     pairs = [pair for pair in response.raw_headers if pair[0] != b"content-length"]
     lines = [b"%b: %b\r\n" % pair for pair in (*pairs, *SECURITY_HEADERS)]
     before, name, after = bytes(response.body).partition(b'"request_id": "')

@@ -23,7 +23,6 @@ _FORM = View(
     "add_image.html",
     title="Add a picture · Hasse",
     context={"typed": "", "message": None, "image": None},
-    url=_URL,
 )
 
 

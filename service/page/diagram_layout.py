@@ -6,9 +6,9 @@ import textwrap
 from dataclasses import dataclass
 from statistics import fmean
 
+from service.addresses import thumbnail_url
 from service.lattice_schemas import Diagram, DiagramNode
 from service.page.query import PageQuery
-from service.schemas import THUMBNAIL_URL
 
 # Pixels.
 _WIDTH, _GAP = 184, 20  # of a node, and between two of a row
@@ -124,5 +124,5 @@ def _box(node: DiagramNode, x: int, y: int, query: PageQuery) -> Box:
         url=url,
         place=node.place,
         also=also,
-        picture="" if node.image_id is None else THUMBNAIL_URL % node.image_id,
+        picture="" if node.image_id is None else thumbnail_url(node.image_id),
     )

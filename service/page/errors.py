@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from models.vocabulary import Vocabulary, words
+from service.addresses import address
 from service.errors import CHALLENGE, ServiceError, invalid
 from service.page.query import PageQuery
 from service.page.rendering import KEEP_URL, View, render
@@ -123,7 +124,7 @@ def _error_page(request: Request, error: ServiceError) -> Response:
         )
     else:
         message = message_for(error, services.settings)
-        context = {"message": message, "link": here if message.retry else "/"}
+        context = {"message": message, "link": here if message.retry else address("/")}
         view = View("error.html", context=context, url=url, error=error)
     response = render(request, query, view)
     if error.reason == "unauthorized":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 from urllib.parse import urlencode
 
+from service.addresses import address
 from service.errors import ServiceError
 from service.schemas import Mode, SearchOptions, image_id_of
 from service.settings import Settings
@@ -120,4 +121,4 @@ class PageQuery:
             fields.append(("k", str(self.k)))
         if self.mode != DEFAULT_MODE:
             fields.append(("mode", self.mode))
-        return f"{path}?{urlencode(fields)}" if fields else path
+        return address(f"{path}?{urlencode(fields)}" if fields else path)

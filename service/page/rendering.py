@@ -15,11 +15,11 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
+from service.addresses import address, thumbnail_url
 from service.core.stages import Stages
 from service.errors import ServiceError
 from service.page.query import SIZES, PageQuery
 from service.page.results import distinct
-from service.schemas import THUMBNAIL_URL
 from service.services import services_of
 
 HERE = Path(__file__).parent
@@ -63,11 +63,14 @@ class View:
     error: ServiceError | None = None
 
 
-@cache
 def static(name: str) -> str:
     """Return the address of a static file, which changes with its contents."""
-    digest = hashlib.sha256((HERE / "static" / name).read_bytes()).hexdigest()
-    return f"/static/{name}?v={digest[:10]}"
+    return address(f"/static/{name}?v={_digest(name)[:10]}")
+
+
+@cache
+def _digest(name: str) -> str:
+    return hashlib.sha256((HERE / "static" / name).read_bytes()).hexdigest()
 
 
 _TEMPLATES = Environment(
@@ -78,7 +81,11 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.globals.update(
-    static=static, htmx_config=dumps(_HTMX), modes=_MODES, thumbnail_url=THUMBNAIL_URL
+    address=address,
+    static=static,
+    htmx_config=dumps(_HTMX),
+    modes=_MODES,
+    thumbnail_url=thumbnail_url,
 )
 _TEMPLATES.filters["distinct"] = distinct
 

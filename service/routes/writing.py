@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.addresses import address
 from service.core.write_queue import Upload
 from service.routes.documentation import Id, problems, takes
 from service.schemas import AddedImage, UploadForm
@@ -67,7 +68,7 @@ async def add_image(request: Request, services: ServicesHere) -> Response:
     return Response(
         added.model_dump_json(),
         201 if added.created else 200,
-        {"Location": f"/images/{added.image_id}", "Cache-Control": "no-store"},
+        {"Location": address(f"/images/{added.image_id}"), "Cache-Control": "no-store"},
         "application/json",
     )
 
