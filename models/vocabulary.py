@@ -77,15 +77,32 @@ class Vocabulary:
 
     def encode(self, text: str, max_words: int) -> list[int]:
         """Return the numbers of the first `max_words` words, then `END`."""
-        return [self._index.get(word, UNKNOWN) for word in words(text)[:max_words]] + [END]
+        return [self._index.get(word, UNKNOWN) for word in self._words(text)[:max_words]] + [END]
 
     def unknown(self, text: str) -> list[str]:
         """List the words of a caption that are not known, each once, in order."""
-        return list(dict.fromkeys(word for word in words(text) if word not in self._index))
+        return list(dict.fromkeys(word for word in self._words(text) if word not in self._index))
 
     def knows(self, text: str) -> bool:
         """Tell whether any word of a caption is known; captions without one are all alike."""
-        return any(word in self._index for word in words(text))
+        return any(word in self._index for word in self._words(text))
+
+    def _words(self, text: str) -> list[str]:
+        """Return the words of a caption as training data writes them.
+
+        "dog's" may be known as such. Where it is not and "dog" is, it is read as "dog 's", the way
+        Flickr8k writes it.
+        """
+        found = words(text)
+        if not any("'" in word for word in found):
+            return found
+        return [part for word in found for part in self._parts(word)]
+
+    def _parts(self, word: str) -> list[str]:
+        parts = word.split("'")
+        if word in self._index or parts[0] not in self._index:
+            return [word]
+        return [part for part in parts if part in self._index]
 
     def to_bytes(self) -> bytes:
         """Return the words as JSON."""

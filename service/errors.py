@@ -2,7 +2,7 @@
 
 Every error leaves the service as `application/problem+json` with a reason from this table, except
 on the page, which shows it to people (`service.page.errors`). The detail is a sentence for people.
-It never contains paths, exceptions or input.
+It never contains paths or exceptions, and of the input only words that the model does not know.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def given_twice(field: str) -> ServiceError:
 
 
 def shown(name: str) -> str:
-    """Return the name of a field that a client sent, short enough to repeat in an answer."""
+    """Return the name of a field, or a word, that a client sent, short enough to repeat."""
     return name[:64]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -23,6 +21,7 @@ from service.cli.serving.key import key
 from service.cli.serving.serve import serve
 from service.cli.terminal.errors import CommandGroup
 from service.cli.terminal.help_text import Commands, join_lines
+from service.cli.terminal.output import accept_any_character
 
 _COLLECTION = "Search and serve a collection"
 _MODEL = "Make a model"
@@ -94,7 +93,5 @@ app.add_typer(entailment, name="entailment", rich_help_panel=_MODEL)
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    if isinstance(sys.stdout, TextIOWrapper):
-        # A character that the locale cannot print must not end in a traceback.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    accept_any_character()
     app(prog_name="hasse")

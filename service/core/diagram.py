@@ -25,7 +25,7 @@ from models.diagram import (
 )
 from models.model import Points
 from models.score import penalties_between
-from service.core.encoding import check_caption
+from service.core.encoding import check_query
 from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import no_image
@@ -46,7 +46,7 @@ async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
     Raises:
         ServiceError: as the searches of the engine.
     """
-    check_caption(caption, engine.settings)
+    check_query(caption, engine.vocabulary, engine.settings)
     async with engine.enter(stages):
         (point,) = await engine.encode_captions([caption], stages)
         near = await engine.search("image", point, SearchOptions(k=_PICTURES), stages)

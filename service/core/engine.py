@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from models.evaluation.calibration import Calibrations
 from models.score import Score
 from models.vocabulary import Vocabulary
 from service.core.admission import Admission
-from service.core.encoding import Encoder, Point, check_caption
+from service.core.encoding import Encoder, Point, check_query
 from service.core.pictures import PictureReader, version_of
 from service.core.searching import Found, Searcher
 from service.core.serialization import caption_record, image_record
@@ -216,7 +216,7 @@ class Engine:
         Validating an answer takes as long as writing it, so a route sends these fields as they are.
         """
         self.check_options(options)
-        check_caption(caption, self.settings)
+        check_query(caption, self.vocabulary, self.settings)
         async with self.enter(stages):
             found = await self.searcher.search_encoded(
                 "image", self.encoder, caption, options, stages
@@ -232,7 +232,7 @@ class Engine:
         stages = stages or Stages()
         self.check_options(options)
         for at, caption in enumerate(captions):
-            check_caption(caption, self.settings, f"captions.{at}")
+            check_query(caption, self.vocabulary, self.settings, f"captions.{at}")
         async with self.enter(stages):
             points = await self.encoder.captions(captions, stages)
             found = await self.searcher.search_all("image", points, options, stages)
@@ -355,13 +355,10 @@ class Engine:
         self.index.close()
 
     def _image_fields(self, caption: str, found: Found) -> dict[str, Any]:
-        vocabulary = self.vocabulary
-        if not vocabulary.knows(caption):
-            found = replace(found, probabilities=None)
         return {
             "hits": found.image_hits(),
             **found.facts(self.name),
-            "unknown_words": vocabulary.unknown(caption),
+            "unknown_words": self.vocabulary.unknown(caption),
         }
 
     def check_options(self, options: SearchOptions) -> None:

@@ -14,7 +14,7 @@ from models.checkpoints.checkpoint import Checkpoint
 from models.evaluation.calibration import Calibration
 from models.model import Points
 from models.score import penalties_between
-from service.core.encoding import Point, check_caption
+from service.core.encoding import Point, check_caption, check_query
 from service.core.engine import Engine
 from service.core.searching import Found, depth_of, plain
 from service.core.stages import Stages
@@ -63,13 +63,7 @@ async def _jointly(
     async with engine.enter(stages):
         points = await _points(engine, parts, stages)
         found = await engine.search_jointly(kind, points, options, stages)
-    each = _each(
-        found,
-        [
-            calibration if _is_known(engine.checkpoint, part) else None
-            for part, calibration in zip(parts, calibrations, strict=True)
-        ],
-    )
+    each = _each(found, calibrations)
     knows = engine.vocabulary.knows
     hits = found.image_hits() if kind == "image" else found.caption_hits(knows)
     fields = {
@@ -150,7 +144,8 @@ async def _entailments(
 ) -> list[Entailment]:
     """Answer pairs by their field in the request, which errors name."""
     for field, (premise, hypothesis) in pairs.items():
-        _check(engine, f"{field}premise", [premise])
+        if isinstance(premise, str):
+            check_caption(premise, engine.settings, f"{field}premise")
         check_caption(hypothesis, engine.settings, f"{field}hypothesis")
     async with engine.enter(stages):
         points = await _points(engine, [part for pair in pairs.values() for part in pair], stages)
@@ -210,7 +205,8 @@ def _check(engine: Engine, field: str, parts: Sequence[Part]) -> None:
     listed = [part for part in parts if not isinstance(part, bytes)]
     for at, part in enumerate(listed):
         if isinstance(part, str):
-            check_caption(part, engine.settings, field if len(listed) == 1 else f"{field}.{at}")
+            place = field if len(listed) == 1 else f"{field}.{at}"
+            check_query(part, engine.vocabulary, engine.settings, place)
 
 
 def _calibration(model: Checkpoint, premise: Part) -> Calibration | None:

@@ -16,7 +16,7 @@ from service.core.stages import Stages
 from service.errors import ServiceError, invalid
 from service.http.multipart import FormField
 from service.lattice_schemas import PARTS_MAXIMUM, CommonAnswer, Part
-from service.page.errors import PageRoute, message_for, require_known_words
+from service.page.errors import PageRoute, message_for
 from service.page.query import PageQuery
 from service.page.rendering import KEEP_URL, View, render
 from service.page.results import (
@@ -159,7 +159,6 @@ async def _suggestions(engine: Engine, form: CombineForm) -> list[ShownPicture]:
     """Return stored pictures that can be chosen, and are not yet."""
     options = SearchOptions(k=SUGGESTIONS + len(form.image_ids))
     answer = await engine.images_by_caption(form.find, options)
-    require_known_words(engine.vocabulary, [form.find])
     hits = [hit for hit in answer.hits if hit.image_id not in form.image_ids]
     return [
         ShownPicture(
@@ -211,7 +210,6 @@ async def _search(
         calibrations = [*[None] * len(images), *[known.image] * len(form.words)]
         sentence = "It is not likely that any picture here has it all"
         notice = no_match_notice(hits[0] if hits else None, calibrations, sentence)
-    require_known_words(engine.vocabulary, [*form.words, *form.without])
     thing = "caption" if form.operation == "common" else "picture"
     return {
         "pictures": shown,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,8 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from models.vocabulary import Vocabulary, words
 from service.addresses import address
-from service.errors import CHALLENGE, ServiceError, invalid
+from service.errors import CHALLENGE, ServiceError
 from service.page.query import PageQuery
 from service.page.rendering import KEEP_URL, View, render
 from service.runtime.readiness import Phase
@@ -73,21 +72,6 @@ def message_for(error: ServiceError, settings: Settings) -> ErrorMessage:
     if error.reason == "invalid":
         return ErrorMessage("That cannot be asked", sentence)
     return ErrorMessage(error.kind.title, sentence, retry=error.reason != "forbidden")
-
-
-def require_known_words(vocabulary: Vocabulary, texts: Iterable[str]) -> None:
-    """Refuse a text without any word that the model knows.
-
-    Raises:
-        ServiceError: `invalid`, which names the words.
-    """
-    for text in texts:
-        if not words(text):
-            raise invalid("words", f"Hasse reads words, and there are none in “{text}”")
-        if not vocabulary.knows(text):
-            *most, last = [f"“{word}”" for word in vocabulary.unknown(text)]
-            named = f"words {', '.join(most)} and {last}" if most else f"word {last}"
-            raise invalid("words", f"Hasse has never seen the {named}: say it in other words")
 
 
 class PageRoute(APIRoute):

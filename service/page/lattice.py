@@ -6,11 +6,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.core import diagram, lattice
+from service.core.encoding import check_query
+from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import invalid
 from service.lattice_schemas import Entailment
 from service.page.diagram_layout import lay_out
-from service.page.errors import PageRoute, require_known_words
+from service.page.errors import PageRoute
 from service.page.query import PageQuery
 from service.page.rendering import View, render
 from service.page.results import ShownPicture
@@ -29,7 +31,6 @@ async def show_diagram(request: Request, services: ServicesHere, image: str = ""
         found = await diagram.of_image(engine, query.image_id, stages)
     elif query.text:
         found = await diagram.of_caption(engine, query.text, stages)
-        require_known_words(engine.vocabulary, [query.text])
     else:
         raise invalid("q", "name what to draw the diagram of: some words, or a picture")
     captions = sum(len(node.captions) for node in found.nodes)
@@ -51,12 +52,11 @@ async def claim(
     """Tell whether a caption is true of a stored picture."""
     engine, stages = services.engine, Stages()
     query = PageQuery.read(request.query_params, services.settings).about(image)
-    caption = _caption(hypothesis)
+    caption = _caption(engine, hypothesis)
     if query.image_id is None:
         raise invalid("image", "name the picture that the caption may be true of")
     shown = ShownPicture.stored(await engine.image(query.image_id), query)
     answer = await lattice.entails(engine, query.image_id, caption, stages)
-    require_known_words(engine.vocabulary, [caption])
     return render(
         request, query, _verdict(shown, caption, answer, stages, query.claim_url(caption))
     )
@@ -68,21 +68,19 @@ async def claim_of_upload(request: Request, services: ServicesHere) -> Response:
     engine, stages = services.engine, Stages()
     form = await services.bodies.form(request)
     picture, fields = form.picture().content, dict(form.texts)
-    query, caption = (
-        PageQuery.read(fields, services.settings),
-        _caption(fields.get("hypothesis", "")),
-    )
+    query = PageQuery.read(fields, services.settings)
+    caption = _caption(engine, fields.get("hypothesis", ""))
     answer = await lattice.entails(engine, picture, caption, stages)
-    require_known_words(engine.vocabulary, [caption])
     shown = ShownPicture.uploaded(await engine.preview(picture))
     url = query.upload_url(fields.get("upload", ""), caption)
     return render(request, query, _verdict(shown, caption, answer, stages, url))
 
 
-def _caption(hypothesis: str) -> str:
+def _caption(engine: Engine, hypothesis: str) -> str:
     caption = " ".join(hypothesis.split())
     if not caption:
         raise invalid("hypothesis", "type a caption that may be true of the picture")
+    check_query(caption, engine.vocabulary, engine.settings, "hypothesis")
     return caption
 
 

@@ -10,7 +10,7 @@ from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import invalid
 from service.lattice_schemas import PARTS_MAXIMUM
-from service.page.errors import PageRoute, require_known_words
+from service.page.errors import PageRoute
 from service.page.query import PageQuery
 from service.page.rendering import KEEP_URL, View, render
 from service.page.results import ShownPicture, group_captions, no_match_notice, proof_of
@@ -76,7 +76,6 @@ async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:
         answer = await lattice.all_of(engine, parts, query.options, stages)
     else:
         answer = await engine.images_by_caption(query.text, query.options, stages=stages)
-    require_known_words(engine.vocabulary, parts)
     proof = proof_of(answer, len(answer.hits), "picture", stages)
     notice = no_match_notice(
         answer.hits[0] if answer.hits else None,

@@ -76,6 +76,31 @@ def test_unknown_words_are_named_once_in_order() -> None:
     assert Vocabulary(["a"]).unknown("A zeppelin, a blimp, a zeppelin") == ["zeppelin", "blimp"]
 
 
+@pytest.mark.parametrize("text", ["a dog's tail", "a dog’s tail", "a dog 's tail", "A DOG'S tail"])
+def test_possessive_that_is_not_known_is_read_as_its_parts(text: str) -> None:
+    vocabulary = Vocabulary(["a", "dog", "tail", "s"])
+    assert vocabulary.encode(text, max_words=9) == [3, 4, 6, 5, END]
+    assert vocabulary.unknown(text) == []
+    assert vocabulary.knows("dog's")
+
+
+def test_word_with_an_apostrophe_that_is_known_stays_whole() -> None:
+    vocabulary = Vocabulary(["dog", "s", "dog's"])
+    assert vocabulary.encode("dog's", max_words=9) == [5, END]
+
+
+def test_possessive_without_a_known_s_is_the_noun() -> None:
+    vocabulary = Vocabulary(["dog", "a"])
+    assert vocabulary.encode("a dog's", max_words=9) == [4, 3, END]
+    assert vocabulary.unknown("a dog's") == []
+
+
+def test_possessive_of_an_unknown_noun_is_one_unknown_word() -> None:
+    vocabulary = Vocabulary(["a", "s"])
+    assert vocabulary.encode("a blimp's", max_words=9) == [3, UNKNOWN, END]
+    assert vocabulary.unknown("a blimp's") == ["blimp's"]
+
+
 def test_a_vocabulary_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one word"):
         Vocabulary.build(["...", ""])

@@ -100,7 +100,7 @@ def test_caption_beyond_the_limits_names_the_limit(client: Client) -> None:
     assert found.detail == "caption: more than 100 words"
     found = problem(client.post("/search/images", json={"caption": "a" * 2001}), 422, "invalid")
     assert found.detail == "caption: more than 2,000 characters"
-    for allowed in ("a " * 100, "a" * 2000):
+    for allowed in ("a " * 100, "a " + "a" * 1998):
         assert client.post("/search/images", json={"caption": allowed}).status_code == 200
     long = client.post("/search/images", json={"caption": "word " * 10_000})
     problem(long, 422, "invalid")

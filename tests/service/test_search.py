@@ -50,7 +50,7 @@ def test_images_come_in_the_order_of_their_true_violations(
     assert answer.unknown_words == []
 
 
-@pytest.mark.parametrize("caption", ["a dog runs", "a dog zzz", "zzz", "\N{DOG FACE} \u2028<é>"])
+@pytest.mark.parametrize("caption", ["a dog runs", "a dog zzz", "cat \N{DOG FACE} \u2028<é>"])
 def test_what_is_sent_is_an_answer_as_the_document_has_it(client: Client, caption: str) -> None:
     body = client.post("/search/images", json={"caption": caption}).content
     assert ImageAnswer.model_validate_json(body, strict=True).model_dump_json().encode() == body
@@ -137,9 +137,30 @@ def test_a_violation_limit_leaves_out_what_exceeds_it(client: Client) -> None:
 def test_words_the_model_never_learned_are_named_and_do_no_harm(client: Client) -> None:
     answer = client.post("/search/images", json={"caption": "a zorp florbles", "k": 3}).json()
     assert answer["unknown_words"] == ["zorp", "florbles"]
-    only = client.post("/search/images", json={"caption": "zorp florbles", "k": 3}).json()
-    assert only["unknown_words"] == ["zorp", "florbles"]
-    assert len(only["hits"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("zorp florbles", "never seen the words “zorp” and “florbles”"),
+        ("!!!", "there are none in “!!!”"),
+        ("🐕", "there are none in “🐕”"),
+    ],
+)
+def test_query_without_a_known_word_is_refused_and_says_so(
+    client: Client, text: str, told: str
+) -> None:
+    for path, body, field in (
+        ("/search/images", {"caption": text}, "caption"),
+        ("/search/images/batch", {"captions": ["a dog", text]}, "captions.1"),
+        ("/search/all_of", {"all_of": ["a dog", text]}, "all_of.1"),
+        ("/search/common", {"common": [text, 1003]}, "common.0"),
+        ("/search/like", {"like": 1003, "plus": [text]}, "plus"),
+    ):
+        found = problem(client.post(path, json=body), 422, "invalid")
+        assert told in found.detail
+        assert found.errors[0].field == field
+    problem(client.get("/diagram", params={"caption": text}), 422, "invalid")
 
 
 def test_server_timing_names_every_stage_of_each_kind_of_search(client: Client) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from service.cli.terminal.output import one_line
 from service.cli.terminal.table import print_table
 from service.plural import count
 
@@ -39,7 +40,7 @@ def print_verification(
         typer.echo(json.dumps(asdict(found) | more, indent=2, default=str))
         return
     for finding in (*found.findings, *pictures):
-        typer.echo(finding)
+        typer.echo(one_line(finding))
     verdict = "whole" if found.ok else f"{count(len(found.findings), 'thing')} wrong"
     if pictures:
         verdict += f", {count(len(pictures), 'picture')} missing or changed ('hasse index sync')"

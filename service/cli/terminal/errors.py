@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from models.errors import HasseError
+from service.cli.terminal.output import one_line
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
@@ -69,7 +70,7 @@ def explain(error: Exception) -> str | None:
         return None  # `hasse ... | head` is not an error; typer ends it quietly
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror.lower()}{_REMEDIES.get(error.errno or 0, '')}"
+        return one_line(f"{place}{error.strerror.lower()}{_REMEDIES.get(error.errno or 0, '')}")
     return None
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from service.cli.terminal.output import one_line
+
 QUIET_SECONDS = 2.0  # shorter work prints nothing
 BETWEEN_LINES = 5.0
 
@@ -51,11 +53,11 @@ def progress(label: str, *, silent: bool = False) -> Iterator[ProgressCallback]:
 
 
 def tell(line: str) -> None:
-    """Print a line on standard error, above a progress bar if there is one.
+    """Print one line on standard error, above a progress bar if there is one.
 
     The bar replaces `sys.stderr`, and `typer.echo` would bypass it.
     """
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{one_line(line)}\n")
 
 
 class LineProgress:

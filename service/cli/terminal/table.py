@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import typer
 
+from service.cli.terminal.output import one_line
+
 # Wider than any row, so output to a file or another program is never cut.
 UNLIMITED = 10_000
 
@@ -26,7 +28,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             name, justify="right" if numeric else "left", no_wrap=numeric, header_style="dim"
         )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # captions are not markup
+        table.add_row(*(Text(one_line(cell)) for cell in row))  # captions are not markup
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():

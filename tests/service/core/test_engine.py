@@ -286,7 +286,7 @@ def test_request_whose_client_disconnects_cancels_its_work(
 
 
 def test_searches_together_have_the_answers_of_searches_alone(client: Client) -> None:
-    captions = ["a dog", "a cat runs", "the red park", "a " * 60, "zorp", "a child in the park"]
+    captions = ["a dog", "a cat runs", "the red park", "a " * 60, "a zorp", "a child in the park"]
     options: list[dict[str, Any]] = [
         {},
         {"k": 3},

@@ -69,8 +69,16 @@ def test_search_by_picture_prints_a_table_of_captions(collection: Path, photo: P
 
 def test_search_with_unknown_words_names_them(collection: Path) -> None:
     assert "zeppelin" in hasse("search", "a zeppelin", "--index", collection).err
-    unheard = hasse("search", "zeppelin", "--index", collection, "-k", 1).out
-    assert unheard.splitlines()[1].split()[2] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("zeppelin", "never seen the word “zeppelin”"), ("🐕", "none in “🐕”")]
+)
+def test_search_without_a_known_word_is_refused(collection: Path, text: str, told: str) -> None:
+    refused = hasse("search", text, "--index", collection)
+    assert refused.status == 1
+    assert refused.out == ""
+    assert told in refused.error
 
 
 def test_search_with_max_violation_may_print_no_hits(collection: Path) -> None:
