@@ -19,10 +19,11 @@ from service.services import ServicesHere
 router = APIRouter(route_class=PageRoute)
 
 _URL = "/page/add"
+EMPTY_FORM = {"typed": "", "message": None, "image": None}  # what its template needs
 _FORM = View(
     "add_image.html",
     title="Add a picture · Hasse",
-    context={"typed": "", "message": None, "image": None},
+    context=EMPTY_FORM,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
+import unicodedata
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -16,7 +16,10 @@ _ROW_GAP = 64
 _HALF = _WIDTH // 2
 _LINE, _PADDING = 20, 12
 _PICTURE = 120
-_CHARACTERS, _LINES = 22, 3  # of a node's text
+_LINES = 3  # of a node's text
+_TEXT = _WIDTH - 20  # widest line
+# Widths of characters in the widest of the serif fonts that the page asks for.
+_NARROW, _USUAL, _BROAD, _FULL = 5.5, 8.8, 13.0, 16.5
 
 _PLACES = {
     "focus": "you are here",
@@ -97,7 +100,43 @@ def _rows(diagram: Diagram) -> list[list[int]]:
 def _text(node: DiagramNode) -> list[str]:
     if node.image_id is not None:
         return []
-    return textwrap.wrap(node.captions[0], _CHARACTERS, max_lines=_LINES, placeholder="…")
+    return wrap(node.captions[0])
+
+
+def wrap(text: str) -> list[str]:
+    """Break a text into at most three lines that fit into a box; a longer one ends in "…"."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and _measure(f"{lines[-1]} {word}") <= _TEXT:
+            lines[-1] += f" {word}"
+            continue
+        lines.append("")
+        for character in word:  # a word that is longer than a line is broken
+            if _measure(lines[-1] + character) > _TEXT:
+                lines.append("")
+            lines[-1] += character
+    lines = lines[1:]
+    if len(lines) > _LINES:
+        last = lines[_LINES - 1]
+        while _measure(f"{last}…") > _TEXT:
+            last = last[:-1]
+        lines = [*lines[: _LINES - 1], f"{last.rstrip()}…"]
+    return lines
+
+
+def _measure(text: str) -> float:
+    """Return about how wide a text is, in pixels; rather too much than too little."""
+    return sum(map(_width, text))
+
+
+def _width(character: str) -> float:
+    if unicodedata.east_asian_width(character) in "WF":
+        return _FULL
+    if unicodedata.combining(character):
+        return 0.0
+    if character in "iljtf.,;:'!|()[] ":
+        return _NARROW
+    return _BROAD if character in "mwMWQOGD@%—…" or ord(character) > 0x2FFF else _USUAL
 
 
 def _height(node: DiagramNode) -> int:

@@ -92,7 +92,9 @@ class PageRoute(APIRoute):
 
 def _error_page(request: Request, error: ServiceError) -> Response:
     services = services_of(request.app)
-    query = PageQuery.read(request.query_params, services.settings)
+    # What the handler has read of a form that was posted is in the state of the request.
+    fields = getattr(request.state, "fields", request.query_params)
+    query = PageQuery.read(fields, services.settings)
     # A form that was posted is not sent again by itself.
     is_post = request.method == "POST"
     here = query.url() if is_post else str(request.url.replace(scheme="", netloc=""))

@@ -67,7 +67,8 @@ async def claim_of_upload(request: Request, services: ServicesHere) -> Response:
     """Tell whether a caption is true of an uploaded picture."""
     engine, stages = services.engine, Stages()
     form = await services.bodies.form(request)
-    picture, fields = form.picture().content, dict(form.texts)
+    fields = request.state.fields = dict(form.texts)
+    picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
     caption = _caption(engine, fields.get("hypothesis", ""))
     answer = await lattice.entails(engine, picture, caption, stages)

@@ -10,6 +10,7 @@ from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import invalid
 from service.lattice_schemas import PARTS_MAXIMUM
+from service.page.add_image import EMPTY_FORM
 from service.page.errors import PageRoute
 from service.page.query import PageQuery
 from service.page.rendering import KEEP_URL, View, render
@@ -39,7 +40,7 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
         answer = await engine.captions_by_picture(query.image_id, options, stages=stages)
         view = _captions(engine, query, shown, answer, sample.scale, stages, query.url())
     else:
-        view = View("home.html", context={"sample": sample})
+        view = View("home.html", context={"sample": sample, **EMPTY_FORM})
     return render(request, query, view)
 
 
@@ -55,7 +56,8 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     """Show the captions that are true of an uploaded picture."""
     engine, stages = services.engine, Stages()
     form = await services.bodies.form(request)
-    picture, fields = form.picture().content, dict(form.texts)
+    fields = request.state.fields = dict(form.texts)
+    picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
     options = query.caption_options(services.settings)
     answer = await engine.captions_by_picture(picture, options, stages=stages)

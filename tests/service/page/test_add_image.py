@@ -118,3 +118,21 @@ def test_add_page_with_open_writes_and_read_keys_asks_for_a_key(
         assert none.status_code == 401
         assert "Type the key" in none.text
         assert "Added: " in client.post("/page/add", data={"key": KEY}, **form).text
+
+
+@pytest.mark.parametrize("open_writes", [True, False])
+def test_first_page_of_an_empty_collection_says_how_to_add_pictures(
+    tmp_path: Path, open_writes: bool
+) -> None:
+    index = make_collection(tmp_path)
+    settings = Settings(index=index, device="cpu", open_writes=True)
+    with Client(create_app(settings)) as client:
+        hits = client.post("/search/images", json={"caption": "a dog", "k": 50}).json()["hits"]
+        for hit in hits:
+            assert client.request("DELETE", f"/images/{hit['image_id']}").status_code == 204
+    with Client(create_app(settings.model_copy(update={"open_writes": open_writes}))) as client:
+        page = client.get("/").text
+        assert "There are no pictures in this collection yet" in page
+        assert "hasse index add INDEX FOLDER" in page
+        assert ('<form id="add"' in page) is open_writes
+        assert ("/static/add.js" in page) is open_writes

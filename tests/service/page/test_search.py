@@ -382,3 +382,11 @@ def test_missing_key_and_spent_quota_are_error_pages(
         assert response.headers.get("HX-Push-Url", asked) == asked
     assert "as the password" in said(locked)
     assert "1 such request in a minute" in said(spent)
+
+
+def test_upload_that_fails_keeps_the_options_that_were_chosen(client: Client) -> None:
+    response = upload(client, b"no picture", k="12", mode="exact")
+    assert response.status_code == 415
+    assert '<option value="12" selected>' in response.text
+    assert 'name="mode" value="exact" checked' in response.text
+    assert response.text.count('type="hidden" name="k" value="12"') == 1

@@ -1,6 +1,7 @@
 """A service that waits for a file: `python -m tests.service.runtime.slow_service FILE`.
 
-Its model waits where a caption says "slowly", and its catalog where the image 7 is asked for.
+Its model waits where a caption is "a dog runs slowly", and its catalog where the image 7 is asked
+for.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def open_slow(*given: Any) -> Any:
     encode, look_up = engine.checkpoint.model.encode_captions, engine.index.images_with_captions
 
     def slowly(texts: list[str], batch_size: int = 256) -> Any:
-        wait("slowly" in texts)
+        wait("a dog runs slowly" in texts)
         return encode(texts, batch_size)
 
     def silently(ids: Iterable[int]) -> Any:

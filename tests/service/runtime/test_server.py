@@ -105,7 +105,7 @@ def test_sigterm_answers_everything_in_flight(collection: Path, tmp_path: Path) 
 
         def ask() -> None:
             connection = HTTPConnection(host, int(port), timeout=60)
-            body = json.dumps({"caption": "slowly", "k": 1})
+            body = json.dumps({"caption": "a dog runs slowly", "k": 1})
             headers = {"Content-Type": "application/json"}
             connection.request("POST", "/search/images", body, headers)
             statuses.append(connection.getresponse().status)

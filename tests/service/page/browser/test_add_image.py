@@ -76,3 +76,25 @@ def test_add_file_that_is_no_picture_says_so(context: BrowserContext, writable: 
     page.get_by_role("button", name="Add it").click()
     expect(page.locator("#added")).to_contain_text("That is not a picture Hasse can read")
     expect(page.get_by_role("status")).to_contain_text("That is not a picture Hasse can read")
+
+
+def test_many_pictures_are_added_with_progress_and_refusals_named(
+    context: BrowserContext, writable: str
+) -> None:
+    page = context.new_page()
+    page.goto(f"{writable}/page/add")
+    page.get_by_label("Picture", exact=True).set_input_files(
+        [
+            {"name": f"{at}.png", "mimeType": "image/png", "buffer": png(60 + at) if at else b"no"}
+            for at in range(5)
+        ]
+    )
+    expect(page.get_by_label("What is true of it")).to_be_disabled()
+    page.get_by_label("Your key").fill(KEY)
+    page.get_by_role("button", name="Add 5 pictures").click()
+    expect(page.get_by_role("status")).to_have_text("4 pictures added, 0 known before, 1 refused.")
+    expect(page.locator("#added")).to_contain_text("0.png: That is not a picture Hasse can read")
+    expect(page.locator("#add progress")).to_be_hidden()
+    expect(page.get_by_role("button", name="Add it")).to_be_visible()
+    page.goto(writable)
+    expect(page.locator(".facts")).to_contain_text("16 pictures")
