@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import (
     BrowserContext,
+    FilePayload,
     expect,
 )
 
@@ -83,12 +84,11 @@ def test_many_pictures_are_added_with_progress_and_refusals_named(
 ) -> None:
     page = context.new_page()
     page.goto(f"{writable}/page/add")
-    page.get_by_label("Picture", exact=True).set_input_files(
-        [
-            {"name": f"{at}.png", "mimeType": "image/png", "buffer": png(60 + at) if at else b"no"}
-            for at in range(5)
-        ]
-    )
+    files = [
+        FilePayload(name=f"{at}.png", mimeType="image/png", buffer=png(60 + at) if at else b"no")
+        for at in range(5)
+    ]
+    page.get_by_label("Picture", exact=True).set_input_files(files)
     expect(page.get_by_label("What is true of it")).to_be_disabled()
     page.get_by_label("Your key").fill(KEY)
     page.get_by_role("button", name="Add 5 pictures").click()
