@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from benchmarks.reliability.connection import search
-from benchmarks.reliability.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine
 from service.runtime import logs
 from service.runtime.server import run
 from service.runtime.sockets import listen

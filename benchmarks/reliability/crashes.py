@@ -16,8 +16,8 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 
-from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import ROOT
+from benchmarks.report import Line, finish, machine
 
 HARNESSES = ("tests.index.crashes", "tests.service.crashes")
 WAYS = {"kill": "killed", "full": "disk full"}

@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image
 from pydantic import ValidationError
 
-from benchmarks.reliability.report import Line, finish, machine
+from benchmarks.report import Line, finish, machine
 from index.errors import HasseIndexError
 from index.search.query import Query
 from index.store import Index

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from benchmarks.reliability.collection import collection
 from benchmarks.reliability.connection import Connection, search
-from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, served
 from benchmarks.reliability.soak import form
+from benchmarks.report import Line, finish, machine
 from service.errors import REASONS
 from service.settings import Settings
 from tests.service.hostile_pictures import BAD, GOOD

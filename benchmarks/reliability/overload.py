@@ -34,8 +34,8 @@ from statistics import mean, median
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import search
 from benchmarks.reliability.load import Tally, closed_loop, open_loop, run, together, until_normal
-from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, served
+from benchmarks.report import Line, finish, machine
 from service.settings import Settings
 
 TIMES = 4

@@ -19,8 +19,8 @@ from PIL import Image
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, get, search
 from benchmarks.reliability.load import Tally, closed_loop, run
-from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, Usage, served
+from benchmarks.report import Line, finish, machine
 
 CLIENTS = 16
 SETTLED = 0.2  # of all requests: caches are full, heaps have their size

@@ -18,8 +18,8 @@ from time import perf_counter
 
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Connection, search
-from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, served
+from benchmarks.report import Line, finish, machine
 
 CLIENTS = 50
 WARM_SECONDS = 1.0

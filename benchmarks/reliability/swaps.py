@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
 from benchmarks.reliability.load import closed_loop, run
-from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, served
+from benchmarks.report import Line, finish, machine
 from index.store import Index
 from index.types import CaptionRow, ImageRow
 

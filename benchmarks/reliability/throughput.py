@@ -19,8 +19,8 @@ from pathlib import Path
 from benchmarks.reliability.collection import captions, collection
 from benchmarks.reliability.connection import Reply, search
 from benchmarks.reliability.load import closed_loop, run
-from benchmarks.reliability.report import Line, finish, machine
 from benchmarks.reliability.served import Served, served
+from benchmarks.report import Line, finish, machine
 
 CLIENTS = 32
 ROUNDS = 3

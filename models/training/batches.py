@@ -93,3 +93,12 @@ class Batches:
             forgotten = draw.random(tokens.shape) < self._unknown_rate
             tokens[forgotten & (tokens != PADDING) & (tokens != END)] = UNKNOWN
         return torch.from_numpy(tokens), torch.from_numpy(lengths)
+
+
+def seed_layers(*place: int) -> None:
+    """Make what layers draw in training (units and blocks left out) depend on a place alone.
+
+    The place is a seed and the numbers of a step. Torch's own generator would go on from where
+    it is, which is elsewhere in a training that was stopped and resumed.
+    """
+    torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1)[0]))

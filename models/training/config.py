@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 from models.checkpoints.weight_quantization import WeightDtype
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
-from models.training.schedule import LARGEST, Schedule
+
+Schedule = Literal["constant", "cosine"]
+
+# Of whatever scales a step: the product of two such numbers is still a float32.
+LARGEST = 1e18
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +91,15 @@ class TrainingConfig:
             raise ValueError("unknown_rate is a share, from 0 to 1")
         if not 0 <= self.seed < 2**63:
             raise ValueError("seed is a whole number from 0 to 2^63 - 1")
+
+
+def learning_rate(highest: float, schedule: Schedule, step: int, steps: int, warm_up: int) -> float:
+    """Return the learning rate of a step (from 0) of `steps`.
+
+    It rises over `warm_up` steps, then stays, or falls to zero along a cosine (Loshchilov and
+    Hutter, "SGDR", without restarts).
+    """
+    rate = highest
+    if schedule == "cosine":
+        rate *= 0.5 * (1 + math.cos(math.pi * step / steps))
+    return rate * min(1.0, (step + 1) / warm_up) if warm_up else rate

@@ -32,8 +32,9 @@ from models.encoders.backbone import Backbone, build_backbone
 from models.files import write_weights
 from models.images.augmentation import AugmentationConfig, augment
 from models.images.preprocessing import MAX_SIDE, normalise_pixels
+from models.training.batches import seed_layers
+from models.training.config import LARGEST, learning_rate
 from models.training.run import Progress, ResumableRun, Stop, TrainingError
-from models.training.schedule import LARGEST, learning_rate, seed_layers
 from models.training.student import Student, Teacher, fingerprint
 
 STUDENT = "student.safetensors"
@@ -129,6 +130,19 @@ def _initial(config: DistillationConfig, start: Mapping[str, Tensor] | None) -> 
     return network
 
 
+def _optimizer(student: Student, weight_decay: float) -> torch.optim.AdamW:
+    """Return the optimiser of a student, which decays its matrices alone."""
+    matrices = [weight for weight in student.parameters() if weight.ndim > 1]
+    vectors = [weight for weight in student.parameters() if weight.ndim <= 1]
+    return torch.optim.AdamW(
+        [
+            {"params": matrices, "weight_decay": weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ],
+        fused=True,
+    )
+
+
 def _fastest_convolutions(device: str) -> AbstractContextManager[object]:
     """Let cuDNN measure which convolutions are fastest: 4 x faster than its defaults.
 
@@ -196,20 +210,11 @@ class Distillation(ResumableRun[Rows, float]):
         first = normalise_pixels(self.chosen(self.taught[: config.batch_size]))
         seen, _ = self.teacher.look(_smaller(first, self.teacher.side))
         student.head.bias.data.copy_(seen.mean((0, 2, 3)))  # type: ignore[union-attr]
-        matrices = [weight for weight in student.parameters() if weight.ndim > 1]
-        vectors = [weight for weight in student.parameters() if weight.ndim <= 1]
-        optimizer = torch.optim.AdamW(
-            [
-                {"params": matrices, "weight_decay": config.weight_decay},
-                {"params": vectors, "weight_decay": 0.0},
-            ],
-            fused=True,
-        )
         super().__init__(
             folder,
             {**same, "pictures": [len(pixels), fingerprint(pixels)]},
             student,
-            optimizer,
+            _optimizer(student, config.weight_decay),
             epochs=config.epochs,
             steps=len(self.taught) // config.batch_size,
         )

@@ -26,12 +26,11 @@ from models.evaluation.calibration import calibrations
 from models.evaluation.ground_truth import known_ground_truth
 from models.evaluation.retrieval import Evaluation, evaluate
 from models.model import OrderEmbedding
-from models.training.batches import Batch, Batches, Rows
-from models.training.config import TrainingConfig
+from models.training.batches import Batch, Batches, Rows, seed_layers
+from models.training.config import TrainingConfig, learning_rate
 from models.training.distributed import ALONE, World
 from models.training.inputs import ImageInput, available, dataset_points, rows_of
 from models.training.run import Progress, ResumableRun, Stop, TrainingError
-from models.training.schedule import learning_rate, seed_layers
 from models.training.state import difference
 from models.training.step import TrainingStep
 from models.vocabulary import PADDING, Vocabulary
@@ -105,45 +104,24 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
             DatasetError: there is nothing to train or validate on.
         """
         images = training[1]
-        dataset = available(*training)
-        held_out = available(*validation)
+        dataset, held_out = available(*training), available(*validation)
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
-        self.config, self.name = config, name
-        self.world, self.least_references = world, least_references
+        self.config, self.name, self.world = config, name, world
+        self.least_references = least_references
         self.dataset, self.images, self.held_out = dataset, images, (held_out, validation[1])
         self.rows = rows_of(dataset, images)
         self.ground_truth = known_ground_truth(dataset)
-        texts = [caption.text for caption in dataset.captions]
-        vocabulary = _vocabulary(dataset.name, texts, config.min_word_count)
-        self.plan = Batches(
-            dataset,
-            [vocabulary.encode(text, config.model.max_words) for text in texts],
-            size=config.batch_size,
-            captions_per_image=config.captions_per_image,
-            unknown_rate=config.unknown_rate,
-            seed=config.seed,
-        )
-        torch.manual_seed(config.seed)
-        model = _initial(
-            _with_hubness_of(config, len(dataset), least_references),
-            vocabulary,
-            backbone_weights,
-            start,
-            learns_backbone=images.learns_backbone,
-        )
-        if not images.learns_backbone:
-            backbone = model.images.backbone.freeze()
-            backbone.origin = backbone.fingerprint()  # also when a checkpoint has rounded it
-        model.to(memory_format=torch.channels_last).to(world.device)
+        vocabulary = _vocabulary(dataset, config.min_word_count)
+        self.plan = _batches(config, dataset, vocabulary)
+        fitted = _with_hubness_of(config, len(dataset), least_references)
+        learns = images.learns_backbone
+        model = _initial(fitted, vocabulary, backbone_weights, start, learns_backbone=learns)
+        model.to(world.device)
         self.training_step = TrainingStep(config, model, images, world)
         same = identity(config, training[0], validation[0], backbone_weights, start)
-        # What of them is there: a picture may be readable in one call and not in another.
-        same["selection"] = {
-            "images": len(dataset),
-            "captions": len(texts),
-            "fingerprint": _fingerprint(dataset, held_out),
-        }
+        # A picture may be readable in one call and not in another.
+        same["selection"] = _selection(dataset, held_out)
         super().__init__(
             folder,
             same,
@@ -287,17 +265,28 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         )
 
 
-def _vocabulary(dataset: str, texts: list[str], least: int) -> Vocabulary:
+def _vocabulary(dataset: Dataset, least: int) -> Vocabulary:
     """Return the words of captions that come at least so often."""
     try:
-        return Vocabulary.build(texts, least)
+        return Vocabulary.build([caption.text for caption in dataset.captions], least)
     except ValueError:
         raise DatasetError(
-            f"the captions of '{dataset}' have no word"
+            f"the captions of '{dataset.name}' have no word"
             + (f" that comes {least:,} times" if least > 1 else "")
             + ": there is nothing to learn to read; look at them"
             + (", or lower min_word_count" if least > 1 else "")
         ) from None
+
+
+def _batches(config: TrainingConfig, dataset: Dataset, vocabulary: Vocabulary) -> Batches:
+    return Batches(
+        dataset,
+        [vocabulary.encode(one.text, config.model.max_words) for one in dataset.captions],
+        size=config.batch_size,
+        captions_per_image=config.captions_per_image,
+        unknown_rate=config.unknown_rate,
+        seed=config.seed,
+    )
 
 
 def _with_hubness_of(config: TrainingConfig, images: int, least: int) -> TrainingConfig:
@@ -316,6 +305,7 @@ def _initial(
     learns_backbone: bool,
 ) -> OrderEmbedding:
     """Return the model that a training starts from, on the CPU."""
+    torch.manual_seed(config.seed)
     model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
     if start is not None:
         other = difference(asdict(start.model.config), asdict(config.model))
@@ -329,7 +319,19 @@ def _initial(
     # Features are those of one network, also where a checkpoint holds it rounded.
     if backbone_weights is not None and (start is None or not learns_backbone):
         model.images.backbone.load_state_dict(backbone_weights)
-    return model
+    if not learns_backbone:
+        backbone = model.images.backbone.freeze()
+        backbone.origin = backbone.fingerprint()  # also when a checkpoint has rounded it
+    return model.to(memory_format=torch.channels_last)
+
+
+def _selection(training: Dataset, validation: Dataset) -> dict[str, Any]:
+    """Return which images and captions of a dataset a training can read."""
+    return {
+        "images": len(training),
+        "captions": sum(len(image.captions) for image in training.images),
+        "fingerprint": _fingerprint(training, validation),
+    }
 
 
 def _fingerprint(*datasets: Dataset) -> str:

@@ -17,8 +17,8 @@ from models.encoders.text_encoder import Ensemble
 from models.evaluation.threshold import Threshold, best_threshold
 from models.tasks.entailment.embedding import SentenceConfig, SentenceEmbedding
 from models.tasks.entailment.pairs import Corpus, EntailmentError, labels
+from models.training.config import LARGEST
 from models.training.run import Progress, Run, Stop
-from models.training.schedule import LARGEST
 from models.vocabulary import UNKNOWN, Vocabulary
 
 

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from models.encoders.text_encoder import Ensemble
 from models.score import SCORES, Score, penalties
+from models.training.config import Schedule
 from models.training.distributed import World
 from models.training.inputs import FeatureInput
 from models.training.loss import contrastive_loss, hardest_loss, ranking_loss
-from models.training.schedule import Schedule
 from models.vocabulary import END, PADDING, UNKNOWN
 from tests.models.training.colours import (
     CONFIG,
