@@ -8,7 +8,7 @@ INDEX/staging/            a build that has not ended, see `index.staging`
 INDEX/compaction/         a merge under way, see `index.segments.compaction`
 INDEX/lock                held by the one writer
 INDEX/readers             which generations are being read, see `index.segments.leases`
-INDEX/notifications       that there is a change, see `index.catalog.notifications`
+INDEX/notifications       that there is a change, see `index.reader`
 """
 
 from __future__ import annotations

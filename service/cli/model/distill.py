@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.options import DatasetFolder, Device, Workers
 from service.cli.terminal.progress import progress, tell
+
+if TYPE_CHECKING:
+    from service.pipelines.distillation import DistillationPlan
 
 StudentFolder = Annotated[
     Path,
@@ -91,9 +94,7 @@ def distill(
           --out data/student
     """
     from models.encoders.mixed_precision import supports_bfloat16
-    from models.files import lock_folder
     from models.training.distillation import DistillationConfig
-    from models.training.run import TrainingStopped
     from service.pipelines.distillation import DistillationPlan
     from service.runtime.device import pick_device
 
@@ -112,17 +113,21 @@ def distill(
     plan = DistillationPlan.of(
         config, dataset, split, teacher=teacher, weights=weights, start=start
     )
+    path = _learn(plan, out, place, workers)
+    typer.echo(f"{path}: weights of {student}")
+    advice = f"hasse features {dataset} --backbone {student} --weights {path}"
+    typer.echo(f"next: {advice} --resize {side} --crop {side} --framing whole --out ...", err=True)
+
+
+def _learn(plan: DistillationPlan, out: Path, device: str, workers: int | None) -> Path:
+    from models.files import lock_folder
+    from models.training.run import TrainingStopped
+
     kept = f"what is done is kept in {out}; {AGAIN}"
     with resumable(lambda: kept), lock_folder(out):
-        run = plan.prepare(out, place, progress, tell, workers, picture_limits())
+        run = plan.prepare(out, device, progress, tell, workers, picture_limits())
         with progress("learning") as bar, stoppable(lambda: kept, TrainingStopped) as stop:
-            path = run.train(training_report(bar, epochs, _described), stop)
-    typer.echo(f"{path}: weights of {student}")
-    typer.echo(
-        f"next: hasse features {dataset} --backbone {student} --weights {path} "
-        f"--resize {side} --crop {side} --framing whole --out ...",
-        err=True,
-    )
+            return run.train(training_report(bar, plan.config.epochs, _described), stop)
 
 
 def _described(explained: float) -> str:

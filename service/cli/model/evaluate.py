@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,9 @@ from service.cli.terminal.options import (
 from service.cli.terminal.progress import progress, tell
 from service.cli.terminal.table import print_table
 from service.plural import count
+
+if TYPE_CHECKING:
+    from service.pipelines.evaluation import Measured
 
 DIRECTIONS = (("caption_retrieval", "captions by image"), ("image_retrieval", "images by caption"))
 COLUMNS = (
@@ -113,7 +116,7 @@ def evaluate(
           --features data/coco-features --plots data/order-plots
     """
     from service.pipelines.evaluation import EvaluationRequest
-    from service.pipelines.figures import draw, require_matplotlib
+    from service.pipelines.figures import require_matplotlib
     from service.runtime.device import pick_device
 
     if against_features is not None and against is None:
@@ -137,6 +140,19 @@ def evaluate(
         picture_limits(),
     )
     measured, result = request.run(pick_device(device), progress, tell)
+    _report(measured, result, as_json=as_json, out=out, plots=plots)
+
+
+def _report(
+    measured: Measured,
+    result: Mapping[str, Any],
+    *,
+    as_json: bool,
+    out: Path | None,
+    plots: Path | None,
+) -> None:
+    from service.pipelines.figures import draw
+
     text = json.dumps(result, indent=2)
     if as_json:
         typer.echo(text)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +15,10 @@ from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.options import BatchSize, DatasetFolder, Device, Workers
 from service.cli.terminal.progress import progress, tell
 from service.plural import count
+
+if TYPE_CHECKING:
+    from models.datasets import Dataset
+    from models.images.features import FeatureStore
 
 FeatureFolder = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Where the features are kept.")
@@ -92,9 +98,8 @@ def features(
     """
     from models.datasets import load
     from models.encoders.backbone import build_backbone
-    from models.images.features import ExtractionStopped, extract
+    from models.images.features import extract
     from models.images.preprocessing import Preprocessing
-    from service.pipelines.training import note_weights
     from service.runtime.device import pick_device
 
     place = pick_device(device)
@@ -105,32 +110,41 @@ def features(
         looks = Preprocessing(resize=resize, crop=crop, crops=int(crops), framing=framing)
     file = _weights(backbone, weights, download=download_weights)
     network = build_backbone(backbone, file)
+    run = partial(
+        extract,
+        collection,
+        network,
+        looks,
+        out,
+        views=views,
+        regions=crops == "1" and network.has_grid() if regions is None else regions,
+        device=place,
+        batch_size=batch_size,
+        workers=workers,
+    )
+    _show(_extract(run, out, file), collection)
+
+
+def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path) -> FeatureStore:
+    from models.images.features import ExtractionStopped
+    from service.pipelines.training import note_weights
+
     kept = f"finished features are kept in {out}; {AGAIN}"
     with (
         progress("features") as report,
         stoppable(lambda: AGAIN, ExtractionStopped) as stop,
         resumable(lambda: kept),
     ):
-        store = extract(
-            collection,
-            network,
-            looks,
-            out,
-            views=views,
-            regions=crops == "1" and network.has_grid() if regions is None else regions,
-            device=place,
-            batch_size=batch_size,
-            workers=workers,
-            limits=picture_limits(),
-            progress=report,
-            stop=stop,
-            skipped=tell,
-            changed=tell,
-        )
-    note_weights(out, file)
+        limits = picture_limits()
+        store = run(limits=limits, progress=report, stop=stop, skipped=tell, changed=tell)
+    note_weights(out, weights)
+    return store
+
+
+def _show(store: FeatureStore, collection: Dataset) -> None:
     known = set(store.image_ids.tolist())  # also of pictures that are in the dataset no more
     there = sum(image.id in known for image in collection.images)
-    typer.echo(f"{out}: {there:,} of {count(len(collection), 'picture')}")
+    typer.echo(f"{store.folder}: {there:,} of {count(len(collection), 'picture')}")
 
 
 def _weights(backbone: str, weights: Path | None, *, download: bool) -> Path:

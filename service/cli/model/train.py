@@ -15,8 +15,10 @@ from service.cli.terminal.options import DatasetFolder, Device, Workers
 from service.cli.terminal.progress import progress, tell
 
 if TYPE_CHECKING:
-    from models.datasets import Dataset
+    from models.checkpoints.checkpoint import Checkpoint
     from models.evaluation.retrieval import Evaluation
+    from models.training.distributed import World
+    from service.pipelines.training import TrainingPlan
 
 MODEL, OPTIMISATION, DATA = "The model", "How it learns", "What it learns from"
 
@@ -159,7 +161,6 @@ def train(
     The last trains one model on four GPUs.
     """
     from models.training.distributed import world
-    from models.training.run import TrainingStopped
     from service.pipelines.training import TrainingPlan, TrainingRequest
     from service.runtime.device import pick_device
 
@@ -176,18 +177,24 @@ def train(
     )
     plan = TrainingPlan.of(request, place)
     with world(place) as processes, resumable(lambda: _kept(out)), processes.lock_folder(out):
-        silent, together = not processes.leads, processes.size > 1
-        bars = partial(progress, silent=silent)
-        training = plan.prepare(processes, bars, (lambda _: None) if silent else tell)
-        with (
-            bars("training") as bar,
-            stoppable(lambda: AGAIN, TrainingStopped, silent=silent, patient=together) as stop,
-        ):
-            report = None if silent else training_report(bar, training.epochs, _described)
-            trained = training.train(report, stop)
-    if not silent:
-        typer.echo(f"{out}: the model {trained.name}, best of its epochs")
-        typer.echo(f"next: {_advised(dataset, plan.dataset, out, features)}", err=True)
+        trained = _train(plan, processes)
+    if processes.leads:
+        _show(plan, trained)
+
+
+def _train(plan: TrainingPlan, processes: World) -> Checkpoint:
+    """Train with a progress bar and Ctrl-C, which the first of several processes shows alone."""
+    from models.training.run import TrainingStopped
+
+    silent, together = not processes.leads, processes.size > 1
+    bars = partial(progress, silent=silent)
+    training = plan.prepare(processes, bars, (lambda _: None) if silent else tell)
+    with (
+        bars("training") as bar,
+        stoppable(lambda: AGAIN, TrainingStopped, silent=silent, patient=together) as stop,
+    ):
+        report = None if silent else training_report(bar, training.epochs, _described)
+        return training.train(report, stop)
 
 
 def _kept(out: Path) -> str:
@@ -198,12 +205,16 @@ def _kept(out: Path) -> str:
     return f"{AGAIN}; {best} so far"
 
 
-def _advised(folder: Path, dataset: Dataset, model: Path, features: Path | None) -> str:
-    """Return what to do with a model: measure it, if there are pictures kept for that."""
-    read = f" --features {features}" if features else ""
-    if "test" in dataset.splits():
-        return f"hasse evaluate {folder} --model {model}{read}"
-    return f"hasse index build {folder} --model {model}{read} --out ..."
+def _show(plan: TrainingPlan, trained: Checkpoint) -> None:
+    """Say what was trained, and what to do next: measure it, if pictures are kept for that."""
+    asked = plan.request
+    typer.echo(f"{asked.out}: the model {trained.name}, best of its epochs")
+    read = f" --features {asked.features}" if asked.features else ""
+    if "test" in plan.dataset.splits():
+        advice = f"hasse evaluate {asked.dataset} --model {asked.out}{read}"
+    else:
+        advice = f"hasse index build {asked.dataset} --model {asked.out}{read} --out ..."
+    typer.echo(f"next: {advice}", err=True)
 
 
 def _described(found: Evaluation) -> str:

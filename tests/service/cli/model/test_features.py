@@ -129,7 +129,9 @@ def test_pictures_are_read_by_as_many_threads_and_seen_so_many_at_a_time_as_is_a
     def extract(dataset: Dataset, *_: object, **more: Any) -> SimpleNamespace:
         asked.append(more)
         (tmp_path / "f").mkdir(exist_ok=True)
-        return SimpleNamespace(image_ids=np.array([image.id for image in dataset.images]))
+        return SimpleNamespace(
+            folder=tmp_path / "f", image_ids=np.array([image.id for image in dataset.images])
+        )
 
     monkeypatch.setattr("models.images.features.extract", extract)
     monkeypatch.setattr("service.runtime.device.pick_device", lambda name: f"picked {name}")
