@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from models.encoders.backbone import Backbone, build_backbone
+from tests.models.training.teaching import Pixels, two_colours
+
+
+@pytest.fixture(scope="module")
+def teacher() -> Backbone:
+    """Random weights, and batch statistics that keep what it sees from fading."""
+    torch.manual_seed(0)
+    network = build_backbone("mobilenet_v2")
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = None  # the average of all batches, of which there is one
+    with torch.no_grad():
+        network.train()(torch.rand(16, 3, 64, 64))
+    return network.eval()
+
+
+@pytest.fixture(scope="module")
+def pixels() -> Pixels:
+    return two_colours(48)

@@ -1,0 +1,166 @@
+"""How an engine opens, on what it refuses to, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from index.errors import CatalogUnreachableError
+from index.segments import stored_pictures
+from index.store import Index
+from service.app import create_app
+from service.core.engine import Engine
+from service.runtime import loading
+from service.runtime.readiness import Phase
+from service.services import services_of
+from service.settings import Settings
+from tests.service.client import Client
+from tests.service.collection import make_collection, png
+from tests.service.problems import problem
+
+
+def test_engine_that_cannot_open_reports_one_sentence(collection: Path, tmp_path: Path) -> None:
+    for settings, words in (
+        (Settings(index=tmp_path / "none"), "no index at"),
+        (Settings(index=collection, model=tmp_path / "none"), "holds no model of retrieval"),
+        (Settings(index=collection, device="cuda:99"), "has no cuda:99"),
+    ):
+        failures: list[str] = []
+        app = create_app(settings, on_failure=failures.append)
+        with Client(app, wait=False) as client:
+            for _ in range(1000):
+                if failures:  # told last, after the phase has changed
+                    break
+                client.run(asyncio.sleep(0.01))
+            assert services_of(app).readiness.phase is Phase.FAILED
+            assert words in failures[0]
+            found = problem(client.get("/readyz"), 503, "not_ready")
+            assert str(tmp_path) not in found.detail
+            problem(client.post("/search/images", json={"caption": "a"}), 503, "not_ready")
+
+
+@pytest.mark.parametrize("step", ["_its_own_model", "sweep", "warm"])
+def test_engine_that_cannot_open_closes_its_index(
+    collection: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    let_go: list[Index] = []
+    close = Index.close
+
+    def closed(index: Index) -> None:
+        let_go.append(index)
+        close(index)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(Index, "close", closed)
+    monkeypatch.setattr(loading, step, fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        Engine.open(Settings(index=collection, device="cpu"))
+    assert len(let_go) == 1
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_engine_opens_where_leftovers_cannot_be_removed(
+    collection: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    opened = Path.open
+
+    def no_lock(path: Path, mode: str = "r", *how: Any, **more: Any) -> Any:
+        if path.name == stored_pictures.LOCK:
+            raise OSError(number, "there is none")
+        return opened(path, mode, *how, **more)
+
+    monkeypatch.setattr(Path, "open", no_lock)
+    Engine.open(Settings(index=collection, device="cpu")).close()
+
+
+def test_engine_opens_while_another_process_writes(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu")
+    with stored_pictures.lock(collection, 0.0):
+        Engine.open(settings).close()
+    with Index.open(collection) as other, other.writing():
+        Engine.open(settings).close()
+
+
+def test_start_that_fails_after_a_stop_reports_no_failure(collection: Path) -> None:
+    stopping, failures = threading.Event(), list[str]()
+
+    def unreachable(*_: object) -> Engine:
+        assert stopping.wait(20)
+        raise CatalogUnreachableError("the catalog does not answer")
+
+    app = create_app(Settings(index=collection, device="cpu"), unreachable, failures.append)
+    with Client(app, wait=False) as client:
+        assert client.get("/readyz").status_code == 503
+        services_of(app).readiness.phase = Phase.STOPPING  # as SIGTERM does
+        stopping.set()
+    assert failures == []
+
+
+def test_engine_with_an_index_of_another_model_is_refused(collection: Path, tmp_path: Path) -> None:
+    from index.errors import ModelMismatchError
+    from tests.tiny import tiny_checkpoint
+
+    other = tiny_checkpoint(tmp_path / "other", seed=1)
+    with pytest.raises(ModelMismatchError, match="was made by the model 'tiny'"):
+        Engine.open(Settings(index=collection, model=other, device="cpu"))
+
+
+def test_start_removes_what_a_killed_writer_left(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path)
+    left = folder / "segments" / "half-written"
+    left.mkdir()
+    (left / "points").write_bytes(b"half")
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        assert client.get("/readyz").status_code == 200
+    assert not left.exists()
+
+
+def test_index_in_a_read_only_folder_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_collection(tmp_path)
+    opened = Path.open
+
+    def refused(path: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
+        # Tests may run as root, whom permissions do not stop.
+        if folder in path.parents and not mode.startswith("r"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, mode, *rest, **more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        assert client.get("/readyz").status_code == 200
+        answer = client.post("/search/images", json={"caption": "a dog"}).json()
+        assert answer["searched"] == 12
+
+
+def test_collection_without_captions_is_served(tmp_path: Path) -> None:
+    folder = make_collection(tmp_path, captions_each=0)
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        assert client.get("/readyz").status_code == 200
+        (hit,) = client.post("/search/images", json={"caption": "a dog", "k": 1}).json()["hits"]
+        assert hit["captions"] == []
+        answer = client.post("/search/captions", files={"image": ("a.png", png(1))}).json()
+        assert (answer["hits"], answer["searched"], answer["certified"]) == ([], 0, True)
+
+
+def test_close_leaves_no_threads(collection: Path) -> None:
+    settings = Settings(index=collection, device="cpu")
+    with Client(create_app(settings)) as client:
+        client.post("/search/images", json={"caption": "a dog"})
+    before = set(threading.enumerate())
+    for _ in range(2):
+        with Client(create_app(settings)) as client:
+            client.post("/search/images", json={"caption": "a dog"})
+            client.post("/search/captions", files={"image": ("a.png", png(1))})
+    # A thread that was told to end may still be on its way out.
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+    assert set(threading.enumerate()) <= before
