@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from models.errors import HasseError
 from service.client.call import Options, Picture, fields_of, file_of, several
 from service.client.errors import problem_error
-from service.core import lattice
+from service.core import by_picture, lattice
 from service.core.engine import Engine
 from service.core.pictures import read_picture
 from service.core.stages import Stages
@@ -71,7 +71,7 @@ def open_index(
     settings = Settings(
         index=Path(folder), model=None if model is None else Path(model), device=device
     )
-    return LocalIndex(Engine.open(settings))
+    return LocalIndex(Engine.open(settings, absolute_paths=True))
 
 
 def _blocking(
@@ -133,7 +133,7 @@ class LocalIndex:
     async def search_captions(self, picture: Picture, **options: Unpack[Options]) -> CaptionAnswer:
         """Return the captions that are true of a picture."""
         _, content = await asyncio.to_thread(file_of, picture)
-        return await self._engine.captions_by_picture(content, _search_options(options))
+        return await by_picture.captions(self._engine, content, _search_options(options), Stages())
 
     @_blocking
     async def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> AllOfAnswer:

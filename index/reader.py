@@ -39,7 +39,7 @@ class Reader:
         self._folder = folder
         self._catalog = catalog
         self._on_load = on_load
-        self._masks = Masks()
+        self._masks = Masks(folder)
         self._refreshing = threading.Lock()
         self._loader = Loader(folder, catalog, verify)
         self._notifications = Notifications(folder)

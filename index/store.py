@@ -46,7 +46,15 @@ from index.segments.segment import Verify
 from index.segments.snapshot import Snapshot
 from index.segments.writer import LOCK_TIMEOUT, Addition, Change, Writer, writing
 from index.staging import refuse_unfinished
-from index.types import CaptionRow, ImageRow, Kind, ModelIdentity, NamedImage, Points
+from index.types import (
+    CaptionRow,
+    FoundCaption,
+    ImageRow,
+    Kind,
+    ModelIdentity,
+    NamedImage,
+    Points,
+)
 
 if TYPE_CHECKING:
     from index.kernels.gpu_scan import Accelerator
@@ -232,7 +240,7 @@ class Index:
         """Return the images there are, and which generation last removed one of the ids."""
         return self.catalog.image_hits(image_ids)
 
-    def caption_hits(self, caption_ids: Sequence[int]) -> tuple[dict[int, CaptionRow], int]:
+    def caption_hits(self, caption_ids: Sequence[int]) -> tuple[dict[int, FoundCaption], int]:
         """Return captions, and which generation last removed one of the ids."""
         return self.catalog.caption_hits(caption_ids)
 

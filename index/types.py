@@ -115,3 +115,13 @@ class NamedImage(NamedTuple):
     file_name: str
     captions: list[str]
     paths: list[list[str]]
+
+
+class FoundCaption(NamedTuple):
+    """What an answer tells of a caption that was found: its text, and the files of its image."""
+
+    id: int
+    image_id: int
+    text: str
+    file_name: str
+    paths: list[list[str]]

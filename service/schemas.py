@@ -136,6 +136,24 @@ class SearchOptions(Request):
     added_before: Instant | None = Field(
         default=None, description="Search only images added before this time."
     )
+    taken_from: Instant | None = Field(
+        default=None,
+        description=(
+            "Search only pictures taken at this time or later: by the date in their EXIF, read as "
+            "UTC where it has no zone, else by the time of their file."
+        ),
+    )
+    taken_before: Instant | None = Field(
+        default=None, description="Search only pictures taken before this time."
+    )
+    path_prefix: str | None = Field(
+        default=None,
+        pattern=r"^[^\u0000]*$",
+        description=(
+            "Search only images with a path, as `paths` shows them, that begins like this; end it "
+            "with / for a folder."
+        ),
+    )
 
 
 class ImageQuery(SearchOptions):
@@ -219,6 +237,8 @@ class ImageHit(Answer):
     rank: int = Field(ge=1)
     image_id: int
     file_name: str
+    path: str = Field(description="Where its file lies, relative to the folder that is followed.")
+    paths: list[str] = Field(description="All its files: copies of one picture are one image.")
     violation: float
     probability: Probability
     captions: list[str] = Field(description="The image's own captions.")
@@ -232,6 +252,8 @@ class CaptionHit(Answer):
     rank: int = Field(ge=1)
     caption_id: int
     image_id: int
+    path: str = Field(description="Where the file of its image lies.")
+    paths: list[str] = Field(description="All files of its image.")
     caption: str
     violation: float
     probability: Probability

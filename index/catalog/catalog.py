@@ -47,7 +47,15 @@ from index.errors import (
     ModelMismatchError,
     NotAnIndexError,
 )
-from index.types import CaptionRow, ImageRow, Kind, ModelIdentity, NamedImage, PathRow
+from index.types import (
+    CaptionRow,
+    FoundCaption,
+    ImageRow,
+    Kind,
+    ModelIdentity,
+    NamedImage,
+    PathRow,
+)
 
 
 class Catalog(Database):
@@ -164,10 +172,10 @@ class Catalog(Database):
         rows, removal = self._look_up(self._image_hits, ids)
         return {row[0]: NamedImage._make(row) for row in rows}, removal
 
-    def caption_hits(self, ids: Iterable[int]) -> tuple[dict[int, CaptionRow], int]:
-        """Return what `captions` does, and which generation last removed one of `ids`."""
+    def caption_hits(self, ids: Iterable[int]) -> tuple[dict[int, FoundCaption], int]:
+        """Return the captions there are among `ids`, and which generation last removed one."""
         rows, removal = self._look_up(self._caption_hits, ids)
-        return _caption_rows(rows), removal
+        return {row[0]: FoundCaption._make(row) for row in rows}, removal
 
     def image_of(self, sha256: str) -> ImageRow | None:
         """Return the first image whose picture has these contents, if it was hashed."""

@@ -48,6 +48,9 @@ class Options(TypedDict, total=False):
     image_ids: Sequence[int]
     added_from: datetime | str
     added_before: datetime | str
+    taken_from: datetime | str
+    taken_before: datetime | str
+    path_prefix: str
 
 
 @dataclass(slots=True)
@@ -112,7 +115,7 @@ def several(parts: Iterable[Result]) -> list[Result]:
 def fields_of(options: Options) -> dict[str, Any]:
     """Return options as the fields of a request."""
     fields: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    for name in ("added_from", "added_before"):
+    for name in ("added_from", "added_before", "taken_from", "taken_before"):
         if isinstance(fields.get(name), datetime):
             # In UTC: some zones' old offsets have seconds, which RFC 3339 cannot write. A time
             # without a zone is taken for local time.

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from index.types import CaptionRow
+from index.types import CaptionRow, FoundCaption
 from models.diagram import (
     Relation,
     by_violation,
@@ -52,7 +52,7 @@ async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
         near = await engine.search("image", point, SearchOptions(k=_PICTURES), stages)
         image_ids = [int(hit) for hit in near.answer.ids if int(hit) in near.images]
         captions_of = await engine.captions_of(image_ids[:60])
-        rows = list(chain.from_iterable(captions_of.values()))
+        rows: list[CaptionRow | FoundCaption] = [*chain.from_iterable(captions_of.values())]
         best = await engine.stored_points("image", image_ids[:3])
         if best:
             shared = await engine.search_jointly(
@@ -95,9 +95,11 @@ async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
     return _diagram(engine, relation, ["", *texts], image_id)
 
 
-async def _captions(engine: Engine, rows: Sequence[CaptionRow]) -> tuple[list[str], Points]:
+async def _captions(
+    engine: Engine, rows: Sequence[CaptionRow | FoundCaption]
+) -> tuple[list[str], Points]:
     """Return the first distinct captions and their points (C, N), except those just removed."""
-    first: dict[str, CaptionRow] = {}
+    first: dict[str, CaptionRow | FoundCaption] = {}
     for row in rows:
         first.setdefault(row.text, row)
     chosen = list(first.values())[:_CAPTIONS]

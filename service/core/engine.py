@@ -35,7 +35,6 @@ from service.runtime import loading
 from service.runtime.logs import event
 from service.runtime.metrics import Metrics
 from service.schemas import (
-    CaptionAnswer,
     CaptionRecord,
     ImageAnswer,
     ImageAnswers,
@@ -64,6 +63,8 @@ class Engine:
         metrics: Metrics | None = None,
         admission: Admission | None = None,
         on_death: Callable[[], None] = lambda: None,
+        *,
+        absolute_paths: bool = False,
     ) -> None:
         metrics = metrics or Metrics()
         admission = admission or Admission.of(settings)
@@ -81,6 +82,7 @@ class Engine:
             checkpoint.calibration.image,
             settings,
             admission=admission,
+            absolute_paths=absolute_paths,
             batch_size=metrics.batch_size,
             on_death=on_death,
         )
@@ -120,8 +122,13 @@ class Engine:
         metrics: Metrics | None = None,
         admission: Admission | None = None,
         on_death: Callable[[], None] = lambda: None,
+        *,
+        absolute_paths: bool = False,
     ) -> Engine:
         """Load the checkpoint, open the index it made, and encode once to be warm.
+
+        `absolute_paths` is for those who may know where files lie: answers tell them, and
+        `path_prefix` names them.
 
         Raises:
             models.checkpoints.model_folder.CheckpointError: the checkpoint cannot be used.
@@ -132,16 +139,21 @@ class Engine:
         with loading.closed_on_failure(index):
             loading.sweep(index)
             loading.warm(loaded, index)
-        return cls(loaded, index, settings, metrics, admission, on_death)
+        return cls(
+            loaded, index, settings, metrics, admission, on_death, absolute_paths=absolute_paths
+        )
 
     @classmethod
     def for_one_question(cls, settings: Settings, *, with_pictures: bool) -> Engine:
         """Open what answers a question sooner than `open` does, one with pictures or without.
 
+        Its paths are absolute.
+
         Raises:
             Exception: as `open`.
         """
-        return cls(*loading.model_and_index(settings, with_pictures=with_pictures), settings)
+        loaded, index = loading.model_and_index(settings, with_pictures=with_pictures)
+        return cls(loaded, index, settings, absolute_paths=True)
 
     @property
     def info(self) -> IndexInfo:
@@ -239,26 +251,6 @@ class Engine:
         answers = list(map(self._image_fields, captions, found))
         self.finish(stages)
         return ImageAnswers.model_validate({"answers": answers})
-
-    async def captions_by_picture(
-        self, picture: bytes | int, options: SearchOptions, *, stages: Stages | None = None
-    ) -> CaptionAnswer:
-        """Return the captions that are true of a picture, or of a stored image, the best first.
-
-        Raises:
-            ServiceError: for the id of an image also `not_found` and `picture_missing`.
-        """
-        stages = stages or Stages()
-        self.check_options(options)
-        async with self.enter(stages):
-            source = picture if isinstance(picture, bytes) else await self.picture_path(picture)
-            pixels = await self.pictures.pixels(source, stages)
-            found = await self.searcher.search_encoded(
-                "caption", self.encoder, pixels, options, stages
-            )
-        hits = found.caption_hits(self.vocabulary.knows)
-        self.finish(stages)
-        return CaptionAnswer.model_validate({"hits": hits, **found.facts(self.name)})
 
     async def image(self, image_id: int) -> ImageRecord:
         """Return what the catalog knows of an image; raises ServiceError `not_found`."""

@@ -14,6 +14,7 @@ from models.checkpoints.checkpoint import Checkpoint
 from models.evaluation.calibration import Calibration
 from models.model import Points
 from models.score import penalties_between
+from service.core.by_picture import caption_hits
 from service.core.encoding import Point, check_caption, check_query
 from service.core.engine import Engine
 from service.core.searching import Found, depth_of, plain
@@ -65,7 +66,7 @@ async def _jointly(
         found = await engine.search_jointly(kind, points, options, stages)
     each = _each(found, calibrations)
     knows = engine.vocabulary.knows
-    hits = found.image_hits() if kind == "image" else found.caption_hits(knows)
+    hits = found.image_hits() if kind == "image" else caption_hits(found, knows)
     fields = {
         "hits": [
             hit

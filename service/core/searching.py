@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
+from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -12,11 +14,12 @@ import numpy as np
 from prometheus_client import Histogram
 from torch import Tensor
 
+from index.catalog.places import absolute_path
 from index.catalog.selection import Selection
 from index.errors import HasseIndexError
 from index.search.query import Answer, Query
 from index.store import Index
-from index.types import CaptionRow, Kind, NamedImage, Points
+from index.types import FoundCaption, Kind, NamedImage, Points
 from models.evaluation.calibration import Calibration
 from service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
 from service.core.admission import Admission
@@ -30,6 +33,8 @@ from service.settings import Settings
 _TOGETHER = 8  # searches that are made together also where they are more than half of all
 # Searches for one answer, when the collection loses hits faster than they can be described.
 _ATTEMPTS = 8
+_TIMES = ("added_from", "added_before", "taken_from", "taken_before")
+_SELECTING = ("split", "image_ids", "path_prefix", *_TIMES)
 
 
 class SearchKey(NamedTuple):
@@ -54,8 +59,9 @@ class Found:
     probabilities: list[float] | None
     offset: int
     images: dict[int, NamedImage]
-    captions: dict[int, CaptionRow]
+    captions: dict[int, FoundCaption]
     removal: int
+    places: Places
     prefilter_seconds: float
     rerank_seconds: float
     metadata_seconds: float
@@ -67,42 +73,22 @@ class Found:
         """
         hits: list[dict[str, Any]] = []
         root_path = ROOT_PATH.get()
-        for image_id, violation, probability in self._wanted():
+        for image_id, violation, probability in self.wanted():
             row = self.images.get(image_id)
             if row is not None:
+                paths = self.places.shown(row)
                 hits.append(
                     {
                         "rank": self.offset + len(hits) + 1,
                         "image_id": row.id,
                         "file_name": row.file_name,
+                        "path": paths[0],
+                        "paths": paths,
                         "violation": plain(violation),
                         "probability": probability,
                         "captions": row.captions,
                         "image_url": root_path + IMAGE_URL % row.id,
                         "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
-                    }
-                )
-        return hits
-
-    def caption_hits(self, knows: Callable[[str], bool]) -> list[dict[str, Any]]:
-        """Return the fields of a `CaptionHit` for each caption.
-
-        A caption of which the model `knows` no word has the point of all such captions, which
-        says nothing of it.
-        """
-        hits: list[dict[str, Any]] = []
-        for caption_id, violation, probability in self._wanted():
-            row = self.captions.get(caption_id)
-            if row is not None:
-                certain = probability is not None and knows(row.text)
-                hits.append(
-                    {
-                        "rank": self.offset + len(hits) + 1,
-                        "caption_id": row.id,
-                        "image_id": row.image_id,
-                        "caption": row.text,
-                        "violation": plain(violation),
-                        "probability": probability if certain else None,
                     }
                 )
         return hits
@@ -121,7 +107,8 @@ class Found:
             "generation": answer.generation,
         }
 
-    def _wanted(self) -> Iterator[tuple[int, np.float32, float | None]]:
+    def wanted(self) -> Iterator[tuple[int, np.float32, float | None]]:
+        """Yield the id, the violation and the probability of each hit that is wanted."""
         answer, probabilities = self.answer, self.probabilities or repeat(None)
         every = zip(answer.ids.tolist(), answer.violations, probabilities, strict=False)
         return islice(every, self.offset, None)
@@ -132,6 +119,47 @@ class Found:
         rows = self.images or self.captions
         return self.removal <= self.answer.generation and all(
             int(hit) in rows for hit in self.answer.ids[self.offset :]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How answers show where files lie: by absolute paths, or relative to followed folders.
+
+    A service tells nobody where its folders are: a file in none is shown by its image's name.
+    """
+
+    index_folder: Path
+    absolute: bool
+
+    def shown(self, row: NamedImage | FoundCaption) -> list[str]:
+        """Return the paths of the files of an image, at least one."""
+        if self.absolute:
+            each = [self._absolute(path) for path, _ in row.paths]
+        else:
+            each = [self._within(*pair) if pair[1] else row.file_name for pair in row.paths]
+        return list(dict.fromkeys(each)) or [row.file_name]
+
+    def _absolute(self, path: str) -> str:
+        return absolute_path(self.index_folder, path)
+
+    def _within(self, path: str, folder: str) -> str:
+        if path.startswith(f"{folder}/"):
+            return path[len(folder) + 1 :]
+        return os.path.relpath(self._absolute(path), self._absolute(folder))
+
+    def selection(self, options: SearchOptions) -> Selection | None:
+        """Return the part of the collection that a search is about; None is all of it."""
+        chosen = {name: getattr(options, name) for name in _SELECTING}
+        if all(value is None for value in chosen.values()):
+            return None
+        ids, times = options.image_ids, ((name, chosen[name]) for name in _TIMES)
+        return Selection(
+            split=options.split,
+            image_ids=None if ids is None else tuple(sorted(set(ids))),
+            path_prefix=options.path_prefix,
+            absolute_paths=self.absolute and options.path_prefix is not None,
+            **{name: None if at is None else milliseconds(at) for name, at in times},
         )
 
 
@@ -158,6 +186,7 @@ class Searcher:
         calibration: says how probable it is that a hit is true.
         settings: how many points are searched for together, and by how many threads.
         admission: knows how many searches are in flight.
+        absolute_paths: whether answers show absolute paths, and options name them.
         batch_size: counts the sizes of batches.
         on_death: see `Batcher`.
     """
@@ -169,12 +198,14 @@ class Searcher:
         settings: Settings,
         *,
         admission: Admission,
+        absolute_paths: bool = False,
         batch_size: Histogram | None = None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self._index = index
         self._batch_size = batch_size
         self._calibration = calibration
+        self._places = Places(index.folder, absolute_paths)
         self.batcher: Batcher[SearchKey, Points, list[Found]] = Batcher(
             "search",
             self._run,
@@ -195,7 +226,7 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        key = _key(kind, 1, options, spare)
+        key = _key(self._places, kind, 1, options, spare)
         (found,) = await self._submit(key, _alone(point), stages)
         return found
 
@@ -214,7 +245,7 @@ class Searcher:
         Raises:
             ServiceError: whatever the encoder raises, and `not_ready` when the threads are gone.
         """
-        then = Next(self.batcher, _key(kind, 1, options), _alone)
+        then = Next(self.batcher, _key(self._places, kind, 1, options), _alone)
         try:
             done = await encoder.encode_then(item, then, stages)
         except UNREADABLE as error:
@@ -230,7 +261,7 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        return await self._submit(_key(kind, len(points), options), points, stages)
+        return await self._submit(_key(self._places, kind, len(points), options), points, stages)
 
     async def search_jointly(
         self, kind: Kind, parts: Points, options: SearchOptions, stages: Stages
@@ -240,7 +271,7 @@ class Searcher:
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        key = _key(kind, len(parts), options)._replace(joint=True)
+        key = _key(self._places, kind, len(parts), options)._replace(joint=True)
         (found,) = await self._submit(key, parts, stages)
         return found
 
@@ -282,7 +313,7 @@ class Searcher:
         searched = perf_counter()
         ids = sorted({int(hit) for answer in answers for hit in answer.ids[key.offset :]})
         images: dict[int, NamedImage] = {}
-        captions: dict[int, CaptionRow] = {}
+        captions: dict[int, FoundCaption] = {}
         if key.query.kind == "image":
             images, removal = self._index.image_hits(ids)
         else:
@@ -297,6 +328,7 @@ class Searcher:
                 images,
                 captions,
                 removal,
+                self._places,
                 (searched - start) * _prefilter_share(answer),
                 (searched - start) * (1 - _prefilter_share(answer)),
                 described - searched,
@@ -336,29 +368,18 @@ def _timed(done: Done[list[Found]], stages: Stages) -> list[Found]:
     return done.result
 
 
-def _key(kind: Kind, together: int, options: SearchOptions, spare: int = 0) -> SearchKey:
+def _key(
+    places: Places, kind: Kind, together: int, options: SearchOptions, spare: int = 0
+) -> SearchKey:
     query = Query(
         kind,
         depth_of(options) + spare,
         options.mode,
         options.candidates,
         _as_stored(options.max_violation),
-        selection_of(options),
+        places.selection(options),
     )
     return SearchKey(query, options.offset, together)
-
-
-def selection_of(options: SearchOptions) -> Selection | None:
-    """Return the part of the collection that a search is about; None is all of it."""
-    ids, since, until = options.image_ids, options.added_from, options.added_before
-    if options.split is None and ids is None and since is None and until is None:
-        return None
-    return Selection(
-        split=options.split,
-        image_ids=None if ids is None else tuple(sorted(set(ids))),
-        added_from=None if since is None else milliseconds(since),
-        added_before=None if until is None else milliseconds(until),
-    )
 
 
 def depth_of(options: SearchOptions) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.core import lattice
+from service.core import by_picture, lattice
 from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import invalid
@@ -37,7 +37,7 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
         stages = Stages()
         shown = ShownPicture.stored(await engine.image(query.image_id), query, _WIDEST)
         options = query.caption_options(services.settings)
-        answer = await engine.captions_by_picture(query.image_id, options, stages=stages)
+        answer = await by_picture.captions(engine, query.image_id, options, stages)
         view = _captions(engine, query, shown, answer, sample.scale, stages, query.url())
     else:
         view = View("home.html", context={"sample": sample, **EMPTY_FORM})
@@ -60,7 +60,7 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
     options = query.caption_options(services.settings)
-    answer = await engine.captions_by_picture(picture, options, stages=stages)
+    answer = await by_picture.captions(engine, picture, options, stages)
     shown = ShownPicture.uploaded(await engine.preview(picture))
     scale = (await services.samples.of(engine)).scale
     url = query.upload_url(fields.get("upload", ""))

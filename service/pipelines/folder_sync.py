@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from index.catalog.free_ids import free_ids
+from index.catalog.places import stored_path
 from index.segments.writer import Addition, Change
 from index.store import Index
 from index.types import CaptionRow, ImageRow, PathRow, Points
@@ -31,7 +32,6 @@ from service.pipelines.sync_plan import (
     make_plan,
     needed_digests,
     path_row,
-    stored_path,
     texts_of,
 )
 

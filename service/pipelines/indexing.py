@@ -14,6 +14,7 @@ from pathlib import Path
 from index import build as index_build
 from index import durable
 from index.catalog.catalog import open_catalog
+from index.catalog.places import stored_path
 from index.staging import refuse_unfinished
 from index.store import Index
 from index.types import CaptionRow, Ids, ImageRow, ModelIdentity
@@ -23,7 +24,6 @@ from models.images.decoding import raise_system_error
 from models.images.taken import taken_at
 from models.model import Points
 from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.sync_plan import stored_path
 
 CAPTIONS_PER_BLOCK = 2048
 

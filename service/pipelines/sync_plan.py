@@ -7,11 +7,11 @@ again, to the same end.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from index.catalog.places import absolute_path, stored_path
 from index.store import Index
 from index.types import Kind, PathRow
 from service.pipelines.folder_scan import Scan, SeenFile
@@ -105,20 +105,6 @@ def make_plan(
     them stays. With `remove`, images go with the last of their files.
     """
     return _Planner(index_folder, held, scan, digests).plan(remove, allow_empty)
-
-
-def stored_path(index_folder: Path, path: str) -> str:
-    """Return how the catalog names a file: one beside the index relative to it.
-
-    So an index and its pictures can be moved together.
-    """
-    near = path.startswith(f"{index_folder.parent}/")
-    return os.path.relpath(path, index_folder) if near else path
-
-
-def absolute_path(index_folder: Path, path: str) -> str:
-    """Return the place that a path of the catalog names."""
-    return os.path.normpath(index_folder / path)
 
 
 def texts_of(rows: Sequence[PathRow]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.core import by_picture
 from service.core.stages import Stages, answered
 from service.routes.documentation import OF_PICTURES, REASONS, takes, timed
 from service.schemas import (
@@ -64,5 +65,5 @@ async def search_captions(request: Request, services: SearchServices) -> Respons
     """
     stages = Stages()
     query = (await services.bodies.form(request)).as_model(PictureQuery)
-    answer = await services.engine.captions_by_picture(query.image, query, stages=stages)
+    answer = await by_picture.captions(services.engine, query.image, query, stages)
     return answered(answer, stages)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -63,3 +64,11 @@ def make_collection(folder: Path, captions_each: int = CAPTIONS_EACH) -> Path:
             loaded.model.encode_captions([row.text for row in captions]),
         )
     return folder / "index"
+
+
+def without_paths(answer: Any) -> Any:
+    """Return an answer without paths: only commands and `open_index` show absolute ones."""
+    hits = [
+        {name: hit[name] for name in hit if name not in ("path", "paths")} for hit in answer["hits"]
+    ]
+    return answer | {"hits": hits}

@@ -13,8 +13,9 @@ from index.store import Index
 from index.types import Points
 from models.checkpoints import checkpoint
 from models.images.decoding import open_picture
+from service.core import by_picture
 from service.core.searching import most
-from service.core.stages import STAGES
+from service.core.stages import STAGES, Stages
 from service.schemas import CaptionAnswer, ImageAnswer
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
@@ -176,7 +177,7 @@ def test_server_timing_names_every_stage_of_each_kind_of_search(client: Client) 
 def test_an_image_of_the_collection_can_be_asked_about(client: Client) -> None:
     from service.schemas import SearchOptions
 
-    answer = client.run(client.engine.captions_by_picture(1003, SearchOptions(k=7)))
+    answer = client.run(by_picture.captions(client.engine, 1003, SearchOptions(k=7), Stages()))
     uploaded = client.post("/search/captions", files={"image": ("x", png(3))}, data={"k": "7"})
     assert [hit.caption_id for hit in answer.hits] == [
         hit["caption_id"] for hit in uploaded.json()["hits"]

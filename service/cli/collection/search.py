@@ -138,7 +138,7 @@ async def _search(
     plus: Sequence[Part],
     minus: Sequence[Part],
 ) -> ImageAnswer | CaptionAnswer:
-    from service.core import lattice
+    from service.core import by_picture, lattice
     from service.core.stages import Stages
 
     if all_of:
@@ -148,7 +148,7 @@ async def _search(
     if plus:
         return await lattice.like(engine, start, plus, minus, options, Stages())
     if isinstance(start, bytes):
-        return await engine.captions_by_picture(start, options)
+        return await by_picture.captions(engine, start, options, Stages())
     return await engine.images_by_caption(str(start), options)
 
 

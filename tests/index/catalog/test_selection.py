@@ -187,7 +187,7 @@ def of_ids(at: int) -> Selection:
 def test_masks_and_what_they_are_kept_by_take_a_bounded_amount_of_memory(
     index: Index, selection: Callable[[int], Selection], count: int
 ) -> None:
-    masks = Masks(capacity=1 << 18)
+    masks = Masks(index.folder, capacity=1 << 18)
     masks.narrowed(index.snapshot, index.catalog, "image", selection(count))
     tracemalloc.start()
     try:
@@ -207,9 +207,11 @@ def test_a_segment_is_looked_up_once_for_a_selection(
         asked: list[int] = []
         ids = Selection.ids
 
-        def counted(selection: Selection, catalog: object, kind: Kind, among: Ids) -> object:
+        def counted(
+            selection: Selection, catalog: Catalog, folder: Path, kind: Kind, among: Ids
+        ) -> Ids:
             asked.append(len(among))
-            return ids(selection, index.catalog, kind, among)
+            return ids(selection, catalog, folder, kind, among)
 
         monkeypatch.setattr(Selection, "ids", counted)
         for _ in range(3):
@@ -223,13 +225,15 @@ def test_a_segment_is_looked_up_once_for_a_selection(
 def test_a_mask_that_two_threads_make_at_once_is_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    masks, asked, ids = Masks(capacity=1000), [], Selection.ids  # one of them takes 624
+    masks, asked, ids = Masks(tmp_path, capacity=1000), [], Selection.ids  # one of them takes 624
 
-    def overtaken(selection: Selection, catalog: Catalog, kind: Kind, among: Ids) -> Ids:
+    def overtaken(
+        selection: Selection, catalog: Catalog, folder: Path, kind: Kind, among: Ids
+    ) -> Ids:
         asked.append(len(among))
         if len(asked) == 1:
             narrow()  # by another thread
-        return ids(selection, catalog, kind, among)
+        return ids(selection, catalog, folder, kind, among)
 
     monkeypatch.setattr(Selection, "ids", overtaken)
     with small_index(tmp_path / "i") as index:
@@ -247,7 +251,9 @@ def test_a_search_over_a_selection_keeps_the_folders_of_its_generation(tmp_path:
         index.remove([1])
         segments = index.folder / "segments"
         old = set(segments.iterdir())
-        narrowed = Masks().narrowed(index.snapshot, index.catalog, "image", Selection(split="val"))
+        narrowed = Masks(index.folder).narrowed(
+            index.snapshot, index.catalog, "image", Selection(split="val")
+        )
         index.compact(everything)
         assert old < set(segments.iterdir())
         del narrowed
@@ -262,12 +268,14 @@ def test_the_masks_that_were_used_last_are_kept(
     asked: list[str | None] = []
     ids = Selection.ids
 
-    def counted(selection: Selection, catalog: Catalog, kind: Kind, among: Ids) -> Ids:
+    def counted(
+        selection: Selection, catalog: Catalog, folder: Path, kind: Kind, among: Ids
+    ) -> Ids:
         asked.append(selection.split)
-        return ids(selection, catalog, kind, among)
+        return ids(selection, catalog, folder, kind, among)
 
     monkeypatch.setattr(Selection, "ids", counted)
-    masks = Masks(capacity=1300)  # two of them
+    masks = Masks(tmp_path, capacity=1300)  # two of them
     with small_index(tmp_path / "i") as index:
         for split in "abacabcb":
             masks.narrowed(index.snapshot, index.catalog, "image", Selection(split=split))
@@ -280,7 +288,7 @@ def test_of_a_segment_with_more_rows_than_a_statement_takes_ids_some_are_selecte
     among = np.random.default_rng(2).permutation(300_000)
     with small_index(tmp_path / "i") as index:
         index.remove([7])
-        found = Selection(split="val").ids(index.catalog, "image", among)
+        found = Selection(split="val").ids(index.catalog, index.folder, "image", among)
         assert sorted(found.tolist()) == [*range(1, 7), *range(8, 13)]
 
 

@@ -38,6 +38,8 @@ def caption_answer(
                 rank=at + 1,
                 caption_id=at,
                 image_id=image_id,
+                path="a.jpg",
+                paths=["a.jpg"],
                 caption=text,
                 violation=violation,
                 probability=None,

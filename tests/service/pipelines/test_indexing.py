@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from index import durable
+from index.catalog.places import absolute_path
 from index.store import Index
 from models.checkpoints import checkpoint
 from models.datasets import Caption, Dataset, DatasetError, Image
@@ -17,7 +18,6 @@ from models.model import OrderEmbedding, Points
 from service.pipelines import indexing
 from service.pipelines.dataset_encoding import ImageSource
 from service.pipelines.indexing import Reencoded
-from service.pipelines.sync_plan import absolute_path
 from tests.service.collection import png
 from tests.tiny import tiny_checkpoint
 
