@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import get_args
 from urllib.parse import urlencode
 
@@ -15,6 +16,8 @@ from service.settings import Settings
 SIZES = (12, 24, 48, 96)
 DEFAULT_SIZE = 24
 DEFAULT_MODE: Mode = "certified"
+FILTERS = ("path_prefix", "taken_from", "taken_before")
+_PATH_CHARACTERS = 1000
 
 # The same caption is written for many pictures, so a list without repeats needs more hits.
 _CAPTION_FACTOR = 8
@@ -28,6 +31,9 @@ class PageQuery:
     image_id: int | None = None
     k: int = DEFAULT_SIZE
     mode: Mode = DEFAULT_MODE
+    path_prefix: str = ""
+    taken_from: str = ""  # dates, as in 2026-11-20
+    taken_before: str = ""
 
     @classmethod
     def read(cls, fields: Mapping[str, str], settings: Settings) -> PageQuery:
@@ -38,6 +44,9 @@ class PageQuery:
             text=" ".join(fields.get("q", "").split()),
             k=min(max(1, size), settings.k_maximum),
             mode=next((known for known in get_args(Mode) if known == mode), DEFAULT_MODE),
+            path_prefix=fields.get("path_prefix", "").replace("\0", "").strip()[:_PATH_CHARACTERS],
+            taken_from=_date(fields.get("taken_from", "")),
+            taken_before=_date(fields.get("taken_before", "")),
         )
 
     def about(self, image: str) -> PageQuery:
@@ -56,11 +65,33 @@ class PageQuery:
     @property
     def options(self) -> SearchOptions:
         """The options of a search for images."""
-        return SearchOptions(k=self.k, mode=self.mode)
+        return self._options(self.k)
 
     def caption_options(self, settings: Settings) -> SearchOptions:
         """Return options that find enough captions to show `k` without repeats."""
-        return SearchOptions(k=min(self.k * _CAPTION_FACTOR, settings.k_maximum), mode=self.mode)
+        return self._options(min(self.k * _CAPTION_FACTOR, settings.k_maximum))
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The part of the collection that is asked about, by the names of fields."""
+        named = {name: getattr(self, name) for name in FILTERS}
+        return {name: value for name, value in named.items() if value}
+
+    def without_filters(self) -> PageQuery:
+        """Return this query of the whole collection."""
+        return replace(self, path_prefix="", taken_from="", taken_before="")
+
+    def _options(self, k: int) -> SearchOptions:
+        since, until = (
+            f"{day}T00:00:00Z" if day else None for day in (self.taken_from, self.taken_before)
+        )
+        return SearchOptions(
+            k=k,
+            mode=self.mode,
+            path_prefix=self.path_prefix or None,
+            taken_from=since,
+            taken_before=until,
+        )
 
     def url(self) -> str:
         """Return the address of this query."""
@@ -121,4 +152,13 @@ class PageQuery:
             fields.append(("k", str(self.k)))
         if self.mode != DEFAULT_MODE:
             fields.append(("mode", self.mode))
+        fields += self.filters.items()
         return address(f"{path}?{urlencode(fields)}" if fields else path)
+
+
+def _date(text: str) -> str:
+    """Return a date as `<input type="date">` sends it, or "" for anything else."""
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        return ""

@@ -9,6 +9,8 @@
   const view = () => answer.querySelector(".view");
   const shownPicture = () => answer.querySelector("input[name=image][form=search]");
 
+  const FILTERS = ["path_prefix", "taken_from", "taken_before"];
+
   let typing = false; // the last search was typed, so the next keystroke refines it
   let latest = null; // the request whose answer is shown next
 
@@ -132,8 +134,8 @@
     const asked = new URLSearchParams(location.search);
     if (asked.get("upload") !== upload.elements.upload.value) clearPicture();
     settle(false);
-    for (const name of ["k", "mode"]) {
-      const value = asked.get(name) ?? search.dataset[name];
+    for (const name of ["k", "mode", ...FILTERS]) {
+      const value = asked.get(name) ?? search.dataset[name] ?? "";
       for (const form of [search, upload]) form.elements[name].value = value;
     }
     if (find("pictures") && find("result").querySelector("img[src^='data:']")) {
@@ -152,8 +154,27 @@
     else if (picker.files.length) htmx.trigger(upload, "submit");
     else if (box.value.trim() || shownPicture()) htmx.trigger(search, "submit");
   });
+  // Without a secure connection browsers have no clipboard, but still copy what is selected.
+  async function copy(button) {
+    const path = button.querySelector("span");
+    getSelection().selectAllChildren(path);
+    try {
+      await navigator.clipboard.writeText(path.textContent);
+    } catch {
+      document.execCommand("copy");
+    }
+    button.classList.add("copied");
+    find("announcement").textContent = "The path was copied.";
+    setTimeout(() => button.classList.remove("copied"), 1500);
+  }
+
   document.addEventListener("click", ({ target }) => {
     if (!options.contains(target)) options.open = false;
+    const path = target.closest("button.path");
+    if (path) copy(path);
+    if (target.closest(".unfilter")) {
+      for (const name of FILTERS) for (const form of [search, upload]) form.elements[name].value = "";
+    }
   });
 
   picker.addEventListener("change", (event) => {

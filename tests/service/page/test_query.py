@@ -71,3 +71,16 @@ def test_caption_options_never_exceed_k_maximum() -> None:
     query = PageQuery.read({"k": "1000"}, SETTINGS)
     assert query.caption_options(SETTINGS).k == SETTINGS.k_maximum
     assert PageQuery.read({"k": "12"}, few).caption_options(few).k == few.k_maximum
+
+
+def test_filters_are_read_kept_in_addresses_and_given_to_searches() -> None:
+    fields = {"path_prefix": " trips/a b/\0", "taken_from": "2026-01-31", "taken_before": "31.1.26"}
+    query = PageQuery.read({"q": "a dog", **fields}, SETTINGS)
+    assert query.filters == {"path_prefix": "trips/a b/", "taken_from": "2026-01-31"}
+    assert query.url() == "/?q=a+dog&path_prefix=trips%2Fa+b%2F&taken_from=2026-01-31"
+    assert query.without_filters().url() == "/?q=a+dog"
+    for options in (query.options, query.caption_options(SETTINGS)):
+        assert options.path_prefix == "trips/a b/"
+        assert options.taken_from == "2026-01-31T00:00:00Z"
+        assert options.taken_before is None
+    assert query.image_url(7) == "/?image=7&path_prefix=trips%2Fa+b%2F&taken_from=2026-01-31"

@@ -390,3 +390,19 @@ def test_upload_that_fails_keeps_the_options_that_were_chosen(client: Client) ->
     assert '<option value="12" selected>' in response.text
     assert 'name="mode" value="exact" checked' in response.text
     assert response.text.count('type="hidden" name="k" value="12"') == 1
+
+
+def test_search_with_filters_that_leave_nothing_says_so_and_leads_to_all(client: Client) -> None:
+    page = client.get(
+        "/", params={"q": "a dog", "path_prefix": "nowhere/", "taken_from": "2020-01-01"}
+    )
+    assert "Only pictures in nowhere/ taken from 2020-01-01 . Search all" in said(page)
+    assert "There are no such pictures in this collection" in said(page)
+    assert '<a class="unfilter" href="/?q=a+dog">' in page.text
+    assert 'name="path_prefix" value="nowhere/"' in page.text
+
+
+def test_search_shows_where_each_picture_lies(client: Client) -> None:
+    page = client.get("/", params={"q": "a dog"}).text
+    for hit in client.post("/search/images", json={"caption": "a dog", "k": 12}).json()["hits"]:
+        assert f'title="Copy the path {hit["path"]}"' in page
