@@ -20,7 +20,6 @@ from torch import Tensor
 
 from models.evaluation.threshold import Threshold, best_threshold
 from models.tasks.hypernyms.embedding import Comparison, ConceptEmbedding
-from models.tasks.hypernyms.table_adam import TableAdam
 from models.tasks.hypernyms.task import PairSet, Task, corrupt
 from models.tasks.hypernyms.taxonomy import Edges, closure
 from models.training.run import Progress, Run
@@ -109,8 +108,9 @@ class HypernymRun(Run[tuple[Edges, Edges], Threshold]):
         )
         self.draw = np.random.default_rng([config.seed, 1])
         relation = self.model.relation
-        self.optimizer = TableAdam(self.model.points)
-        self.relation_optimizer = None if relation is None else TableAdam(relation)
+        # Moments of a concept move only when a batch has it: the cost is that of the batch.
+        self.optimizer = torch.optim.SparseAdam([self.model.points])
+        self.relation_optimizer = None if relation is None else torch.optim.Adam([relation])
         self.edges = inferred(task.train)
         self.known = PairSet(self.edges, task.concepts)
         super().__init__(config.epochs, math.ceil(len(self.edges) / config.batch_size))
@@ -151,12 +151,16 @@ class HypernymRun(Run[tuple[Edges, Edges], Threshold]):
         below, above = (points.index_select(0, side) for side in which)
         loss = self._loss(below, above, len(batch[0]))
         gradients = torch.autograd.grad(loss, learned)
-        self.optimizer.step(rows, gradients[0], rate)
+        shape = model.points.shape
+        model.points.grad = torch.sparse_coo_tensor(
+            rows[None], gradients[0], shape, is_coalesced=True, check_invariants=False
+        )
+        _descend(self.optimizer, rate)
         if model.comparison == "order":
             model.points.index_copy_(0, rows, model.points.index_select(0, rows).clamp_(min=0))
         if model.relation is not None and self.relation_optimizer is not None:
-            model.relation.requires_grad_(False)
-            self.relation_optimizer.step(torch.arange(len(model.relation)), gradients[1], rate)
+            model.relation.requires_grad_(False).grad = gradients[1]
+            _descend(self.relation_optimizer, rate)
         return loss.detach() / len(pairs)
 
     def _loss(self, below: Tensor, above: Tensor, true: int) -> Tensor:
@@ -179,6 +183,12 @@ class HypernymRun(Run[tuple[Edges, Edges], Threshold]):
     def keep(self, measured: Threshold) -> None:
         """Copy the model."""
         self.best = copy.deepcopy(self.model), measured
+
+
+def _descend(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    optimizer.param_groups[0]["lr"] = rate
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 def inferred(edges: Edges) -> Edges:

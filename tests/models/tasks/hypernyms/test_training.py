@@ -19,7 +19,6 @@ from models.tasks.hypernyms.checkpoint import HypernymCheckpoint, Withheld
 from models.tasks.hypernyms.embedding import COMPARISONS, Comparison, ConceptEmbedding
 from models.tasks.hypernyms.evaluation import evaluate, evaluate_closure
 from models.tasks.hypernyms.query import ancestors
-from models.tasks.hypernyms.table_adam import TableAdam
 from models.tasks.hypernyms.task import PairSet, Task, make_task
 from models.tasks.hypernyms.taxonomy import HypernymError, Taxonomy
 from models.tasks.hypernyms.training import (
@@ -340,26 +339,6 @@ def test_concepts_above_one_come_by_penalty_where_none_is_more_general(learned: 
     penalties = [one.violation for one in found]
     assert penalties == sorted(penalties)
     assert not any(one.known for one in found), "nothing is above the root"
-
-
-def test_adam_for_a_table_is_adam_when_every_row_is_touched() -> None:
-    draw = torch.Generator().manual_seed(0)
-    table = torch.rand(5, 3, generator=draw)
-    reference = table.clone().requires_grad_()
-    ours, theirs = TableAdam(table), torch.optim.Adam([reference], 0.1)
-    for _ in range(5):
-        gradient = torch.randn(5, 3, generator=draw)
-        reference.grad = gradient.clone()
-        theirs.step()
-        ours.step(torch.arange(5), gradient, 0.1)
-    torch.testing.assert_close(table, reference.detach())
-
-
-def test_adam_for_a_table_leaves_other_rows_alone() -> None:
-    table = torch.ones(4, 2)
-    TableAdam(table).step(torch.tensor([1, 3]), torch.ones(2, 2), 0.1)
-    assert table[[0, 2]].eq(1).all()
-    torch.testing.assert_close(table[[1, 3]], torch.full((2, 2), 0.9))
 
 
 @pytest.mark.parametrize(
