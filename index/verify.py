@@ -18,6 +18,7 @@ from index.catalog.schema import CAPTIONS, IMAGES
 from index.catalog.validation import checked, checked_ids, first_duplicate
 from index.errors import BadPointsError, BadRowsError, DamagedIndexError
 from index.segments import stored_pictures
+from index.segments.compaction import ProgressCallback
 from index.segments.leases import Lease
 from index.segments.loading import check_fit
 from index.segments.segment import SEGMENTS_FOLDER, Segment, check_file
@@ -44,7 +45,7 @@ class Verification:
         return not self.findings
 
 
-def verify(folder: Path, *, progress: Callable[[int, int], None] | None = None) -> Verification:
+def verify(folder: Path, *, progress: ProgressCallback = lambda done, total: None) -> Verification:
     """Read the whole index: every file, every row of the catalog, every point.
 
     `progress` is called with the bytes checked and all of them. An index may be served and
@@ -60,7 +61,7 @@ def verify(folder: Path, *, progress: Callable[[int, int], None] | None = None) 
 
 
 def changed_pictures(
-    folder: Path, *, progress: Callable[[int, int], None] | None = None
+    folder: Path, *, progress: ProgressCallback = lambda done, total: None
 ) -> tuple[str, ...]:
     """Return a sentence for each file of an image that is missing or has other bytes than before.
 
@@ -79,14 +80,11 @@ def changed_pictures(
                 found.append(f"{path} is no longer the picture of image {row.image_id}")
         except OSError as error:
             found.append(f"{path} of image {row.image_id} cannot be read: {error.strerror}")
-        if progress is not None:
-            progress(at, len(rows))
+        progress(at, len(rows))
     return tuple(found)
 
 
-def _verified(
-    folder: Path, catalog: Catalog, progress: Callable[[int, int], None] | None
-) -> Verification:
+def _verified(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Verification:
     lease, state, known = _one_generation(folder, catalog)
     try:
         refuse_unfinished(folder, state.generation)
@@ -98,8 +96,7 @@ def _verified(
         def count(read: int) -> None:
             nonlocal done
             done += read
-            if progress is not None:
-                progress(done, total)
+            progress(done, total)
 
         found: dict[Kind, list[Ids]] = {kind: [] for kind in KINDS}
         whole = set(KINDS)

@@ -133,7 +133,7 @@ class DatasetBuilder:
         self,
         *,
         known: AbstractSet[str] = frozenset(),
-        progress: Tally | None = None,
+        progress: Tally = lambda done, total: None,
         limits: PictureLimits = DEFAULT_LIMITS,
         at_a_time: int = _AT_A_TIME,
     ) -> tuple[Dataset, SkippedRows]:
@@ -159,7 +159,7 @@ class DatasetBuilder:
     def usable(
         self,
         known: AbstractSet[str] = frozenset(),
-        progress: Tally | None = None,
+        progress: Tally = lambda done, total: None,
         limits: PictureLimits = DEFAULT_LIMITS,
         at_a_time: int = _AT_A_TIME,
     ) -> tuple[Image, ...]:
@@ -169,7 +169,7 @@ class DatasetBuilder:
     def _usable(
         self,
         known: AbstractSet[str],
-        progress: Tally | None,
+        progress: Tally,
         limits: PictureLimits,
         at_a_time: int,
     ) -> Iterator[Image]:
@@ -188,8 +188,7 @@ class DatasetBuilder:
                         row.id, row.file_name, row.path, row.split, *found, tuple(row.captions)
                     )
                 done += len(part)
-                if progress is not None:
-                    progress(done, len(rows))
+                progress(done, len(rows))
 
     def _note_picture(self, row: _Row, error: PictureError) -> None:
         if not is_file(row.path):

@@ -20,7 +20,7 @@ def read(
     images: Path,
     split: str | None = None,
     *,
-    progress: Tally | None = None,
+    progress: Tally = lambda done, total: None,
     limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read annotation files that share one folder of pictures.

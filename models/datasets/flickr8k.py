@@ -23,7 +23,7 @@ def read(
     images: Path,
     splits: Mapping[str, Path],
     *,
-    progress: Tally | None = None,
+    progress: Tally = lambda done, total: None,
     limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read `Flickr8k.token.txt` ("name.jpg#0<TAB>caption") and the names of each split.

@@ -39,7 +39,7 @@ def read(
     *,
     known: AbstractSet[str] = frozenset(),
     exclude: Sequence[str] = (),
-    progress: Tally | None = None,
+    progress: Tally = lambda done, total: None,
     limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read the pictures in a folder and all folders below it, as `walk` finds them.

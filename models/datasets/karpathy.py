@@ -16,7 +16,7 @@ def read(
     path: Path,
     images: Path,
     *,
-    progress: Tally | None = None,
+    progress: Tally = lambda done, total: None,
     limits: PictureLimits = DEFAULT_LIMITS,
 ) -> tuple[Dataset, SkippedRows]:
     """Read a split file; pictures are below `images`, in `val2014` and so on where it says so.

@@ -45,10 +45,10 @@ def extract(
     batch_size: int = 32,
     workers: int | None = None,
     limits: PictureLimits = DEFAULT_LIMITS,
-    progress: Callable[[int, int], None] | None = None,
-    stop: Callable[[], bool] | None = None,
-    skipped: Callable[[str], None] | None = None,
-    changed: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    stop: Callable[[], bool] = lambda: False,
+    skipped: Callable[[str], None] = lambda line: None,
+    changed: Callable[[str], None] = lambda line: None,
     commit_images: int = COMMIT_IMAGES,
     commit_seconds: float = COMMIT_SECONDS,
     clock: Callable[[], float] = time.monotonic,
@@ -109,12 +109,11 @@ def extract(
                     writer.add(images, seen_stamps, _finite(features, images, maker))
                 done += len(batch)
                 since += len(batch)
-                if progress is not None:
-                    progress(done, len(dataset))
+                progress(done, len(dataset))
                 if since >= commit_images or clock() - committed_at > commit_seconds:
                     writer.commit()
                     committed_at, since = clock(), 0
-                if stop is not None and stop() and done < len(dataset):
+                if stop() and done < len(dataset):
                     raise ExtractionStopped(
                         f"{done:,} of {len(dataset):,} pictures are done and kept in {folder}"
                     )
@@ -133,7 +132,7 @@ def _remaining(
     dataset: Dataset,
     stamps: Mapping[int, int],
     writer: Appender,
-    changed: Callable[[str], None] | None,
+    changed: Callable[[str], None],
 ) -> list[Image]:
     """List the images that need features: in order, then those skipped before."""
     stored: dict[int, int] = {}
@@ -148,7 +147,7 @@ def _remaining(
         )
     # The features of a picture that is gone (stamp 0) stay.
     other = {i for i, stamp in stamps.items() if i in stored and stamp not in (0, stored[i])}
-    if other and changed is not None:
+    if other:
         changed(f"pictures that changed since their features were made: {len(other):,}, read again")
     missing = [image for image in dataset.images if image.id not in stored or image.id in other]
     # Stable: batches of the rest are then the same as without the interruption.
@@ -156,7 +155,7 @@ def _remaining(
 
 
 def _readable(
-    batch: list[Decoded], writer: Appender, skipped: Callable[[str], None] | None
+    batch: list[Decoded], writer: Appender, skipped: Callable[[str], None]
 ) -> tuple[list[Image], list[Tensor]]:
     """Return the images of a batch that could be decoded, and their pixels."""
     images: list[Image] = []
@@ -169,8 +168,7 @@ def _readable(
         except PictureError as error:
             line = f"image {image.id} ({image.file_name}): {error}: skipped"
             writer.skipped[image.id] = line
-            if skipped is not None:
-                skipped(line)
+            skipped(line)
     return images, pixels
 
 

@@ -46,8 +46,8 @@ def cache_pixels(
     *,
     workers: int | None = None,
     limits: PictureLimits = DEFAULT_LIMITS,
-    progress: Callable[[int, int], None] | None = None,
-    skipped: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    skipped: Callable[[str], None] = lambda line: None,
     chunk: int = CHUNK,
 ) -> PixelCache:
     """Decode a dataset's pictures into `folder`, or open those of an earlier call.
@@ -70,10 +70,10 @@ def cache_pixels(
 
         def squares(images: Sequence[Image]) -> Iterator[tuple[int, bytes]]:
             for image, pixels in _squares(images, preprocessing, workers, limits):
-                if not isinstance(pixels, PictureError):
-                    yield image.id, pixels.tobytes()
-                elif skipped is not None:
+                if isinstance(pixels, PictureError):
                     skipped(f"image {image.id} ({image.file_name}): {pixels}: skipped")
+                else:
+                    yield image.id, pixels.tobytes()
 
         _decode(dataset, size * size * 3, folder, wanted, squares, progress, chunk)
         listed = _read(folder / MANIFEST)
@@ -121,7 +121,7 @@ def _decode(
     folder: Path,
     wanted: _Contents,
     squares: Callable[[Sequence[Image]], Iterator[tuple[int, bytes]]],
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None],
     chunk: int,
 ) -> None:
     """Write all pictures, chunk by chunk, and then the manifest."""
@@ -144,8 +144,7 @@ def _decode(
             os.fsync(file.fileno())
             state = {**asdict(wanted), "done": done, "image_ids": ids}
             write_atomically(folder / UNFINISHED, json.dumps(state).encode())
-            if progress is not None:
-                progress(done, len(dataset))
+            progress(done, len(dataset))
     if not ids:
         raise DatasetError(
             f"no picture of the dataset '{dataset.name}' could be read: "

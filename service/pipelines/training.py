@@ -251,7 +251,7 @@ def from_features(
     weights: Path | None,
     collections: Collections,
     *,
-    skipped: Callable[[str], None] | None = None,
+    skipped: Tell = lambda line: None,
 ) -> TrainingInputs:
     """Prepare a training on cached features; the backbone and its weights are theirs.
 
@@ -267,8 +267,7 @@ def from_features(
     store = FeatureStore.open(folder)
     for collection in collections:
         store.require_names(collection.images)
-    if skipped is not None:
-        _tell_missing(store, collections, skipped)
+    _tell_missing(store, collections, skipped)
     note = folder / WEIGHTS_NOTE
     if weights is None and note.is_file():
         weights = Path(note.read_text(encoding="utf-8"))
@@ -335,8 +334,8 @@ def from_pictures(
     *,
     workers: int | None = None,
     limits: PictureLimits = DEFAULT_LIMITS,
-    progress: Callable[[int, int], None] | None = None,
-    skipped: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    skipped: Tell = lambda line: None,
 ) -> TrainingInputs:
     """Prepare a training on pictures, which are decoded once into `cache`; the backbone learns.
 

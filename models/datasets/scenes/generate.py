@@ -41,7 +41,7 @@ def generate(
     seed: int = 0,
     size: int = 192,
     workers: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Dataset:
     """Draw the collection into `folder` and return it; `progress` is told (done, total).
 
@@ -74,8 +74,7 @@ def generate(
     make = partial(_make, folder=folder, seed=seed, size=size)
     for made in _run(make, jobs, workers or os.cpu_count() or 1):
         images.extend(made)
-        if progress is not None:
-            progress(len(images), total)
+        progress(len(images), total)
     dataset = Dataset(NAME, tuple(images))
     save(dataset, folder)
     return dataset

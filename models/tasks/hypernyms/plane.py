@@ -44,7 +44,7 @@ def learn_plane(
     taxonomy: Taxonomy,
     concepts: Sequence[int],
     seed: int = 0,
-    report: Callable[[int, int], None] | None = None,
+    report: Callable[[int, int], None] = lambda done, total: None,
     steps: int = STEPS,
 ) -> Plane:
     """Learn points in two dimensions for a few concepts, with all true and all false pairs.
@@ -82,9 +82,7 @@ def _true_pairs(taxonomy: Taxonomy, chosen: Sequence[int]) -> NDArray[np.bool_]:
     return np.array([[other in up for other in chosen] for up in above])  # (below, above)
 
 
-def _learn(
-    true: Tensor, seed: int, report: Callable[[int, int], None] | None, steps: int
-) -> Tensor:
+def _learn(true: Tensor, seed: int, report: Callable[[int, int], None], steps: int) -> Tensor:
     """Descend the loss from many starts at once, all pairs in every step: -> (starts, C, 2)."""
     draw = torch.Generator().manual_seed(seed)
     points = SPREAD * torch.rand(STARTS, len(true), 2, generator=draw)
@@ -101,7 +99,7 @@ def _learn(
         optimizer.step()
         with torch.no_grad():
             points.clamp_(min=0)
-        if report is not None and step % 50 == 0:
+        if step % 50 == 0:
             report(step, steps)
     return points.detach()
 

@@ -49,13 +49,12 @@ def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
     )
 
 
-def test_a_finished_run_is_not_done_again(
-    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_run_is_not_done_again(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 5)
     extract(dataset, backbone, SMALL, tmp_path / "f")
     before = content(tmp_path / "f")
-    monkeypatch.setattr(prefetch, "open_picture", None)
+    for image in dataset.images:
+        image.path.unlink()
     extract(dataset, backbone, SMALL, tmp_path / "f")
     assert content(tmp_path / "f") == before
 
