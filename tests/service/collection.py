@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+from functools import cache
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from index.store import Index
-from index.types import CaptionRow, ImageRow, ModelIdentity
+from index.types import CaptionRow, ImageRow
 from models.checkpoints import checkpoint
+from models.checkpoints.checkpoint import Checkpoint
+from models.model import Points
+from service.pipelines.indexing import identity_of
 from tests.tiny import tiny_checkpoint
 
 IMAGES = 12
@@ -25,6 +32,7 @@ def picture(seed: int, size: tuple[int, int] = (64, 48)) -> Image.Image:
     return Image.fromarray(pixels)
 
 
+@cache
 def png(seed: int = 3) -> bytes:
     """Return the picture of a seed as a file."""
     out = BytesIO()
@@ -32,37 +40,43 @@ def png(seed: int = 3) -> bytes:
     return out.getvalue()
 
 
+@cache
+def _model() -> tuple[TemporaryDirectory[str], Checkpoint]:
+    """Save and load the tiny model once for all collections of this process."""
+    folder = TemporaryDirectory(prefix="hasse-tiny-")
+    return folder, checkpoint.load(tiny_checkpoint(Path(folder.name)))
+
+
+@cache
+def _image_points() -> Points:
+    return _model()[1].model.encode_images([picture(at) for at in range(IMAGES)])
+
+
+@cache
+def _caption_points(texts: tuple[str, ...]) -> Points:
+    return _model()[1].model.encode_captions(texts)
+
+
 def make_collection(folder: Path, captions_each: int = CAPTIONS_EACH) -> Path:
     """Write pictures, a checkpoint and an index below `folder`; return the index's folder."""
-    model_folder = tiny_checkpoint(folder / "model")
-    loaded = checkpoint.load(model_folder)
+    saved, loaded = _model()
+    model_folder = shutil.copytree(saved.name, folder / "model")
     pictures = folder / "pictures"
     pictures.mkdir()
-    images, captions, drawn = [], [], []
+    images, captions = [], []
     for at in range(IMAGES):
         image_id = 1000 + at
-        drawn.append(picture(at))
         path = pictures / f"picture-{at}.png"
-        drawn[-1].save(path)
+        path.write_bytes(png(at))
         images.append(ImageRow(image_id, path.name, str(path), 64, 48, "test"))
         captions += [
             CaptionRow(10 * image_id + n, image_id, f"a {WORDS[(at + n) % len(WORDS)]} runs")
             for n in range(captions_each)
         ]
-    identity = ModelIdentity(
-        loaded.name,
-        loaded.fingerprint,
-        loaded.model.config.dimension,
-        loaded.model.config.score,
-        str(model_folder),
-    )
+    identity = replace(identity_of(loaded), checkpoint=str(model_folder))
+    texts = tuple(row.text for row in captions)
     with Index.create(folder / "index", identity, threads=1) as index:
-        index.add(
-            images,
-            loaded.model.encode_images(drawn),
-            captions,
-            loaded.model.encode_captions([row.text for row in captions]),
-        )
+        index.add(images, _image_points(), captions, _caption_points(texts))
     return folder / "index"
 
 

@@ -113,6 +113,7 @@ def test_removing_what_is_not_there_removes_nothing(home: Path) -> None:
     assert info(home / "index")["images"] == 23
 
 
+@pytest.mark.slow
 def test_a_model_of_parts_sees_in_pictures_what_it_saw_in_features(
     home: Path, tmp_path: Path
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_model_of_parts_sees_in_pictures_what_it_saw_in_features(
     )
 
 
+@pytest.mark.slow
 def test_features_are_trained_on_with_the_weights_they_were_made_with(
     home: Path, tmp_path: Path
 ) -> None:

@@ -190,7 +190,7 @@ def test_add_picture_while_another_service_removes_it_keeps_the_file(
         def removed(path: Path) -> None:
             if stored_pictures.PICTURES in path.parts and not theirs:
                 theirs.append(pool.submit(add, other, png(50)))
-                wait(theirs, timeout=2)  # which is for the picture to be gone
+                wait(theirs, timeout=0.5)  # which is for the picture to be gone
             remove(path)
 
         monkeypatch.setattr(durable, "remove", removed)
@@ -256,7 +256,7 @@ def test_verify_names_stored_picture_that_was_changed_or_lost(
 def test_write_beyond_its_deadline_is_late_and_counts_as_in_flight_until_then(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits: dict[str, Any] = {"writes_in_flight": 1, "write_seconds": 4, "deadline_seconds": 60}
+    limits: dict[str, Any] = {"writes_in_flight": 1, "write_seconds": 1.5, "deadline_seconds": 60}
     settings = Settings(index=folder, device="cpu", open_writes=True, **limits)
     free = threading.Event()
     with Client(create_app(settings)) as client, ThreadPoolExecutor(1) as pool:
@@ -275,7 +275,7 @@ def test_write_beyond_its_deadline_is_late_and_counts_as_in_flight_until_then(
                 time.sleep(0.01)
             problem(client.request("DELETE", "/images/1000"), 429, "busy")
             said = problem(first.result(), 503, "late")
-            assert said.detail == "the answer did not come within 4 seconds"
+            assert said.detail == "the answer did not come within 1.5 seconds"
         finally:
             free.set()
 

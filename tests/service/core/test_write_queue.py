@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -25,11 +26,19 @@ from service.pipelines.indexing import identity_of
 from service.schemas import ID_MAXIMUM, AddedImage, CaptionAnswer
 from service.settings import Settings
 from tests.service.client import Client
-from tests.service.collection import png
+from tests.service.collection import make_collection, png
 from tests.service.hostile_pictures import encoded
 from tests.service.problems import problem
 from tests.service.uploads import add, added, found
 from tests.tiny import tiny_checkpoint
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
+    """An application that takes writes, for requests that it refuses, and its index."""
+    index = make_collection(tmp_path_factory.mktemp("shared"))
+    with Client(create_app(Settings(index=index, device="cpu", open_writes=True))) as client:
+        yield client, index
 
 
 def with_beach(folder: Path, tmp_path: Path) -> Path:
@@ -249,32 +258,32 @@ def test_remove_image_leaves_files_outside_the_index(writable: Client, folder: P
     ],
 )
 def test_add_field_out_of_bounds_is_named_and_stores_nothing(
-    writable: Client, folder: Path, fields: dict[str, Any], at_fault: str
+    shared: tuple[Client, Path], fields: dict[str, Any], at_fault: str
 ) -> None:
-    response = add(writable, png(50), **fields)
+    client, folder = shared
+    response = add(client, png(50), **fields)
     assert problem(response, 422, "invalid").errors[0].field == at_fault
     assert not (folder / "pictures").exists()
-    assert len(found(writable)) == 12
+    assert len(found(client)) == 12
 
 
-def test_add_file_that_is_no_picture_is_refused(writable: Client) -> None:
-    problem(add(writable, b"no picture"), 415, "not_a_picture")
-    problem(add(writable, png(1)[:200]), 422, "damaged_picture")
-    problem(add(writable, b""), 415, "not_a_picture")
-    response = writable.post("/images", json={"image": "x"})
+def test_add_file_that_is_no_picture_is_refused(shared: tuple[Client, Path]) -> None:
+    client, _ = shared
+    problem(add(client, b"no picture"), 415, "not_a_picture")
+    problem(add(client, png(1)[:200]), 422, "damaged_picture")
+    problem(add(client, b""), 415, "not_a_picture")
+    response = client.post("/images", json={"image": "x"})
     problem(response, 415, "wrong_media_type")
-    problem(
-        writable.post("/images", data={"caption": "x"}, files={"x": ("x", b"")}), 422, "invalid"
-    )
+    problem(client.post("/images", data={"caption": "x"}, files={"x": ("x", b"")}), 422, "invalid")
 
 
-@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "GIF"])
-def test_add_each_format_stores_the_bytes_unchanged(writable: Client, form: str) -> None:
-    data = encoded(Image.new("RGB", (30, 20), "red"), form)
-    image = added(add(writable, data, "\\evil\\..\\a\u202eb.x"))
-    assert image.file_name == "ab.x"
-    response = writable.get(image.image_url)
-    assert (response.content, response.headers["content-type"]) == (data, f"image/{form.lower()}")
+def test_add_each_format_stores_the_bytes_unchanged(writable: Client) -> None:
+    for form in ("JPEG", "PNG", "WEBP", "GIF"):
+        data = encoded(Image.new("RGB", (30, 20), "red"), form)
+        image = added(add(writable, data, "\\evil\\..\\a\u202eb.x"))
+        assert image.file_name == "ab.x"
+        answer = writable.get(image.image_url)
+        assert (answer.content, answer.headers["content-type"]) == (data, f"image/{form.lower()}")
 
 
 def test_add_concurrently_shares_generations(writable: Client) -> None:

@@ -82,14 +82,7 @@ def on_a_terminal(program: str) -> tuple[bytes, str]:
     return done.stdout, shown
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "tell('epoch 1 of 3')",
-        "training_report(report, 3, str)(Progress(0, 2, 2, 0.5, 'half right'))",
-    ],
-)
-def test_tell_prints_above_the_bar(line: str) -> None:
+def test_tell_and_report_of_an_epoch_print_above_the_bar() -> None:
     _, shown = on_a_terminal(
         "import time\n"
         "from models.training.run import Progress\n"
@@ -98,12 +91,15 @@ def test_tell_prints_above_the_bar(line: str) -> None:
         "with progress('learning') as report:\n"
         "    report(1, 2)\n"
         "    time.sleep(0.3)\n"
-        f"    {line}\n"
+        "    tell('a first line')\n"
+        "    time.sleep(0.3)\n"
+        "    training_report(report, 3, str)(Progress(0, 2, 2, 0.5, 'half right'))\n"
         "    time.sleep(0.3)\n"
     )
-    before, after = shown.split("epoch 1 of 3")
-    assert before.endswith("\x1b[2K")  # the bar was wiped from the line first
-    assert "learning" not in after.splitlines()[0]
+    for line in ("a first line", "epoch 1 of 3"):
+        before, after = shown.split(line)
+        assert before.endswith("\x1b[2K")  # the bar was wiped from the line first
+        assert "learning" not in after.splitlines()[0]
 
 
 def test_progress_on_a_terminal_shows_a_bar_on_standard_error() -> None:
