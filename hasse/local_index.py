@@ -31,6 +31,7 @@ from service.lattice_schemas import (
     JsonPart,
 )
 from service.lattice_schemas import Part as EnginePart
+from service.picture_schemas import Relation, SimilarOptions
 from service.schemas import (
     AddedImage,
     CaptionAnswer,
@@ -134,6 +135,15 @@ class LocalIndex:
         """Return the captions that are true of a picture."""
         _, content = await asyncio.to_thread(file_of, picture)
         return await by_picture.captions(self._engine, content, _search_options(options), Stages())
+
+    @_blocking
+    async def search_similar(
+        self, picture: Picture, similar: Relation = "alike", **options: Unpack[Options]
+    ) -> ImageAnswer:
+        """Return the images like a picture, more specific than it, or more general."""
+        _, content = await asyncio.to_thread(file_of, picture)
+        query = validated(SimilarOptions, {"similar": similar, **fields_of(options)})
+        return await by_picture.similar(self._engine, content, query, Stages())
 
     @_blocking
     async def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> AllOfAnswer:

@@ -39,6 +39,7 @@ from index.reader import Reader
 from index.search.cost_model import DEFAULT, Thresholds
 from index.search.query import Answer, Query, checked_queries
 from index.search.search import search, search_jointly
+from index.search.similar import search_similar
 from index.segments import compaction
 from index.segments.arrays import release_memory
 from index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
@@ -204,6 +205,8 @@ class Index:
         """
         snapshot = self._searched(query.kind, query.selection)
         queries = checked_queries(points, snapshot.model)
+        if query.relation is not None:
+            return list(search_similar(snapshot, queries, query, query.relation, self._workers))
         costs = self._thresholds.costs
         return search(snapshot, queries, query, self._workers, self._accelerator, costs)
 

@@ -13,6 +13,9 @@ Kind: TypeAlias = Literal["image", "caption"]
 Score: TypeAlias = Literal["order", "order-reversed", "cosine"]
 Mode: TypeAlias = Literal["certified", "exact", "fast"]
 
+# How an image compares with one that it is like: see `index.search.similar`.
+Relation: TypeAlias = Literal["alike", "more_specific", "more_general"]
+
 KINDS: tuple[Kind, ...] = ("image", "caption")
 SCORES: tuple[Score, ...] = ("order", "order-reversed", "cosine")
 MODES: tuple[Mode, ...] = ("certified", "exact", "fast")

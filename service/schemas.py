@@ -185,12 +185,6 @@ class ImagesQuery(SearchOptions):
     )
 
 
-class PictureQuery(SearchOptions):
-    """Find the captions that are true of a picture. The fields of a multipart form."""
-
-    image: PictureFile
-
-
 Probability = Annotated[
     float | None,
     Field(

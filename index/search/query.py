@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from index.catalog.selection import Selection
 from index.catalog.validation import LONGEST, too_long
 from index.errors import BadQueryError
-from index.types import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points
+from index.types import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points, Relation
 
 MAX_K = 1001  # a thousand, and one that an answer may leave out
 
@@ -74,6 +74,7 @@ class Query:
         candidates: how many rows of a segment are proposed; None leaves it to the index.
         max_violation: the largest violation of a hit.
         selection: the part of the collection that is searched; None is all of it.
+        relation: of rows of the same kind as the query's points; None compares images and captions.
 
     Raises:
         BadQueryError: a parameter is out of range.
@@ -85,6 +86,7 @@ class Query:
     candidates: int | None = None
     max_violation: float | None = None
     selection: Selection | None = None
+    relation: Relation | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

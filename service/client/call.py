@@ -128,6 +128,14 @@ def fields_of(options: Options) -> dict[str, Any]:
     return fields
 
 
+def form_of(options: Options) -> dict[str, str]:
+    """Return options as the fields of a form."""
+    fields = fields_of(options)
+    if "image_ids" in fields:
+        fields["image_ids"] = ",".join(map(str, fields["image_ids"]))
+    return {name: str(value) for name, value in fields.items()}
+
+
 def post(
     path: str, model: type[Model], options: Options | None = None, **fields: Any
 ) -> Call[Model]:

@@ -13,7 +13,7 @@ from service.client.call import (
     Part,
     Picture,
     Result,
-    fields_of,
+    form_of,
     nothing,
     post,
     reads,
@@ -21,6 +21,7 @@ from service.client.call import (
     several,
 )
 from service.lattice_schemas import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
+from service.picture_schemas import Relation
 from service.schemas import (
     AddedImage,
     Alive,
@@ -84,11 +85,16 @@ class Calls:
     @_Method
     def search_captions(self, picture: Picture, **options: Unpack[Options]) -> Call[CaptionAnswer]:
         """Return the captions that are true of a picture: bytes, a path, or an image of Pillow."""
-        fields = fields_of(options)
-        if "image_ids" in fields:
-            fields["image_ids"] = ",".join(map(str, fields["image_ids"]))
-        data = {name: str(value) for name, value in fields.items()}
+        data = form_of(options)
         return Call("POST", "/search/captions", reads(CaptionAnswer), data=data, picture=picture)
+
+    @_Method
+    def search_similar(
+        self, picture: Picture, similar: Relation = "alike", **options: Unpack[Options]
+    ) -> Call[ImageAnswer]:
+        """Return the images like a picture, more specific than it, or more general."""
+        data = {"similar": similar, **form_of(options)}
+        return Call("POST", "/search/images", reads(ImageAnswer), data=data, picture=picture)
 
     @_Method
     def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> Call[AllOfAnswer]:

@@ -18,6 +18,8 @@ _WEIGHT = 0.1
 # A search that would probably take more than this share of the deadline is refused.
 _SAFE = 0.8
 
+_TOGETHER = 8  # searches that are made together also where they are more than half of all
+
 
 class Admission:
     """A bounded number of searches in flight, and a bounded queue before them.
@@ -155,3 +157,12 @@ class Admission:
             "the service has as many searches as it can take: try again shortly",
             retry_after=self._retry_after(),
         )
+
+
+def most(batch: int, in_flight: int) -> int:
+    """Return how many of the searches in flight are made together, at most `batch`.
+
+    Half of them: while the one half is searched for, the other is answered and asks again. All
+    together would let the search wait for the event loop, and that for the search.
+    """
+    return min(batch, max(_TOGETHER, in_flight // 2))

@@ -1,4 +1,4 @@
-"""Searches by a picture: the captions that are true of it."""
+"""Searches by a picture: the captions that are true of it, and the images that are like it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from service.core.engine import Engine
-from service.core.searching import Found, plain
+from service.core.searching import Found, depth_of, plain
 from service.core.stages import Stages
-from service.schemas import CaptionAnswer, SearchOptions
+from service.errors import no_image
+from service.picture_schemas import SimilarOptions
+from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
 
 
 async def captions(
@@ -30,6 +32,44 @@ async def captions(
     hits = caption_hits(found, engine.vocabulary.knows)
     engine.finish(stages)
     return CaptionAnswer.model_validate({"hits": hits, **found.facts(engine.name)})
+
+
+async def similar(
+    engine: Engine, picture: bytes | int, options: SimilarOptions, stages: Stages
+) -> ImageAnswer:
+    """Return the images that are like a picture, or like a stored image, which is no hit itself.
+
+    Violations are those that `index.search.similar` names; they are not probabilities.
+
+    Raises:
+        ServiceError: what the searches of the engine raise; for the id of an image also
+            `not_found`.
+    """
+    engine.check_options(options)
+    from_first = options.model_copy(update={"offset": 0, "k": depth_of(options)})
+    async with engine.enter(stages):
+        if isinstance(picture, bytes):
+            point = await engine.encode_picture(picture, stages)
+        else:
+            stored = await engine.stored_points("image", [picture])
+            if picture not in stored:
+                raise no_image(picture)
+            point = stored[picture]
+        found = await engine.search("image", point, from_first, stages, spare=1)
+    hits = [hit for hit in found.image_hits() if hit["image_id"] != picture]
+    wanted = hits[options.offset : depth_of(options)]
+    answer = ImageAnswer.model_validate(
+        {
+            "hits": [
+                hit | {"rank": rank, "probability": None}
+                for rank, hit in enumerate(wanted, options.offset + 1)
+            ],
+            "unknown_words": [],
+            **found.facts(engine.name),
+        }
+    )
+    engine.finish(stages)
+    return answer
 
 
 def caption_hits(found: Found, knows: Callable[[str], bool]) -> list[dict[str, Any]]:

@@ -22,15 +22,15 @@ from index.store import Index
 from index.types import FoundCaption, Kind, NamedImage, Points
 from models.evaluation.calibration import Calibration
 from service.addresses import IMAGE_URL, ROOT_PATH, THUMBNAIL_URL
-from service.core.admission import Admission
+from service.core.admission import Admission, most
 from service.core.batching import Batcher, Done, Next
 from service.core.encoding import Encoder, Point
 from service.core.stages import Stages
 from service.errors import UNREADABLE, ServiceError, unreachable
+from service.picture_schemas import SimilarOptions
 from service.schemas import K_MAXIMUM, SearchOptions, milliseconds
 from service.settings import Settings
 
-_TOGETHER = 8  # searches that are made together also where they are more than half of all
 # Searches for one answer, when the collection loses hits faster than they can be described.
 _ATTEMPTS = 8
 _TIMES = ("added_from", "added_before", "taken_from", "taken_before")
@@ -167,15 +167,6 @@ def plain(violation: np.float32) -> float:
     """Return a violation as the decimal that a person would write."""
     # The shortest decimal that names the float32: 0.0123, not 0.012299999594688416.
     return float(str(violation))
-
-
-def most(batch: int, in_flight: int) -> int:
-    """Return how many of the searches in flight are made together, at most `batch`.
-
-    Half of them: while the one half is searched for, the other is answered and asks again. All
-    together would let the search wait for the event loop, and that for the search.
-    """
-    return min(batch, max(_TOGETHER, in_flight // 2))
 
 
 class Searcher:
@@ -378,6 +369,7 @@ def _key(
         options.candidates,
         _as_stored(options.max_violation),
         places.selection(options),
+        options.similar if isinstance(options, SimilarOptions) else None,
     )
     return SearchKey(query, options.offset, together)
 

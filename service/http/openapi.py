@@ -8,11 +8,19 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from service import lattice_schemas
-from service.schemas import ImageQuery, ImagesQuery, PictureQuery, Problem, UploadForm
+from service.picture_schemas import PictureQuery, SimilarQuery
+from service.schemas import ImageQuery, ImagesQuery, Problem, UploadForm
 from service.services import services_of
 from service.settings import Settings
 
-_REQUESTS = (ImageQuery, ImagesQuery, PictureQuery, UploadForm, *lattice_schemas.REQUESTS)
+_REQUESTS = (
+    ImageQuery,
+    ImagesQuery,
+    SimilarQuery,
+    PictureQuery,
+    UploadForm,
+    *lattice_schemas.REQUESTS,
+)
 _REF = "#/components/schemas/{model}"
 
 

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from service.core import by_picture
 from service.core.stages import Stages, answered
+from service.picture_schemas import PictureQuery, SimilarQuery
 from service.routes.documentation import OF_PICTURES, REASONS, takes, timed
 from service.schemas import (
     CaptionAnswer,
@@ -14,7 +15,6 @@ from service.schemas import (
     ImageAnswers,
     ImageQuery,
     ImagesQuery,
-    PictureQuery,
 )
 from service.services import SearchServices
 
@@ -23,15 +23,22 @@ router = APIRouter(tags=["search"])
 
 @router.post(
     "/search/images",
-    summary="Find the images a caption is true of",
+    summary="Find the images a caption is true of, or that are like a picture",
     response_model=ImageAnswer,
-    responses=timed("The images, the best first", *REASONS),
-    openapi_extra=takes(json=ImageQuery),
+    responses=timed("The images, the best first", *REASONS, *OF_PICTURES),
+    openapi_extra=takes(json=ImageQuery, form=SimilarQuery),
 )
 async def search_images(request: Request, services: SearchServices) -> Response:
-    """Rank the images of the collection by how far each falls short of the caption."""
+    """Rank the images of the collection by how far each falls short of the caption.
+
+    Send a form for a picture: then `violation` is the squared distance from it, or, with `similar`,
+    what a more specific image lacks of it, or what a more general image has beside it.
+    """
     stages = Stages()
-    query = await services.bodies.json(request, ImageQuery)
+    query = await services.bodies.json_or_form(request, ImageQuery, SimilarQuery)
+    if isinstance(query, SimilarQuery):
+        answer = await by_picture.similar(services.engine, query.image, query, stages)
+        return answered(answer, stages)
     fields = await services.engine.image_fields(query.caption, query, stages)
     return answered(fields, stages)
 

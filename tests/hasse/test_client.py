@@ -52,6 +52,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "search_images": lambda hasse: hasse.search_images("a dog", k=3),
     "search_images_together": lambda hasse: hasse.search_images_together(["a dog"], k=3),
     "search_captions": lambda hasse: hasse.search_captions(png(1), image_ids=[7, 8]),
+    "search_similar": lambda hasse: hasse.search_similar(png(1), image_ids=[7, 8]),
     "search_all_of": lambda hasse: hasse.search_all_of(["a dog", 7], offset=3),
     "search_common": lambda hasse: hasse.search_common(["a dog", 7], split="new"),
     "search_like": lambda hasse: hasse.search_like(7, ["a dog"], ["a cat"], mode="exact"),

@@ -14,7 +14,7 @@ from index.types import Points
 from models.checkpoints import checkpoint
 from models.images.decoding import open_picture
 from service.core import by_picture
-from service.core.searching import most
+from service.core.admission import most
 from service.core.stages import STAGES, Stages
 from service.schemas import CaptionAnswer, ImageAnswer
 from tests.oracle import pairwise_violation

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.collection.search import ask, checked_text, parse_part, warn_of_unknown_words
+from service.cli.collection.hits import warn_of_unknown_words
+from service.cli.collection.parts import checked_text, parse_part
+from service.cli.collection.search import ask
 from service.cli.terminal.configuration import configure
 from service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
 

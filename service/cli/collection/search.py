@@ -4,201 +4,204 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import re
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from models.images.formats import PICTURE_SUFFIXES
+from service.cli.collection import search_options as options
+from service.cli.collection.hits import open_first, paths_of, print_hits, print_paths
+from service.cli.collection.parts import caption_or_picture, parse_part, text_or_picture
 from service.cli.terminal.configuration import configure
 from service.cli.terminal.errors import CommandError
 from service.cli.terminal.options import Json, ServiceDevice, ServiceIndex, ServiceModel
-from service.cli.terminal.table import print_table
+from service.cli.terminal.preview import preview as shown
+from service.cli.terminal.preview import protocol_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from service.core.engine import Engine
-    from service.lattice_schemas import CommonAnswer, Entailment, Part
-    from service.schemas import (
-        CaptionAnswer,
-        CaptionHit,
-        ImageAnswer,
-        ImageHit,
-        SearchFacts,
-        SearchOptions,
-    )
+    from service.lattice_schemas import Part
+    from service.picture_schemas import Relation
+    from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
     from service.settings import Settings
 
 Result = TypeVar("Result")
-
-# Copies of service.lattice_schemas and service.schemas, which would load pydantic before --help.
-_PARTS_MAXIMUM, _K_MAXIMUM, _CANDIDATES_MAXIMUM = 16, 1000, 1_000_000
-
-
-Query = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[TEXT_OR_PICTURE]",
-        show_default=False,
-        help="A caption, or the path of a picture. Leave it out with --all-of or --common.",
-    ),
-]
-AllOf = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PART", help="Find images that every PART is true of; repeat it."),
-]
-Common = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PART", help="Find captions that are true of every PART; repeat it."),
-]
-Plus = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PART", help="Find images like TEXT_OR_PICTURE, with PART added."),
-]
-Minus = Annotated[
-    list[str] | None, typer.Option(metavar="PART", help="Take PART out; needs --plus.")
-]
-K = Annotated[int, typer.Option("--k", "-k", min=1, max=_K_MAXIMUM, help="How many hits to print.")]
-SearchMode = Annotated[
-    Literal["certified", "exact", "fast"],
-    typer.Option(
-        help="certified: provably the exact best. exact: a full scan. fast: likely the best."
-    ),
-]
-Candidates = Annotated[
-    int | None,
-    typer.Option(
-        min=1, max=_CANDIDATES_MAXIMUM, help="How many candidates the prefilter passes on."
-    ),
-]
-MaxViolation = Annotated[
-    float | None, typer.Option(min=0.0, help="Leave out hits with a larger violation.")
-]
+_DATE = re.compile(r"\d{4}(-\d\d)?")
 
 
 def search(
     *,
-    query: Query = None,
-    all_of: AllOf = None,
-    common: Common = None,
-    plus: Plus = None,
-    minus: Minus = None,
+    query: options.Query = None,
+    all_of: options.AllOf = None,
+    common: options.Common = None,
+    plus: options.Plus = None,
+    minus: options.Minus = None,
+    similar: options.Similar = None,
     index: ServiceIndex = None,
     model: ServiceModel = None,
-    k: K = 10,
-    mode: SearchMode = "certified",
-    candidates: Candidates = None,
-    max_violation: MaxViolation = None,
+    k: options.K = 10,
+    within: options.Within = None,
+    split: options.Split = None,
+    taken_from: options.TakenFrom = None,
+    taken_before: options.TakenBefore = None,
+    mode: options.SearchMode = "certified",
+    candidates: options.Candidates = None,
+    max_violation: options.MaxViolation = None,
     device: ServiceDevice = None,
+    paths: options.Paths = False,
+    null: options.Null = False,
+    open_: options.Open = False,
+    preview: options.Preview = False,
     as_json: Json = False,
 ) -> None:
     """Find images by a caption, or captions by a picture. No service needs to run.
 
-    The violation tells how far a hit falls short: 0 means that the caption is true of it.
-    A PART is a caption, the path of a picture, or the id of an image of the collection.
+    The violation tells how far a hit falls short: 0 means that the caption is true of it. Without
+    captions in the collection, a picture finds the images that are like it.
+    A PART is a caption or the path of a picture; beside --plus, --minus and --common a number is
+    the id of an image of the collection. A word that is also the name of a file is a word, unless
+    it ends as a picture does or begins with ./
 
     \b
     [bold]Examples[/bold]
-      hasse search "a dog on a beach"
+      hasse search a dog on a beach
       hasse search photo.jpg --index data/mine-index
+      hasse search photo.jpg --similar alike
+      hasse search a dog --in ~/Pictures/2024 --taken-from 2024-07 --open
       hasse search --all-of "a dog" --all-of "a child" --all-of "a beach"
       hasse search --common one.jpg --common another.jpg
       hasse search photo.jpg --minus "a dog" --plus "a cat"
-      hasse search "a child" -k 100 --json | jq -r '.hits\\[].file_name'
+      hasse search a child -k 100 --paths -0 | xargs -0 cp -t found
     """
     from service.schemas import SearchOptions
 
     if max_violation is not None and not math.isfinite(max_violation):
         raise CommandError("--max-violation takes a finite number; leave it out to keep all hits")
+    if as_json and paths:
+        raise CommandError("give one of --json and --paths")
+    if null and not paths:
+        raise CommandError("-0 needs --paths")
+    protocol = protocol_of(os.environ) if preview else None
     settings = configure(index=index, model=model, device=device)
-    options = SearchOptions(k=k, mode=mode, candidates=candidates, max_violation=max_violation)
-    _check(query, all_of or [], common or [], plus or [], minus or [])
-    start = None if query is None else (parse_part if plus else _parse_text_or_picture)(query)
-    every, shared, added, removed = (
-        [parse_part(text) for text in texts or []] for texts in (all_of, common, plus, minus)
+    given = SearchOptions(
+        k=k,
+        mode=mode,
+        candidates=candidates,
+        max_violation=max_violation,
+        split=split,
+        path_prefix=None if within is None else f"{str(within.resolve()).rstrip('/')}/",
+        taken_from=_instant("--taken-from", taken_from),
+        taken_before=_instant("--taken-before", taken_before),
     )
-    answer = ask(
-        settings,
-        lambda engine: _search(engine, options, start, every, shared, added, removed),
-        [start, *every, *shared, *added, *removed],
-    )
+    question = _question(query or [], all_of or [], common or [], plus or [], minus or [], similar)
+    answer = ask(settings, lambda engine: question.answer(engine, given), question.parts)
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
+    elif paths:
+        print_paths(answer, null=null)
     else:
-        _print(answer)
+        print_hits(answer)
+    if open_:
+        open_first(answer)
+    if protocol is not None:
+        for path in paths_of(answer):
+            typer.echo(path, err=True)
+            try:
+                sys.stdout.write(shown(Path(path), protocol, settings.picture_pixels))
+            except (OSError, ValueError) as error:
+                typer.echo(f"{path} cannot be shown: {error}", err=True)
 
 
-async def _search(
-    engine: Engine,
-    options: SearchOptions,
-    start: Part | None,
-    all_of: Sequence[Part],
-    common: Sequence[Part],
-    plus: Sequence[Part],
-    minus: Sequence[Part],
-) -> ImageAnswer | CaptionAnswer:
-    from service.core import by_picture, lattice
-    from service.core.stages import Stages
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a search is by; one of `start`, `all_of` and `common` is given."""
 
-    if all_of:
-        return await lattice.all_of(engine, all_of, options, Stages())
-    if start is None:
-        return await lattice.common(engine, common, options, Stages())
-    if plus:
-        return await lattice.like(engine, start, plus, minus, options, Stages())
-    if isinstance(start, bytes):
-        return await by_picture.captions(engine, start, options, Stages())
-    return await engine.images_by_caption(str(start), options)
+    start: Part | None
+    all_of: Sequence[Part]
+    common: Sequence[Part]
+    plus: Sequence[Part]
+    minus: Sequence[Part]
+    similar: Relation | None
+
+    @property
+    def parts(self) -> list[Part | None]:
+        """All parts, to know whether there are pictures among them."""
+        return [self.start, *self.all_of, *self.common, *self.plus, *self.minus]
+
+    async def answer(self, engine: Engine, given: SearchOptions) -> ImageAnswer | CaptionAnswer:
+        """Search."""
+        from service.core import by_picture, lattice
+        from service.core.stages import Stages
+        from service.picture_schemas import SimilarOptions
+
+        stages = Stages()
+        if self.all_of:
+            return await lattice.all_of(engine, self.all_of, given, stages)
+        if self.start is None:
+            return await lattice.common(engine, self.common, given, stages)
+        if self.plus:
+            return await lattice.like(engine, self.start, self.plus, self.minus, given, stages)
+        if not isinstance(self.start, bytes):
+            return await engine.images_by_caption(str(self.start), given)
+        if self.similar is None:
+            answer = await by_picture.captions(engine, self.start, given, stages)
+            if answer.searched:
+                return answer
+            typer.echo("there are no captions to search: these are images like it", err=True)
+        like = SimilarOptions(**dict(given), similar=self.similar or "alike")
+        return await by_picture.similar(engine, self.start, like, stages)
 
 
-def _check(
-    query: str | None, all_of: list[str], common: list[str], plus: list[str], minus: list[str]
-) -> None:
-    """Raise CommandError if the options do not go together."""
+def _question(
+    words: list[str],
+    all_of: list[str],
+    common: list[str],
+    plus: list[str],
+    minus: list[str],
+    similar: Relation | None,
+) -> _Question:
+    """Read the arguments; raises CommandError if they do not go together."""
     if minus and not plus:
         raise CommandError("--minus needs --plus: say what replaces what you take out")
-    if sum(map(bool, (query is not None, all_of, common))) != 1:
+    if sum(map(bool, (words, all_of, common))) != 1:
         raise CommandError("give one of TEXT_OR_PICTURE, --all-of PART ... or --common PART ...")
-    if len(max(all_of, common, plus, minus, key=len)) > _PARTS_MAXIMUM:
-        raise CommandError(f"give at most {_PARTS_MAXIMUM} parts")
-    if plus and query is None:
+    if len(max(all_of, common, plus, minus, key=len)) > options.PARTS_MAXIMUM:
+        raise CommandError(f"give at most {options.PARTS_MAXIMUM} parts")
+    if plus and not words:
         raise CommandError("--plus needs TEXT_OR_PICTURE: say what the images should be like")
+    start: Part | None = None
+    if words:
+        alone = len(words) == 1 and bool(plus)
+        start = parse_part(words[0]) if alone else caption_or_picture(words)
+    if similar is not None and (plus or not isinstance(start, bytes)):
+        raise CommandError("--similar needs a picture, and nothing else, to search by")
+    return _Question(
+        start,
+        [text_or_picture(text) for text in all_of],
+        [parse_part(text) for text in common],
+        [parse_part(text) for text in plus],
+        [parse_part(text) for text in minus],
+        similar,
+    )
 
 
-def parse_part(text: str) -> Part:
-    """Read an argument as the id of a stored image, a picture, or a caption."""
-    from service.schemas import image_id_of
-
-    image_id = image_id_of(text)
-    return _parse_text_or_picture(text) if image_id is None else image_id
-
-
-def _parse_text_or_picture(query: str) -> str | bytes:
-    """Return the bytes of the picture at this path, or the caption itself."""
-    path = Path(query)
-    names_picture = path.suffix.lower() in PICTURE_SUFFIXES
+def _instant(option: str, text: str | None) -> str | None:
+    """Return a date as the service takes it; raises CommandError for what is none."""
+    if text is None:
+        return None
+    whole = text + {4: "-01-01", 7: "-01"}.get(len(text), "") if _DATE.match(text) else text
     try:
-        if path.is_file():
-            return path.read_bytes()
-    except ValueError:  # a NUL, or longer than any path can be
-        return query
-    except OSError as error:
-        if names_picture:
-            raise CommandError(f"{query} cannot be read: {error.strerror}") from None
-        return query
-    if names_picture:
-        raise CommandError(f"there is no picture {query}: check the path")
-    return checked_text(query)
-
-
-def checked_text(text: str) -> str:
-    """Return an argument that is a caption; raises CommandError if it is not UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # Python represents undecodable bytes as surrogates
-        raise CommandError("the query is not text in UTF-8: check the shell's locale") from None
-    return text
+        found = datetime.fromisoformat(whole)
+    except ValueError:
+        raise CommandError(f"{option} {text} is no date: write it as 2024-07-31") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat()
 
 
 def ask(
@@ -218,45 +221,3 @@ def ask(
             engine.close()
 
     return asyncio.run(answer())
-
-
-def _print(answer: ImageAnswer | CaptionAnswer) -> None:
-    from service.lattice_schemas import CommonAnswer
-    from service.schemas import ImageAnswer
-
-    columns = ("rank", "violation", "likely")
-    if isinstance(answer, ImageAnswer):
-        print_table(
-            (*columns, "file name", "caption"),
-            [(*_cells(hit), hit.file_name, "".join(hit.captions[:1])) for hit in answer.hits],
-        )
-    else:
-        print_table(
-            (*columns, "caption", "of image"),
-            [(*_cells(hit), hit.caption, str(hit.image_id)) for hit in answer.hits],
-        )
-    if isinstance(answer, ImageAnswer | CommonAnswer):
-        warn_of_unknown_words(answer)
-    typer.echo(_summary(answer), err=True)
-
-
-def _cells(hit: ImageHit | CaptionHit) -> tuple[str, str, str]:
-    likely = "unknown" if hit.probability is None else f"{hit.probability:.0%}"
-    return str(hit.rank), f"{hit.violation:.4f}", likely
-
-
-def warn_of_unknown_words(answer: ImageAnswer | CommonAnswer | Entailment) -> None:
-    """Name the words of the question that the model does not know, if any."""
-    if answer.unknown_words:
-        unknown = ", ".join(answer.unknown_words)
-        typer.echo(f"the model {answer.model} does not know: {unknown}", err=True)
-
-
-def _summary(answer: SearchFacts) -> str:
-    if not answer.searched:
-        return "the collection has no captions to search"
-    proof = "certified: the exact best" if answer.certified else "not proved to be the exact best"
-    return (
-        f"{proof} of {answer.searched:,}; {answer.rescored:,} scored exactly ({answer.plan}); "
-        f"model {answer.model}, generation {answer.generation}"
-    )

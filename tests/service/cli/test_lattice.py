@@ -18,7 +18,7 @@ def test_search_by_parts_prints_the_hits_of_the_service(
     photo = tmp_path / "photo.png"
     picture(3).save(photo)
     for arguments, path, body in (
-        (("--all-of", "a dog", "--all-of", "1003"), "all_of", {"all_of": ["a dog", 1003]}),
+        (("--all-of", "a dog", "--all-of", photo), "all_of", {"all_of": ["a dog", 1003]}),
         (("--common", photo, "--common", "a cat"), "common", {"common": [1003, "a cat"]}),
         (
             ("1003", "--plus", "a dog", "--minus", "a cat"),
@@ -42,7 +42,15 @@ def test_search_by_parts_prints_the_hits_of_the_service(
         (("a dog", "--minus", "a cat"), "--minus needs --plus"),
         (("--all-of", "a dog", "--plus", "a cat"), "--plus needs"),
         (("--all-of", "a dog") * 17, "at most 16 parts"),
-        (("--all-of", "7"), "no image with the id 7"),
+        (("--common", "7"), "no image with the id 7"),
+        (("--all-of", "7"), "“7”"),
+        (("7",), "“7”"),
+        (("a dog", "--similar", "alike"), "--similar needs a picture"),
+        (("photo.jpg", "a", "dog"), "--all-of photo.jpg"),
+        (("a dog", "--paths", "--json"), "one of --json and --paths"),
+        (("a dog", "-0"), "-0 needs --paths"),
+        (("a dog", "--taken-from", "soon"), "2024-07-31"),
+        (("a dog", "--preview"), "shows no pictures"),
         (("--common", "absent.jpg"), "no picture absent.jpg"),
     ],
 )

@@ -8,14 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from models.checkpoints import checkpoint
-from service.cli.collection import search
+from service.cli.collection import parts
+from service.cli.collection import search_options as options
 from service.lattice_schemas import PARTS_MAXIMUM
 from service.schemas import CANDIDATES_MAXIMUM, K_MAXIMUM, CaptionAnswer, ImageAnswer
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
 from tests.service.collection import picture, without_paths
+from tests.tiny import tiny_checkpoint
 
 
 @pytest.fixture
@@ -50,21 +53,29 @@ def test_search_by_picture_prints_the_answer_of_the_service(
 def test_search_by_caption_prints_a_table_of_images(collection: Path) -> None:
     found = hasse("search", "a dog", "--index", collection, "-k", 3)
     head, *rows = found.out.splitlines()
-    assert head.split() == ["rank", "violation", "likely", "file", "name", "caption"]
+    assert head.split() == ["rank", "image", "id", "violation", "likely", "path", "caption"]
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
     assert all(".png" in row and row.count(" runs") == 1 for row in rows)
-    violations = [float(row.split()[1]) for row in rows]
+    violations = [float(row.split()[2]) for row in rows]
     assert violations == sorted(violations)
-    assert all(row.split()[2].endswith("%") for row in rows)
+    assert all(row.split()[3].endswith("%") for row in rows)
+    as_json = hasse("search", "a", "dog", "--index", collection, "--top", 3, "--json")
+    hits = json.loads(as_json.out)["hits"]
+    assert [int(row.split()[1]) for row in rows] == [hit["image_id"] for hit in hits]
+    assert all(
+        hit["path"] in row and Path(hit["path"]).is_file()
+        for hit, row in zip(hits, rows, strict=True)
+    )
     assert "certified: the exact best of 12; " in found.err
 
 
 def test_search_by_picture_prints_a_table_of_captions(collection: Path, photo: Path) -> None:
     command = ("search", photo, "--index", collection, "-k", 3)
     head, *rows = hasse(*command).out.splitlines()
-    assert head.split() == ["rank", "violation", "likely", "caption", "of", "image"]
+    assert head.split() == ["rank", "image", "id", "violation", "likely", "caption", "path"]
     found = json.loads(hasse(*command, "--json").out)["hits"]
-    assert [int(row.split()[-1]) for row in rows] == [hit["image_id"] for hit in found]
+    assert [int(row.split()[1]) for row in rows] == [hit["image_id"] for hit in found]
+    assert [row.split()[-1] for row in rows] == [hit["path"] for hit in found]
 
 
 def test_search_with_unknown_words_names_them(collection: Path) -> None:
@@ -122,8 +133,6 @@ def test_search_without_index_says_how_to_build_one(tmp_path: Path) -> None:
 def test_search_with_checkpoint_of_another_model_is_refused(
     collection: Path, tmp_path: Path
 ) -> None:
-    from tests.tiny import tiny_checkpoint
-
     other = tiny_checkpoint(tmp_path / "other", seed=1)
     failed = hasse("search", "a dog", "--index", collection, "--model", other)
     assert failed.status == 1
@@ -168,18 +177,18 @@ def test_search_with_option_beyond_its_bound_names_the_bound(
 
 
 def test_search_bounds_equal_those_of_the_schemas() -> None:
-    shell = (search._PARTS_MAXIMUM, search._K_MAXIMUM, search._CANDIDATES_MAXIMUM)
+    shell = (options.PARTS_MAXIMUM, options.K_MAXIMUM, options.CANDIDATES_MAXIMUM)
     assert shell == (PARTS_MAXIMUM, K_MAXIMUM, CANDIDATES_MAXIMUM)
 
 
 @pytest.mark.parametrize("text", ["²", "٣", str(2**63), "9" * 5000])
 def test_parse_part_that_is_no_id_is_a_caption(text: str) -> None:
-    assert search.parse_part(text) == text
+    assert parts.parse_part(text) == text
 
 
 @pytest.mark.parametrize("number", [0, 7, 10**18, 2**63 - 1])
 def test_parse_part_that_is_an_id_is_an_id(number: int) -> None:
-    assert search.parse_part(str(number)) == number
+    assert parts.parse_part(str(number)) == number
 
 
 @pytest.mark.parametrize(
@@ -209,3 +218,74 @@ finally:
     *answer, looked = done.stdout.splitlines()
     assert json.loads("\n".join(answer))
     assert looked == str(looks)
+
+
+def test_search_paths_prints_paths_alone(collection: Path) -> None:
+    found = hasse("search", "a", "dog", "--index", collection, "-k", 2, "--paths")
+    assert all(Path(line).is_file() for line in found.out.splitlines())
+    assert len(found.out.splitlines()) == 2
+    null = hasse("search", "a", "dog", "--index", collection, "-k", 2, "--paths", "-0")
+    assert null.out.split("\0") == [*found.out.splitlines(), ""]
+
+
+def test_search_in_a_folder_finds_its_files_only(collection: Path, tmp_path: Path) -> None:
+    def count(folder: Path, *options: str) -> int:
+        command = ("search", "a dog", "--index", collection, "--in", folder, "--paths", *options)
+        return len(hasse(*command).out.splitlines())
+
+    assert count(collection.parent / "pictures") == 10
+    assert count(collection.parent / "pict") == 0
+    assert count(tmp_path) == 0
+    assert count(collection.parent, "--split", "none") == 0
+
+
+def test_search_by_picture_without_captions_finds_images_like_it(tmp_path: Path) -> None:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    for at in range(3):
+        picture(at).save(pictures / f"{at}.png")
+    model = tiny_checkpoint(tmp_path / "model")
+    added = hasse("index", "add", tmp_path / "index", pictures, "--model", model)
+    assert added.status == 0, added.err
+    found = hasse("search", pictures / "1.png", "--index", tmp_path / "index")
+    assert "no captions to search: these are images like it" in found.err
+    assert str(pictures / "1.png") in found.out.splitlines()[1]
+
+
+def test_search_similar_finds_images_where_there_are_captions(
+    collection: Path, photo: Path, client: Client
+) -> None:
+    found = hasse("search", photo, "--index", collection, "--similar", "more_specific", "--json")
+    served = client.post(
+        "/search/images", data={"similar": "more_specific"}, files={"image": photo.read_bytes()}
+    ).json()
+    assert without_paths(json.loads(found.out)) == without_paths(served)
+
+
+def test_search_open_opens_the_first_hits(
+    collection: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(typer, "launch", opened.append)
+    found = hasse("search", "a dog", "--index", collection, "--paths", "--open")
+    assert opened == found.out.splitlines()[:5]
+
+
+def test_search_preview_writes_pictures_to_a_terminal_that_shows_them(
+    collection: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM_PROGRAM", "iTerm.app")
+    found = hasse("search", "a dog", "--index", collection, "-k", 2, "--preview")
+    assert found.out.count("\033]1337;File=inline=1") == 2
+
+
+def test_word_that_names_a_file_is_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    picture(1).save(tmp_path / "dog", "PNG")
+    content = (tmp_path / "dog").read_bytes()
+    assert parts.caption_or_picture(["dog"]) == "dog"
+    assert parts.caption_or_picture(["a", "dog"]) == "a dog"
+    assert parts.caption_or_picture(["./dog"]) == content
+    assert parts.caption_or_picture([str(tmp_path / "dog")]) == content
+    (tmp_path / "dog").rename("my dog.png")
+    assert parts.caption_or_picture(["my", "dog.png"]) == content

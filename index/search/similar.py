@@ -1,0 +1,69 @@
+"""Images like an image: at the least distance, more specific than it, or more general.
+
+With the violation E(x, y) = || max(0, y - x) ||^2 of a stored image s and the image q asked by:
+
+    more_specific    E(s, q): what q has and s lacks
+    more_general     E(q, s): what s has and q lacks
+    alike            E(s, q) + E(q, s) = || s - q ||^2
+
+The bounds of a segment hold for the first alone, so every row is scored. Under the score cosine,
+which has no direction, all three are 1 - <s, q>.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from index.kernels.threads import Workers
+from index.search.candidates import Candidates
+from index.search.query import Answer, Query, Seconds, Work
+from index.search.search import score_rows
+from index.search.top_k import TopK
+from index.segments.snapshot import Snapshot
+from index.types import Orientation, Points, Relation
+
+_BLOCK = 65_536  # rows that are scored together, for bounded memory
+
+
+def search_similar(
+    snapshot: Snapshot, queries: Points, query: Query, relation: Relation, workers: Workers
+) -> Iterator[Answer]:
+    """Answer each of `queries` (B, N), of the kind that is searched, by scoring every row."""
+    segments = snapshot.of(query.kind)
+    searched = sum(live.live for live in segments)
+    for point in queries[:, None]:
+        started = time.perf_counter()
+        best = TopK(1, query.k, query.limit)
+        for live in segments:
+            segment, rows = live.segment, live.rows()
+            cosine = segment.orientation is Orientation.COSINE
+            ways = [Orientation.COSINE] if cosine else _WAYS[relation]
+            for at in range(0, len(rows), _BLOCK):
+                block = Candidates.of([rows[at : at + _BLOCK]])
+                violations = np.zeros(len(block.rows), np.float32)
+                for way in ways:
+                    violations += score_rows(segment.points, block, point, way, workers)
+                best.add(segment.ids[block.rows], block.starts, violations)
+        (hits,) = best.hits()
+        yield Answer(
+            ids=hits.ids,
+            violations=hits.violations,
+            mode=query.mode,
+            certified=True,
+            searched=searched,
+            rescored=searched,
+            generation=snapshot.generation,
+            plan=f"{len(segments)} scan" if segments else "",
+            work=Work(searched, 0, 0, 0, 0, searched * point.nbytes),
+            seconds=Seconds(0.0, time.perf_counter() - started),
+        )
+
+
+_WAYS = {
+    "more_specific": [Orientation.QUERY_GENERAL],
+    "more_general": [Orientation.STORED_GENERAL],
+    "alike": [Orientation.QUERY_GENERAL, Orientation.STORED_GENERAL],
+}

@@ -1,0 +1,81 @@
+"""Prints the hits of a search: as a table, as paths, as pictures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from service.cli.terminal.table import print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from service.lattice_schemas import CommonAnswer, Entailment
+    from service.schemas import CaptionAnswer, CaptionHit, ImageAnswer, ImageHit, SearchFacts
+
+_OPENED = 5  # hits that --open opens at most
+
+
+def print_hits(answer: ImageAnswer | CaptionAnswer) -> None:
+    """Print a table, and what there is to say about the answer on standard error."""
+    from service.lattice_schemas import CommonAnswer
+    from service.schemas import ImageAnswer
+
+    if isinstance(answer, ImageAnswer):
+        print_table(
+            ("rank", "image id", "violation", "likely", "path", "caption"),
+            [(*_cells(hit), hit.path, "".join(hit.captions[:1])) for hit in answer.hits],
+        )
+    else:
+        print_table(
+            ("rank", "image id", "violation", "likely", "caption", "path"),
+            [(*_cells(hit), hit.caption, hit.path) for hit in answer.hits],
+        )
+    if isinstance(answer, ImageAnswer | CommonAnswer):
+        warn_of_unknown_words(answer)
+    typer.echo(_summary(answer), err=True)
+
+
+def paths_of(answer: ImageAnswer | CaptionAnswer) -> list[str]:
+    """Return the path of each hit, each once."""
+    hits: Sequence[ImageHit | CaptionHit] = answer.hits
+    return list(dict.fromkeys(hit.path for hit in hits))
+
+
+def print_paths(answer: ImageAnswer | CaptionAnswer, *, null: bool) -> None:
+    """Print paths as the file system has them, with a line end or a NUL after each."""
+    out = sys.stdout.buffer
+    for path in paths_of(answer):
+        out.write(os.fsencode(path) + (b"\0" if null else b"\n"))
+    out.flush()
+
+
+def open_first(answer: ImageAnswer | CaptionAnswer) -> None:
+    """Open the first hits in the program that the system opens pictures with."""
+    for path in paths_of(answer)[:_OPENED]:
+        typer.launch(path)
+
+
+def _cells(hit: ImageHit | CaptionHit) -> tuple[str, str, str, str]:
+    likely = "unknown" if hit.probability is None else f"{hit.probability:.0%}"
+    return str(hit.rank), str(hit.image_id), f"{hit.violation:.4f}", likely
+
+
+def warn_of_unknown_words(answer: ImageAnswer | CommonAnswer | Entailment) -> None:
+    """Name the words of the question that the model does not know, if any."""
+    if answer.unknown_words:
+        unknown = ", ".join(answer.unknown_words)
+        typer.echo(f"the model {answer.model} does not know: {unknown}", err=True)
+
+
+def _summary(answer: SearchFacts) -> str:
+    if not answer.searched:
+        return "there is nothing to search"
+    proof = "certified: the exact best" if answer.certified else "not proved to be the exact best"
+    return (
+        f"{proof} of {answer.searched:,}; {answer.rescored:,} scored exactly ({answer.plan}); "
+        f"model {answer.model}, generation {answer.generation}"
+    )

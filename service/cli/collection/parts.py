@@ -1,0 +1,65 @@
+"""What an argument names: a caption, a picture or the id of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from models.images.formats import PICTURE_SUFFIXES
+from service.cli.terminal.errors import CommandError
+
+if TYPE_CHECKING:
+    from service.lattice_schemas import Part
+
+_PLACES = ("./", "../", "/")  # what a path begins with, and no caption
+
+
+def parse_part(text: str) -> Part:
+    """Read an argument as the id of a stored image, a picture, or a caption."""
+    from service.schemas import image_id_of
+
+    image_id = image_id_of(text)
+    return text_or_picture(text) if image_id is None else image_id
+
+
+def caption_or_picture(words: Sequence[str]) -> str | bytes:
+    """Read the words of a caption that has no quotes, or the path of one picture."""
+    text = " ".join(words)
+    if len(words) > 1 and not Path(text).is_file():
+        named = next((word for word in words if _names_picture(word)), None)
+        if named is not None:
+            raise CommandError(
+                f"{named} is a picture and the rest are words: give --all-of {named} "
+                "--all-of 'WORDS' for images that have all of it"
+            )
+    return text_or_picture(text)
+
+
+def text_or_picture(query: str) -> str | bytes:
+    """Return the bytes of the picture at this path, or the caption itself.
+
+    A word may also be the name of a file: it is a path only if it ends as a picture does or begins
+    with ./, ../ or /.
+    """
+    if not (_names_picture(query) or query.startswith(_PLACES)) or "\0" in query:
+        return checked_text(query)
+    try:
+        return Path(query).read_bytes()
+    except FileNotFoundError:
+        raise CommandError(f"there is no picture {query}: check the path") from None
+    except OSError as error:
+        raise CommandError(f"{query} cannot be read: {error.strerror}") from None
+
+
+def checked_text(text: str) -> str:
+    """Return an argument that is a caption; raises CommandError if it is not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # Python represents undecodable bytes as surrogates
+        raise CommandError("the query is not text in UTF-8: check the shell's locale") from None
+    return text
+
+
+def _names_picture(text: str) -> bool:
+    return Path(text).suffix.lower() in PICTURE_SUFFIXES
