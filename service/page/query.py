@@ -109,6 +109,11 @@ class PageQuery:
         """Return the address of the diagram of a caption or a stored image."""
         return replace(self, text=text, image_id=image_id)._url("/page/diagram")
 
+    def similar_url(self, image_id: int, similar: str = "") -> str:
+        """Return the address of the pictures that are like a stored image."""
+        asked = replace(self, text="", image_id=image_id)
+        return asked._url("/page/similar", [("similar", similar)])
+
     def claim_url(self, hypothesis: str) -> str:
         """Return the address that tells whether a caption is true of this stored image."""
         return self._url("/page/claim", [("hypothesis", hypothesis)])

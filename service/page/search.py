@@ -1,6 +1,8 @@
-"""The first page and its two searches: pictures by words, captions by a picture."""
+"""The first page and its searches: pictures by words, and captions or pictures by a picture."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -16,12 +18,18 @@ from service.page.query import PageQuery
 from service.page.rendering import KEEP_URL, View, render
 from service.page.results import ShownPicture, group_captions, no_match_notice, proof_of
 from service.page.scale import Scale
+from service.picture_schemas import Relation, SimilarOptions
 from service.plural import count
 from service.schemas import CaptionAnswer, ImageAnswer
 from service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)
 
+KINDS: Mapping[Relation, str] = {
+    "alike": "Pictures like it",
+    "more_specific": "Pictures that show more",
+    "more_general": "Pictures that show less",
+}
 _WIDEST = 1600  # pixels; the page shows the thumbnail of a wider picture
 
 
@@ -65,6 +73,37 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     scale = (await services.samples.of(engine)).scale
     url = query.upload_url(fields.get("upload", ""))
     view = _captions(engine, query, shown, answer, scale, stages, url)
+    return render(request, query, view)
+
+
+@router.get("/page/similar")
+async def similar(
+    request: Request, *, services: ServicesHere, image: str = "", similar: str = ""
+) -> Response:
+    """Show the pictures that are like a stored one, more specific or more general."""
+    engine, stages = services.engine, Stages()
+    query = PageQuery.read(request.query_params, services.settings).about(image)
+    if query.image_id is None:
+        raise invalid("image", "name the picture that others should be like")
+    kind: Relation = next((known for known in KINDS if known == similar), "alike")
+    shown = ShownPicture.stored(await engine.image(query.image_id), query)
+    options = SimilarOptions(**dict(query.options), similar=kind)
+    answer = await by_picture.similar(engine, query.image_id, options, stages)
+    proof = proof_of(answer, len(answer.hits), "picture", stages)
+    view = View(
+        "similar.html",
+        title=f"{KINDS[kind]} · Hasse",
+        announcement=f"{count(len(answer.hits), 'picture')}. {proof.sentence}.",
+        context={
+            "picture": shown,
+            "kinds": KINDS,
+            "similar": kind,
+            "hits": answer.hits,
+            "proof": proof,
+        },
+        url=query.similar_url(query.image_id, kind if kind != "alike" else ""),
+        stages=stages,
+    )
     return render(request, query, view)
 
 
