@@ -8,13 +8,13 @@ plus `split` and `path` on images and, where the truth is known, `meaning` on bo
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from models.errors import HasseError
+from models.files import write_atomically
 
 FILE_NAME = "dataset.json"
 
@@ -131,12 +131,8 @@ def save(dataset: Dataset, folder: Path) -> Path:
         "annotations": annotations,
     }
     path = folder / FILE_NAME
-    partial = path.with_suffix(".json.partial")
-    with partial.open("w", encoding="utf-8") as file:
-        json.dump(document, file, ensure_ascii=False, separators=(",", ":"))
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    write_atomically(path, text.encode())
     return path
 
 
