@@ -44,12 +44,13 @@ def _follow(settings: Settings, folders: Sequence[Path]) -> None:
     from service.pipelines.dataset_encoding import ImageSource
     from service.pipelines.folder_sync import encoders_of
     from service.pipelines.folder_watch import FolderWatch
+    from service.runtime.workers import stop_with_parent
 
     logs.configure(settings.log_format, settings.log_level)
     stop = threading.Event()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the parent
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
+    threading.Thread(target=stop_with_parent, daemon=True).start()
     try:
         with Index.open(settings.index, verify="sizes") as index:
             source = ImageSource(limits=settings.picture_limits)
@@ -70,10 +71,3 @@ def _follow(settings: Settings, folders: Sequence[Path]) -> None:
             ).run(stop)
     except HasseError as error:
         event("following ended", logging.ERROR, reason=str(error))
-
-
-def _stop_with_parent(stop: threading.Event) -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        stop.set()

@@ -79,7 +79,7 @@ class Worker(Process):
         every = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores_of(every, self.number, self.settings.processes))
         logs.configure(self.settings.log_format, self.settings.log_level)
-        threading.Thread(target=_stop_with_parent, daemon=True).start()
+        threading.Thread(target=stop_with_parent, daemon=True).start()
         try:
             self.serve()
         except ServeError as error:
@@ -191,7 +191,8 @@ def cores_of(cores: list[int], number: int, count: int) -> list[int]:
     return cores[first:last] if count <= len(cores) else cores
 
 
-def _stop_with_parent() -> None:
+def stop_with_parent() -> None:
+    """Wait for the parent process to end, then send SIGTERM to this one."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,0 +1,63 @@
+"""The process that keeps an index in step with folders beside a service."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from index.store import Index
+from tests.service.collection import IMAGES, make_collection, png
+
+PARENT = """
+import multiprocessing, os, sys
+from pathlib import Path
+from service.runtime.following import following
+from service.settings import Settings
+
+if __name__ == "__main__":
+    with following(Settings(index=Path(sys.argv[1]), device="cpu"), [Path(sys.argv[2])]):
+        print(multiprocessing.active_children()[0].pid, flush=True)
+        sys.stdin.read()
+        os._exit(0)  # as if it was killed: nothing is cleared up
+"""
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_following_takes_new_pictures_and_ends_with_its_parent(tmp_path: Path) -> None:
+    index, folder = make_collection(tmp_path), tmp_path / "followed"
+    folder.mkdir()
+    (folder / "beach.png").write_bytes(png(50))
+    program = tmp_path / "parent.py"
+    program.write_text(PARENT)
+    with subprocess.Popen(
+        [sys.executable, program, index, folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        child = Path("/proc", parent.stdout.readline().strip())
+        with Index.open(index, threads=1) as reader:
+
+            def has_new() -> bool:
+                reader.refresh()
+                return reader.info().images == IMAGES + 1
+
+            until(has_new)
+        assert child.exists()
+        parent.stdin.close()
+        parent.wait()
+    until(lambda: not child.exists() or "(zombie)" in (child / "status").read_text())
