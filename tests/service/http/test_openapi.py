@@ -71,7 +71,11 @@ def test_request_of_any_shape_gets_an_answer_that_the_document_names(
             body["image"] = png(1)
     locked = "security" in case.operation.definition.raw
     headers = {"Authorization": f"Bearer {KEY}"} if locked else {}
-    case.call_and_validate(base_url=url, headers=headers, timeout=30, excluded_checks=excluded)
+    answer = case.call(base_url=url, headers=headers, timeout=30)
+    if answer.status_code == 422 and re.search("Hasse (has never seen|reads words)", answer.text):
+        # Nor which words the model knows.
+        excluded.append(CHECKS.get_one("positive_data_acceptance"))
+    case.validate_response(answer, headers=headers, excluded_checks=excluded)
 
 
 def test_operation_names_its_errors_as_problems(client: Client) -> None:
