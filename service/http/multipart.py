@@ -17,7 +17,7 @@ from service.errors import invalid
 # The parser logs what is wrong with a form. Clients must not be able to fill the log.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
-_FIELDS = 42  # a picture, 16 of `plus`, 16 of `minus`, and 9 options
+_FIELDS = 45  # a picture, 16 of `plus`, 16 of `minus`, and 12 options
 _FILE_NAME_CHARACTERS = 200
 _HEADER_BYTES = 4096
 _TEXT_BYTES = 24 * 1024  # a thousand ids

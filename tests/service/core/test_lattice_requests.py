@@ -35,6 +35,9 @@ def test_form_accepts_all_fields_at_once(client: Client) -> None:
         "image_ids": "1001,1002,1003",
         "added_from": "2020-01-01T00:00:00Z",
         "added_before": "2100-01-01T00:00:00Z",
+        "taken_from": "1970-01-01T00:00:00Z",
+        "taken_before": "2100-01-01T00:00:00Z",
+        "path_prefix": "",
     }
     assert data.keys() | {"image"} == LikeForm.model_fields.keys()
     response = client.post("/search/like", files={"image": png(3)}, data=data)

@@ -106,9 +106,7 @@ def test_caption_at_its_bounds_is_taken_and_beyond_refused(
     assert found.detail == f"caption: {reason}"
 
 
-@pytest.mark.parametrize(
-    "content_type", ["", "text/plain", "application/xml", "multipart/form-data"]
-)
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/xml"])
 def test_json_with_another_content_type_is_refused(client: Client, content_type: str) -> None:
     headers = {"Content-Type": content_type}
     response = client.post("/search/images", content=b'{"caption": "a dog"}', headers=headers)
