@@ -14,7 +14,16 @@ from PIL import Image
 from pydantic import TypeAdapter, ValidationError
 
 from models.errors import HasseError
-from service.client.call import Options, Picture, fields_of, file_of, several
+from service import picture_schemas as schemas
+from service.client.call import (
+    CaptionOptions,
+    DistinctOptions,
+    Options,
+    Picture,
+    fields_of,
+    file_of,
+    several,
+)
 from service.client.errors import problem_error
 from service.core import by_picture, lattice
 from service.core.engine import Engine
@@ -131,10 +140,13 @@ class LocalIndex:
         return await self._engine.images_by_caption(query.caption, query)
 
     @_blocking
-    async def search_captions(self, picture: Picture, **options: Unpack[Options]) -> CaptionAnswer:
+    async def search_captions(
+        self, picture: Picture, **options: Unpack[CaptionOptions]
+    ) -> CaptionAnswer:
         """Return the captions that are true of a picture."""
         _, content = await asyncio.to_thread(file_of, picture)
-        return await by_picture.captions(self._engine, content, _search_options(options), Stages())
+        query = validated(schemas.CaptionOptions, fields_of(options))
+        return await by_picture.captions(self._engine, content, query, Stages())
 
     @_blocking
     async def search_similar(
@@ -153,10 +165,11 @@ class LocalIndex:
 
     @_blocking
     async def search_common(
-        self, parts: Iterable[Part], **options: Unpack[Options]
+        self, parts: Iterable[Part], **options: Unpack[DistinctOptions]
     ) -> CommonAnswer:
         """Return the captions that are true of all parts."""
-        query, given = _search_options(options), await _parts("common", several(parts))
+        query = validated(schemas.DistinctOptions, fields_of(options))
+        given = await _parts("common", several(parts))
         return await lattice.common(self._engine, given, query, Stages())
 
     @_blocking

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from index.catalog.catalog import Catalog
+from index.catalog.distinct import DistinctTexts
 from index.catalog.selection import Masks, Selection
 from index.errors import DamagedIndexError, HasseIndexError, ModelMismatchError
+from index.search.query import Answer, Query
 from index.segments.loading import Loader
 from index.segments.segment import Verify
 from index.segments.snapshot import Snapshot
@@ -40,6 +43,7 @@ class Reader:
         self._catalog = catalog
         self._on_load = on_load
         self._masks = Masks(folder)
+        self._distinct = DistinctTexts()
         self._refreshing = threading.Lock()
         self._loader = Loader(folder, catalog, verify)
         self._notifications = Notifications(folder)
@@ -89,12 +93,30 @@ class Reader:
     def select(self, kind: Kind, selection: Selection) -> Snapshot:
         """Return the generation with all rows of `kind` excluded that are not selected."""
         while True:
-            narrowed = self._masks.narrowed(self.snapshot, self._catalog, kind, selection)
+            narrowed = self._narrowed(self.snapshot, kind, selection)
             # The catalog may have been ahead of the snapshot and without rows it still shows.
             # Another thread may have loaded the newer generation first.
             self.refresh()
             if self.snapshot.generation == narrowed.generation:
                 return narrowed
+
+    def _narrowed(self, snapshot: Snapshot, kind: Kind, selection: Selection) -> Snapshot:
+        rows = replace(selection, distinct_texts=False)
+        if rows != Selection() or kind == "image":
+            snapshot = self._masks.narrowed(snapshot, self._catalog, kind, rows)
+        if selection.distinct_texts and kind == "caption":
+            snapshot = self._distinct.narrowed(snapshot, self._catalog, rows)
+        return snapshot
+
+    def with_same_texts(self, query: Query, answers: Sequence[Answer]) -> Sequence[Answer]:
+        """Return answers with the captions that read as their hits, if each text is one hit."""
+        if query.selection is None or not query.selection.distinct_texts:
+            return answers
+        rows = replace(query.selection, distinct_texts=False)
+        return [
+            replace(one, same=self._distinct.same(one.generation, rows, one.ids.tolist()))
+            for one in answers
+        ]
 
     def check_counts(self) -> None:
         """Compare the rows of the catalog with those of the segments.

@@ -174,8 +174,7 @@ class Index:
     def announce(self) -> None:
         """Let the next search of each process on this machine see what was changed here.
 
-        Without it they see the change when they `refresh`, which they can do beside their
-        searches: announce changes that are quick to load.
+        Without it they see it when they `refresh`: announce changes that are quick to load.
         """
         self._reader.announce()
 
@@ -208,7 +207,8 @@ class Index:
         if query.relation is not None:
             return list(search_similar(snapshot, queries, query, query.relation, self._workers))
         costs = self._thresholds.costs
-        return search(snapshot, queries, query, self._workers, self._accelerator, costs)
+        found = search(snapshot, queries, query, self._workers, self._accelerator, costs)
+        return self._reader.with_same_texts(query, found)
 
     def search_jointly(self, query: Query, parts: ArrayLike) -> Answer:
         """Return the rows whose worst violation over `parts` is smallest.
@@ -223,7 +223,8 @@ class Index:
         queries = checked_queries(parts, snapshot.model)
         if not len(queries):
             raise BadQueryError("there are no parts to search by: give at least one")
-        return search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
+        found = search_jointly(snapshot, queries, query, self._workers, self._thresholds.costs)
+        return self._reader.with_same_texts(query, [found])[0]
 
     def image(self, image_id: int) -> ImageRow | None:
         """Return one image, or None."""

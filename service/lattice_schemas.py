@@ -14,6 +14,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from service.picture_schemas import DistinctOptions
 from service.schemas import (
     Answer,
     CaptionAnswer,
@@ -80,7 +81,7 @@ class AllOfForm(SearchOptions):
         return [self.image, *self.all_of]
 
 
-class CommonQuery(SearchOptions):
+class CommonQuery(DistinctOptions):
     """Find captions that are true of every part; of a caption, those that follow from it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"common": ["a poodle", "a cat"]}]})
@@ -92,7 +93,7 @@ class CommonQuery(SearchOptions):
         return [*self.common]
 
 
-class CommonForm(SearchOptions):
+class CommonForm(DistinctOptions):
     """Find captions that are true of a picture and of more. The fields of a multipart form."""
 
     image: PictureFile

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from service.schemas import PictureFile, SearchOptions
 
+Prefer = Literal["least_violation", "specific"]
 Relation = Literal["alike", "more_specific", "more_general"]
 
 
@@ -29,7 +30,33 @@ class SimilarQuery(SimilarOptions):
     image: PictureFile
 
 
-class PictureQuery(SearchOptions):
+class DistinctOptions(SearchOptions):
+    """How to search for captions."""
+
+    distinct: bool = Field(
+        default=True,
+        description=(
+            "Whether captions that read the same (but for case, spacing and a full stop) are one "
+            "hit, the one with the smallest id; `same` lists the others."
+        ),
+    )
+
+
+class CaptionOptions(DistinctOptions):
+    """How to search for the captions of a picture."""
+
+    prefer: Prefer = Field(
+        default="least_violation",
+        description=(
+            "least_violation: by ascending violation. specific: captions likely to be true first, "
+            "those that are true of fewest reference images leading; then the others by violation. "
+            "Likely: the violation is within the threshold of the model's calibration; without a "
+            "calibration no caption is."
+        ),
+    )
+
+
+class PictureQuery(CaptionOptions):
     """Find the captions that are true of a picture. The fields of a multipart form."""
 
     image: PictureFile

@@ -240,6 +240,13 @@ class ImageHit(Answer):
     thumbnail_url: str
 
 
+class SameCaption(Answer):
+    """Another caption that reads the same."""
+
+    caption_id: int
+    image_id: int
+
+
 class CaptionHit(Answer):
     """A caption and its violation: 0 means that it is true of the picture."""
 
@@ -251,6 +258,9 @@ class CaptionHit(Answer):
     caption: str
     violation: float
     probability: Probability
+    same: list[SameCaption] = Field(
+        description="Other captions that read the same, the first 100; empty without `distinct`."
+    )
 
 
 class Work(Answer):

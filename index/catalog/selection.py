@@ -38,7 +38,8 @@ class Selection:
     What is None selects all. Times are milliseconds since 1970: from `..._from` on, and before
     `..._before`. `path_prefix` is what a path begins with: the path relative to the followed folder
     that the file lies in (the file name, where it lies in none), or the absolute path, with
-    `absolute_paths`. A picture without a date is in no range of dates.
+    `absolute_paths`. A picture without a date is in no range of dates. Of captions that read the
+    same, `distinct_texts` selects one; see `index.catalog.distinct`.
     """
 
     split: str | None = None
@@ -49,6 +50,7 @@ class Selection:
     taken_before: int | None = None
     path_prefix: str | None = None
     absolute_paths: bool = False
+    distinct_texts: bool = False
 
     def __post_init__(self) -> None:
         if self.image_ids is not None and len(self.image_ids) > IDS_PER_STATEMENT:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from index.catalog.validation import LONGEST, too_long
 from index.errors import BadQueryError
 from index.types import KINDS, MODES, Ids, Kind, Mode, ModelIdentity, Points, Relation
 
-MAX_K = 1001  # a thousand, and one that an answer may leave out
+MAX_K = 100_000  # bounds the memory of a search
 
 
 class Seconds(NamedTuple):
@@ -50,6 +51,7 @@ class Answer:
     `certified`: these are provably the exact top k. `searched`: the number of live rows.
     `rescored`: rows whose exact violation was computed. `plan`: how the segments were searched.
     `parts` (k, P): of a joint search, each row's violation with each part.
+    `same`: by id, other captions that read the same, where each text is one hit.
     """
 
     ids: Ids
@@ -63,6 +65,7 @@ class Answer:
     work: Work
     seconds: Seconds
     parts: Points | None = None
+    same: Mapping[int, list[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from service.client.errors import (
     error_of,
     shown,
 )
+from service.picture_schemas import Prefer
 from service.schemas import Mode
 
 if TYPE_CHECKING:
@@ -51,6 +52,18 @@ class Options(TypedDict, total=False):
     taken_from: datetime | str
     taken_before: datetime | str
     path_prefix: str
+
+
+class DistinctOptions(Options, total=False):
+    """How to search for captions."""
+
+    distinct: bool
+
+
+class CaptionOptions(DistinctOptions, total=False):
+    """How to search for the captions of a picture."""
+
+    prefer: Prefer
 
 
 @dataclass(slots=True)
@@ -133,6 +146,8 @@ def form_of(options: Options) -> dict[str, str]:
     fields = fields_of(options)
     if "image_ids" in fields:
         fields["image_ids"] = ",".join(map(str, fields["image_ids"]))
+    if "distinct" in fields:
+        fields["distinct"] = "true" if fields["distinct"] else "false"
     return {name: str(value) for name, value in fields.items()}
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack, 
 
 from service.client.call import (
     Call,
+    CaptionOptions,
+    DistinctOptions,
     Options,
     Part,
     Picture,
@@ -83,7 +85,9 @@ class Calls:
         return call.then(lambda answer: answer.answers)
 
     @_Method
-    def search_captions(self, picture: Picture, **options: Unpack[Options]) -> Call[CaptionAnswer]:
+    def search_captions(
+        self, picture: Picture, **options: Unpack[CaptionOptions]
+    ) -> Call[CaptionAnswer]:
         """Return the captions that are true of a picture: bytes, a path, or an image of Pillow."""
         data = form_of(options)
         return Call("POST", "/search/captions", reads(CaptionAnswer), data=data, picture=picture)
@@ -103,7 +107,7 @@ class Calls:
 
     @_Method
     def search_common(
-        self, parts: Iterable[Part], **options: Unpack[Options]
+        self, parts: Iterable[Part], **options: Unpack[DistinctOptions]
     ) -> Call[CommonAnswer]:
         """Return the captions that are true of several images, or follow from several captions."""
         return post("/search/common", CommonAnswer, options, common=several(parts))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+from index.search.query import MAX_K
+from service.core.encoding import Point
 from service.core.engine import Engine
 from service.core.searching import Found, depth_of, plain
 from service.core.stages import Stages
 from service.errors import no_image
-from service.picture_schemas import SimilarOptions
-from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
+from service.picture_schemas import CaptionOptions, SimilarOptions
+from service.schemas import CaptionAnswer, ImageAnswer
+
+_LIKELY, _DEEPER = 256, 8  # captions that are looked for at first, and how many times more then
 
 
 async def captions(
-    engine: Engine, picture: bytes | int, options: SearchOptions, stages: Stages
+    engine: Engine, picture: bytes | int, options: CaptionOptions, stages: Stages
 ) -> CaptionAnswer:
     """Return the captions that are true of a picture, or of a stored image, the best first.
 
@@ -23,15 +28,58 @@ async def captions(
             `not_found` and `picture_missing`.
     """
     engine.check_options(options)
+    calibration = engine.calibration.image
     async with engine.enter(stages):
         source = picture if isinstance(picture, bytes) else await engine.picture_path(picture)
         pixels = await engine.pictures.pixels(source, stages)
-        found = await engine.searcher.search_encoded(
-            "caption", engine.encoder, pixels, options, stages
-        )
-    hits = caption_hits(found, engine.vocabulary.knows)
+        if options.prefer == "specific" and calibration is not None:
+            point = await engine.encoder.encode(pixels, stages)
+            fields = await _specific_first(engine, point, options, calibration.threshold, stages)
+        else:
+            found = await engine.searcher.search_encoded(
+                "caption", engine.encoder, pixels, options, stages
+            )
+            hits = caption_hits(found, engine.vocabulary.knows)
+            fields = {"hits": hits, **found.facts(engine.name)}
     engine.finish(stages)
-    return CaptionAnswer.model_validate({"hits": hits, **found.facts(engine.name)})
+    return CaptionAnswer.model_validate(fields)
+
+
+async def _specific_first(
+    engine: Engine, point: Point, options: CaptionOptions, threshold: float, stages: Stages
+) -> dict[str, Any]:
+    """Return the fields of an answer that begins with the most specific of the likely captions.
+
+    The search goes so deep that every caption within the threshold is among what it finds.
+    """
+    from_first = options.model_copy(update={"offset": 0, "k": 1})
+    depth = max(_LIKELY, depth_of(options))
+    while True:
+        found = await engine.search("caption", point, from_first, stages, spare=depth - 1)
+        violations = found.answer.violations
+        complete = len(violations) < depth or plain(violations[-1]) > threshold
+        if complete or depth == MAX_K:
+            break
+        depth = min(_DEEPER * depth, MAX_K)
+    knows = engine.vocabulary.knows
+    hits = caption_hits(found, knows)
+    texts = {
+        hit["caption_id"]: hit["caption"]
+        for hit in hits
+        if hit["violation"] <= threshold and knows(hit["caption"])
+    }
+    specific = await engine.in_catalog(
+        lambda: engine.specificity.of(texts, lambda ids: engine.index.points("caption", ids))
+    )
+    # Sorting keeps the order by violation and id among those that are as specific.
+    hits.sort(key=lambda hit: -specific.get(hit["caption_id"], -math.inf))
+    wanted = hits[options.offset : depth_of(options)]
+    facts = found.facts(engine.name)
+    return {
+        "hits": [hit | {"rank": rank} for rank, hit in enumerate(wanted, options.offset + 1)],
+        **facts,
+        "certified": facts["certified"] and complete,
+    }
 
 
 async def similar(
@@ -94,6 +142,11 @@ def caption_hits(found: Found, knows: Callable[[str], bool]) -> list[dict[str, A
                     "caption": row.text,
                     "violation": plain(violation),
                     "probability": probability if certain else None,
+                    "same": [
+                        {"caption_id": other, "image_id": found.captions[other].image_id}
+                        for other in found.answer.same.get(caption_id, ())
+                        if other in found.captions
+                    ],
                 }
             )
     return hits

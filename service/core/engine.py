@@ -28,6 +28,7 @@ from service.core.encoding import Encoder, Point, check_query
 from service.core.pictures import PictureReader, version_of
 from service.core.searching import Found, Searcher
 from service.core.serialization import caption_record, image_record
+from service.core.specificity import Specificity
 from service.core.stages import Stages
 from service.core.write_queue import WriteQueue
 from service.errors import ServiceError, invalid, no_image, reaching_catalog
@@ -95,6 +96,7 @@ class Engine:
             batch_size=metrics.batch_size,
             on_death=on_death,
         )
+        self.specificity = Specificity(checkpoint.model)
         # What others ask of the parts.
         self.enter = admission.enter
         self.encode_captions = self.encoder.captions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from service.core.batching import Batcher, Done, Next
 from service.core.encoding import Encoder, Point
 from service.core.stages import Stages
 from service.errors import UNREADABLE, ServiceError, unreachable
-from service.picture_schemas import SimilarOptions
+from service.picture_schemas import DistinctOptions, SimilarOptions
 from service.schemas import K_MAXIMUM, SearchOptions, milliseconds
 from service.settings import Settings
 
@@ -151,7 +151,8 @@ class Places:
     def selection(self, options: SearchOptions) -> Selection | None:
         """Return the part of the collection that a search is about; None is all of it."""
         chosen = {name: getattr(options, name) for name in _SELECTING}
-        if all(value is None for value in chosen.values()):
+        distinct = isinstance(options, DistinctOptions) and options.distinct
+        if not distinct and all(value is None for value in chosen.values()):
             return None
         ids, times = options.image_ids, ((name, chosen[name]) for name in _TIMES)
         return Selection(
@@ -159,6 +160,7 @@ class Places:
             image_ids=None if ids is None else tuple(sorted(set(ids))),
             path_prefix=options.path_prefix,
             absolute_paths=self.absolute and options.path_prefix is not None,
+            distinct_texts=distinct,
             **{name: None if at is None else milliseconds(at) for name, at in times},
         )
 
@@ -308,7 +310,8 @@ class Searcher:
         if key.query.kind == "image":
             images, removal = self._index.image_hits(ids)
         else:
-            captions, removal = self._index.caption_hits(ids)
+            same = (others for answer in answers for others in answer.same.values())
+            captions, removal = self._index.caption_hits([*ids, *chain.from_iterable(same)])
         described = perf_counter()
         del read
         return [

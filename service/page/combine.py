@@ -192,9 +192,8 @@ async def _search(
     groups: list[CaptionGroup] = []
     answer: ImageAnswer | CommonAnswer
     if form.operation == "common":
-        options = query.caption_options(engine.settings)
-        answer = await lattice.common(engine, parts, options, stages)
-        groups = group_captions(answer.hits, query.k, scale, knows)
+        answer = await lattice.common(engine, parts, query.caption_options, stages)
+        groups = group_captions(answer.hits, scale, knows)
         calibrations = [known.image] * len(images) + [known.caption] * len(form.words)
         best = next((hit for hit in answer.hits if knows(hit.caption)), None)
         sentence = "No caption here is likely to be true of it all"

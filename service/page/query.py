@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from service.addresses import address
 from service.errors import ServiceError
+from service.picture_schemas import CaptionOptions
 from service.schemas import Mode, SearchOptions, image_id_of
 from service.settings import Settings
 
@@ -18,9 +19,6 @@ DEFAULT_SIZE = 24
 DEFAULT_MODE: Mode = "certified"
 FILTERS = ("path_prefix", "taken_from", "taken_before")
 _PATH_CHARACTERS = 1000
-
-# The same caption is written for many pictures, so a list without repeats needs more hits.
-_CAPTION_FACTOR = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +63,21 @@ class PageQuery:
     @property
     def options(self) -> SearchOptions:
         """The options of a search for images."""
-        return self._options(self.k)
+        since, until = (
+            f"{day}T00:00:00Z" if day else None for day in (self.taken_from, self.taken_before)
+        )
+        return SearchOptions(
+            k=self.k,
+            mode=self.mode,
+            path_prefix=self.path_prefix or None,
+            taken_from=since,
+            taken_before=until,
+        )
 
-    def caption_options(self, settings: Settings) -> SearchOptions:
-        """Return options that find enough captions to show `k` without repeats."""
-        return self._options(min(self.k * _CAPTION_FACTOR, settings.k_maximum))
+    @property
+    def caption_options(self) -> CaptionOptions:
+        """The options of a search for captions: what says most of the picture comes first."""
+        return CaptionOptions(**dict(self.options), prefer="specific")
 
     @property
     def filters(self) -> dict[str, str]:
@@ -80,18 +88,6 @@ class PageQuery:
     def without_filters(self) -> PageQuery:
         """Return this query of the whole collection."""
         return replace(self, path_prefix="", taken_from="", taken_before="")
-
-    def _options(self, k: int) -> SearchOptions:
-        since, until = (
-            f"{day}T00:00:00Z" if day else None for day in (self.taken_from, self.taken_before)
-        )
-        return SearchOptions(
-            k=k,
-            mode=self.mode,
-            path_prefix=self.path_prefix or None,
-            taken_from=since,
-            taken_before=until,
-        )
 
     def url(self) -> str:
         """Return the address of this query."""

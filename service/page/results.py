@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from index.catalog.distinct import one_text
 from models.evaluation.calibration import Calibration
 from service.core.pictures import THUMBNAIL_MEDIA_TYPE
 from service.core.stages import Stages
@@ -70,22 +71,17 @@ class Proof:
 
 
 def group_captions(
-    hits: Sequence[CaptionHit], most: int, scale: Scale, knows: Callable[[str], bool]
+    hits: Sequence[CaptionHit], scale: Scale, knows: Callable[[str], bool]
 ) -> list[CaptionGroup]:
-    """Group the hits by text, the best first; at most `most` groups.
+    """Return hits with the images of all captions that read the same.
 
     `knows` tells whether the model knows any word of a caption: only then has it a fit.
     """
-    by_text: dict[str, list[CaptionHit]] = {}
-    for hit in hits:
-        by_text.setdefault(_normalized(hit.caption), []).append(hit)
     groups = []
-    for same in list(by_text.values())[:most]:
-        best = same[0]
-        fit = scale.fit(best.violation) if knows(best.caption) else Fit.unknown(best.violation)
-        groups.append(
-            CaptionGroup(best.caption, fit, tuple(dict.fromkeys(hit.image_id for hit in same)))
-        )
+    for hit in hits:
+        fit = scale.fit(hit.violation) if knows(hit.caption) else Fit.unknown(hit.violation)
+        image_ids = dict.fromkeys([hit.image_id, *(same.image_id for same in hit.same)])
+        groups.append(CaptionGroup(hit.caption, fit, tuple(image_ids)))
     return groups
 
 
@@ -93,7 +89,7 @@ def distinct(captions: Iterable[str]) -> list[str]:
     """Return captions without those that read the same as an earlier one."""
     first: dict[str, str] = {}
     for text in captions:
-        first.setdefault(_normalized(text), text)
+        first.setdefault(one_text(text), text)
     return list(first.values())
 
 
@@ -130,8 +126,3 @@ def proof_of(facts: SearchFacts, shown: int, thing: str, stages: Stages) -> Proo
     if facts.certified:
         return Proof("proved", f"{best}, proved exact, {took}")
     return Proof("likely", f"{best}, found {took}, likely but not proved")
-
-
-def _normalized(caption: str) -> str:
-    """Return a caption without what readers overlook: case, spacing and a full stop."""
-    return " ".join(caption.casefold().split()).rstrip(" .!")

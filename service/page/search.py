@@ -44,7 +44,7 @@ async def page(request: Request, services: ServicesHere, image: str = "") -> Res
     elif query.image_id is not None:
         stages = Stages()
         shown = ShownPicture.stored(await engine.image(query.image_id), query, _WIDEST)
-        options = query.caption_options(services.settings)
+        options = query.caption_options
         answer = await by_picture.captions(engine, query.image_id, options, stages)
         view = _captions(engine, query, shown, answer, sample.scale, stages, query.url())
     else:
@@ -67,7 +67,7 @@ async def upload(request: Request, services: ServicesHere) -> Response:
     fields = request.state.fields = dict(form.texts)
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
-    options = query.caption_options(services.settings)
+    options = query.caption_options
     answer = await by_picture.captions(engine, picture, options, stages)
     shown = ShownPicture.uploaded(await engine.preview(picture))
     scale = (await services.samples.of(engine)).scale
@@ -149,7 +149,7 @@ def _captions(
     url: str,
 ) -> View:
     knows = engine.vocabulary.knows
-    groups = group_captions(answer.hits, query.k, scale, knows)
+    groups = group_captions(answer.hits, scale, knows)
     proof = proof_of(answer, len(groups), "caption", stages)
     notice = no_match_notice(
         next((hit for hit in answer.hits if knows(hit.caption)), None),

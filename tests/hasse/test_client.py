@@ -110,7 +110,12 @@ def test_every_call_is_answered_with_types(app: InProcess, tmp_path: Path) -> No
             ]
             path = tmp_path / "a.png"
             path.write_bytes(png(1))
-            options: dict[str, Any] = {"k": 5, "image_ids": [1000, 1001], "offset": 1}
+            options: dict[str, Any] = {
+                "k": 5,
+                "image_ids": [1000, 1001],
+                "offset": 1,
+                "distinct": False,
+            }
             options["max_violation"] = None
             captions = await hasse.search_captions(path, **options)
             assert captions == await hasse.search_captions(png(1), **options)

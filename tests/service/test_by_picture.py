@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import hasse
 from models.checkpoints import checkpoint
+from models.evaluation.calibration import Calibrations
+from models.images.preprocessing import Preprocessing
+from models.model import ModelConfig, OrderEmbedding, PointLength
+from models.vocabulary import Vocabulary
 from service.core import by_picture
+from service.core.encoding import Point
+from service.core.specificity import Specificity
 from service.core.stages import Stages
 from service.errors import ServiceError
 from service.picture_schemas import SimilarOptions
 from service.schemas import ImageAnswer
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
-from tests.service.collection import IMAGES, picture, png, without_paths
+from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png, without_paths
 from tests.service.problems import problem
 
 
@@ -82,3 +92,121 @@ def test_local_index_finds_similar_images_as_the_service_does(
     with hasse.open_index(collection, device="cpu") as index:
         found = index.search_similar(png(3), "more_general", k=3)
     assert without_paths(found.model_dump(mode="json")) == without_paths(served)
+
+
+def asked(client: Client, **options: Any) -> dict[str, Any]:
+    form = {name: str(value) for name, value in options.items()}
+    response = client.post("/search/captions", data=form, files={"image": ("a.png", png(3))})
+    assert response.status_code == 200, response.content
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def test_captions_that_read_the_same_are_one_hit(client: Client) -> None:
+    every = asked(client, k=100, distinct="false")["hits"]
+    answer = asked(client, k=100)
+    texts = [hit["caption"] for hit in answer["hits"]]
+    assert len(every) == IMAGES * CAPTIONS_EACH
+    assert sorted(texts) == sorted({hit["caption"] for hit in every})
+    assert answer["searched"] == len(texts)
+    assert all(hit["same"] == [] for hit in every)
+    for hit in answer["hits"]:
+        told = [(hit["caption_id"], hit["image_id"])]
+        told += [(same["caption_id"], same["image_id"]) for same in hit["same"]]
+        assert told == sorted(
+            (one["caption_id"], one["image_id"])
+            for one in every
+            if one["caption"] == hit["caption"]
+        )
+    assert asked(client, k=3)["hits"] + asked(client, k=3, offset=3)["hits"] == answer["hits"]
+
+
+def test_common_captions_that_read_the_same_are_one_hit(client: Client) -> None:
+    def texts(**options: Any) -> list[str]:
+        body = {"common": [1003, 1004], "k": 24, **options}
+        hits = client.post("/search/common", json=body).json()["hits"]
+        return [hit["caption"] for hit in hits]
+
+    assert len(texts()) == len(set(texts())) < len(texts(distinct=False)) == 24
+
+
+class ByWords:
+    """Calls captions specific by how late they come in the alphabet."""
+
+    def of(self, texts: Mapping[int, str], points: object) -> dict[int, float]:
+        """Return how specific captions are, by id."""
+        return {caption_id: ord(text[2]) for caption_id, text in texts.items()}
+
+
+def test_specific_captions_lead_those_likely_to_be_true(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client.engine, "specificity", ByWords())
+    plain = asked(client, k=100)
+    loaded = client.engine.checkpoint
+    assert loaded.calibration.image is not None
+    calibration = replace(loaded.calibration.image, threshold=plain["hits"][2]["violation"])
+    calibrated = replace(loaded, calibration=Calibrations(image=calibration))
+    monkeypatch.setattr(client.engine, "checkpoint", calibrated)
+    answer = asked(client, k=100, prefer="specific")
+    likely = [hit for hit in plain["hits"] if hit["violation"] <= calibration.threshold]
+    likely.sort(key=lambda hit: -ord(hit["caption"][2]))
+    others = [hit for hit in plain["hits"] if hit["violation"] > calibration.threshold]
+    ids = [hit["caption_id"] for hit in answer["hits"]]
+    assert ids == [hit["caption_id"] for hit in [*likely, *others]]
+    assert [hit["rank"] for hit in answer["hits"]] == list(range(1, len(ids) + 1))
+    assert answer["certified"]
+    pages = [asked(client, k=2, offset=at, prefer="specific")["hits"] for at in (0, 2, 4)]
+    assert [hit for page in pages for hit in page] == answer["hits"]
+    assert (len(likely), len(others)) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "options", [{"distinct": "no"}, {"prefer": "short"}, {"distinct": "1", "k": "2"}]
+)
+def test_captions_with_bad_options_are_refused(client: Client, options: dict[str, str]) -> None:
+    response = client.post("/search/captions", data=options, files={"image": ("a.png", png(3))})
+    field = next(iter(options))
+    assert problem(response, 422, "invalid").errors[0].field == field
+
+
+def test_image_searches_take_no_options_of_captions(client: Client) -> None:
+    for body in (
+        {"caption": "a dog", "distinct": False},
+        {"caption": "a dog", "prefer": "specific"},
+    ):
+        problem(client.post("/search/images", json=body), 422, "invalid")
+
+
+def test_specificity_is_the_mean_violation_over_reference_images() -> None:
+    config = ModelConfig(dimension=8, word_dimension=4, hubness=3)
+    model = OrderEmbedding(config, Vocabulary(["a"]), Preprocessing(), with_pictures=False)
+    assert model.hubness is not None
+    images = torch.rand(5, 8)
+    model.hubness.fit(images, torch.rand(5, 8), 10.0)
+    points = {at: np.random.default_rng(at).random(8).astype(np.float32) for at in (1, 2)}
+    asked_for: list[list[int]] = []
+
+    def stored(ids: list[int]) -> dict[int, Point]:
+        asked_for.append(ids)
+        return {id_: points[id_] for id_ in ids if id_ in points}
+
+    specificity = Specificity(model)
+    found = specificity.of({1: "a dog", 2: "a cat", 3: "gone"}, stored)
+    for at in (1, 2):
+        expected = pairwise_violation(images[:3].numpy(), points[at][None]).mean()
+        assert np.isclose(found[at], expected, rtol=1e-5)
+    assert found.keys() == {1, 2}
+    assert specificity.of({7: "a dog"}, stored) == {7: found[1]}
+    assert asked_for == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize(("length", "told"), [("learned", {1: 5.0, 2: 2.0}), ("unit", {})])
+def test_specificity_without_reference_images_is_the_length_of_points(
+    length: PointLength, told: dict[int, float]
+) -> None:
+    config = ModelConfig(dimension=2, word_dimension=4, length=length)
+    model = OrderEmbedding(config, Vocabulary(["a"]), Preprocessing(), with_pictures=False)
+    points = {1: np.array([3, 4], np.float32), 2: np.array([0, 2], np.float32)}
+    found = Specificity(model).of({1: "a dog", 2: "a cat"}, lambda ids: points)
+    assert found == told

@@ -93,7 +93,9 @@ def test_captions_deleted_during_a_search_are_of_no_answer(
     with Client(create_app(Settings(index=own, device="cpu"))) as client:
         deleting(client, [1003], monkeypatch)
         form = {"image": ("a.png", png(1))}
-        answer = client.post("/search/captions", files=form, data={"k": "50"}).json()
+        answer = client.post(
+            "/search/captions", files=form, data={"k": "50", "distinct": "false"}
+        ).json()
         assert answer["generation"] == 2
         assert len(answer["hits"]) == answer["searched"] == 2 * (IMAGES - 1)
         assert 1003 not in {hit["image_id"] for hit in answer["hits"]}

@@ -16,6 +16,7 @@ from models.images.decoding import open_picture
 from service.core import by_picture
 from service.core.admission import most
 from service.core.stages import STAGES, Stages
+from service.picture_schemas import CaptionOptions
 from service.schemas import CaptionAnswer, ImageAnswer
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
@@ -107,7 +108,7 @@ def test_captions_come_in_the_order_of_their_true_violations(
     response = client.post(
         "/search/captions",
         files={"image": ("mine.png", png(3), "image/png")},
-        data={"k": "7", "mode": "exact"},
+        data={"k": "7", "mode": "exact", "distinct": "false"},
     )
     assert response.status_code == 200
     answer = CaptionAnswer.model_validate_json(response.content)
@@ -175,9 +176,8 @@ def test_server_timing_names_every_stage_of_each_kind_of_search(client: Client) 
 
 
 def test_an_image_of_the_collection_can_be_asked_about(client: Client) -> None:
-    from service.schemas import SearchOptions
 
-    answer = client.run(by_picture.captions(client.engine, 1003, SearchOptions(k=7), Stages()))
+    answer = client.run(by_picture.captions(client.engine, 1003, CaptionOptions(k=7), Stages()))
     uploaded = client.post("/search/captions", files={"image": ("x", png(3))}, data={"k": "7"})
     assert [hit.caption_id for hit in answer.hits] == [
         hit["caption_id"] for hit in uploaded.json()["hits"]

@@ -53,7 +53,8 @@ def found(client: Client, **options: Any) -> list[int]:
         form = options | ({"image_ids": ",".join(map(str, ids))} if ids is not None else {})
         response = client.post(
             "/search/captions",
-            data={"k": "100", "mode": mode} | {name: str(value) for name, value in form.items()},
+            data={"k": "100", "mode": mode, "distinct": "false"}
+            | {name: str(value) for name, value in form.items()},
             files={"image": ("a.png", png(1))},
         )
         captions = CaptionAnswer.model_validate_json(response.content)

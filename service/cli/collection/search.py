@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from service.core.engine import Engine
     from service.lattice_schemas import Part
-    from service.picture_schemas import Relation
-    from service.schemas import CaptionAnswer, ImageAnswer, SearchOptions
+    from service.picture_schemas import CaptionOptions, Relation
+    from service.schemas import CaptionAnswer, ImageAnswer
     from service.settings import Settings
 
 Result = TypeVar("Result")
@@ -44,6 +44,8 @@ def search(
     plus: options.Plus = None,
     minus: options.Minus = None,
     similar: options.Similar = None,
+    distinct: options.Distinct = True,
+    prefer: options.Prefer = "least_violation",
     index: ServiceIndex = None,
     model: ServiceModel = None,
     k: options.K = 10,
@@ -80,7 +82,7 @@ def search(
       hasse search photo.jpg --minus "a dog" --plus "a cat"
       hasse search a child -k 100 --paths -0 | xargs -0 cp -t found
     """
-    from service.schemas import SearchOptions
+    from service.picture_schemas import CaptionOptions
 
     if max_violation is not None and not math.isfinite(max_violation):
         raise CommandError("--max-violation takes a finite number; leave it out to keep all hits")
@@ -90,7 +92,9 @@ def search(
         raise CommandError("-0 needs --paths")
     protocol = protocol_of(os.environ) if preview else None
     settings = configure(index=index, model=model, device=device)
-    given = SearchOptions(
+    given = CaptionOptions(
+        distinct=distinct,
+        prefer=prefer,
         k=k,
         mode=mode,
         candidates=candidates,
@@ -135,7 +139,7 @@ class _Question:
         """All parts, to know whether there are pictures among them."""
         return [self.start, *self.all_of, *self.common, *self.plus, *self.minus]
 
-    async def answer(self, engine: Engine, given: SearchOptions) -> ImageAnswer | CaptionAnswer:
+    async def answer(self, engine: Engine, given: CaptionOptions) -> ImageAnswer | CaptionAnswer:
         """Search."""
         from service.core import by_picture, lattice
         from service.core.stages import Stages
@@ -155,7 +159,8 @@ class _Question:
             if answer.searched:
                 return answer
             typer.echo("there are no captions to search: these are images like it", err=True)
-        like = SimilarOptions(**dict(given), similar=self.similar or "alike")
+        chosen = given.model_dump(exclude={"distinct", "prefer"})
+        like = SimilarOptions(**chosen, similar=self.similar or "alike")
         return await by_picture.similar(engine, self.start, like, stages)
 
 

@@ -40,6 +40,19 @@ Similar = Annotated[
         help="Find images like the picture, not captions: alike, or showing more, or showing less."
     ),
 ]
+Distinct = Annotated[
+    bool,
+    typer.Option(
+        "--distinct/--all-captions", help="Whether captions that read the same are one hit."
+    ),
+]
+Prefer = Annotated[
+    Literal["least_violation", "specific"],
+    typer.Option(
+        help="Order of the captions of a picture; specific: those likely to be true come first, "
+        "and of them those that say most."
+    ),
+]
 K = Annotated[
     int,
     typer.Option("--k", "-k", "--top", min=1, max=K_MAXIMUM, help="How many hits to print."),

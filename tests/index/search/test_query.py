@@ -18,7 +18,7 @@ from tests.index.samples import model, small_index
         ({"kind": "sound"}, "sound"),
         ({"mode": "quick"}, "quick"),
         ({"k": 0}, "k is 0"),
-        ({"k": 1002}, "k is 1002"),
+        ({"k": 100_001}, "k is 100001"),
         ({"candidates": 0}, "candidates is 0"),
         ({"max_violation": -1.0}, "max_violation is -1.0"),
         ({"max_violation": float("nan")}, "max_violation is nan"),

@@ -63,7 +63,8 @@ def test_all_of_one_caption_equals_the_search_by_it(client: Client) -> None:
 def test_common_ranks_captions_by_their_worst_part(
     client: Client, model: OrderEmbedding, images: Points
 ) -> None:
-    response = client.post("/search/common", json={"common": [1002, "a dog zorps", 1007], "k": 6})
+    body = {"common": [1002, "a dog zorps", 1007], "k": 6, "distinct": False}
+    response = client.post("/search/common", json=body)
     answer = CommonAnswer.model_validate_json(response.content)
     points = np.vstack([images[2:3], model.encode_captions(["a dog zorps"]), images[7:8]])
     captions = model.encode_captions([hit.caption for hit in answer.hits])

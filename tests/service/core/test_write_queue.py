@@ -62,7 +62,8 @@ def test_add_new_picture_is_found_described_and_shown(writable: Client, folder: 
     assert found(writable) == before | {1012}
     assert writable.get("/images/1012").json() == image.model_dump(exclude={"created"})
     assert writable.get("/images/1012/file").content == png(50)
-    answer = writable.post("/search/captions", data={"k": "100"}, files={"image": ("a", png(1))})
+    form = {"k": "100", "distinct": "false"}
+    answer = writable.post("/search/captions", data=form, files={"image": ("a", png(1))})
     captions = CaptionAnswer.model_validate_json(answer.content)
     assert {hit.caption_id for hit in captions.hits if hit.image_id == 1012} == {
         caption.caption_id for caption in image.captions

@@ -109,9 +109,11 @@ def test_caption_at_its_bounds_is_taken_and_beyond_refused(
 @pytest.mark.parametrize("content_type", ["", "text/plain", "application/xml"])
 def test_json_with_another_content_type_is_refused(client: Client, content_type: str) -> None:
     headers = {"Content-Type": content_type}
-    response = client.post("/search/images", content=b'{"caption": "a dog"}', headers=headers)
+    response = client.post(
+        "/search/images/batch", content=b'{"captions": ["a dog"]}', headers=headers
+    )
     problem(response, 415, "wrong_media_type")
-    response = client.post("/search/images", content=b'{"caption": "a dog"}')
+    response = client.post("/search/images/batch", content=b'{"captions": ["a dog"]}')
     problem(response, 415, "wrong_media_type")
 
 

@@ -83,7 +83,7 @@ def test_form_with_options_of_a_search_is_read(client: Client) -> None:
     assert answer.status_code == 200
     assert answer.json()["mode"] == "fast"
     assert form(client, max_violation=str(1e-7)).status_code == 200  # as clients write it: 1e-07
-    defaults = form(client, k="", mode="", candidates="", max_violation="")
+    defaults = form(client, k="", mode="", candidates="", max_violation="", distinct="false")
     assert len(defaults.json()["hits"]) == 10
 
 

@@ -66,11 +66,14 @@ def test_about_keeps_a_text_and_ignores_a_blank_image() -> None:
     assert PageQuery(k=7).about(" ") == PageQuery(k=7)
 
 
-def test_caption_options_never_exceed_k_maximum() -> None:
-    few = Settings(k_maximum=30)
-    query = PageQuery.read({"k": "1000"}, SETTINGS)
-    assert query.caption_options(SETTINGS).k == SETTINGS.k_maximum
-    assert PageQuery.read({"k": "12"}, few).caption_options(few).k == few.k_maximum
+def test_caption_options_prefer_specific_captions_of_distinct_texts() -> None:
+    options = PageQuery.read({"k": "12", "mode": "exact"}, SETTINGS).caption_options
+    assert (options.k, options.mode, options.prefer, options.distinct) == (
+        12,
+        "exact",
+        "specific",
+        True,
+    )
 
 
 def test_filters_are_read_kept_in_addresses_and_given_to_searches() -> None:
@@ -79,7 +82,7 @@ def test_filters_are_read_kept_in_addresses_and_given_to_searches() -> None:
     assert query.filters == {"path_prefix": "trips/a b/", "taken_from": "2026-01-31"}
     assert query.url() == "/?q=a+dog&path_prefix=trips%2Fa+b%2F&taken_from=2026-01-31"
     assert query.without_filters().url() == "/?q=a+dog"
-    for options in (query.options, query.caption_options(SETTINGS)):
+    for options in (query.options, query.caption_options):
         assert options.path_prefix == "trips/a b/"
         assert options.taken_from == "2026-01-31T00:00:00Z"
         assert options.taken_before is None

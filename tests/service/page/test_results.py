@@ -15,7 +15,7 @@ from service.page.results import (
     proof_of,
 )
 from service.page.scale import Scale
-from service.schemas import CaptionAnswer, CaptionHit, ImageRecord, Mode, Work
+from service.schemas import CaptionAnswer, CaptionHit, ImageRecord, Mode, SameCaption, Work
 
 
 def stages(seconds: float = 0.0124) -> Stages:
@@ -43,6 +43,7 @@ def caption_answer(
                 caption=text,
                 violation=violation,
                 probability=None,
+                same=[],
             )
             for at, (image_id, text, violation) in enumerate(hits)
         ],
@@ -57,17 +58,12 @@ def caption_answer(
     )
 
 
-def test_group_captions_joins_captions_that_read_the_same() -> None:
-    answer = caption_answer(
-        (1, "a dog", 0.1),
-        (2, "A dog.", 0.1),
-        (2, "a  dog!", 0.1),
-        (3, "a cat", 0.2),
-        (4, "a dog", 0.3),
-        (5, "a dog", 0.3),
-    )
-    dog, cat = group_captions(answer.hits, 24, Scale.even(), lambda _: True)
-    assert (dog.text, dog.image_ids) == ("a dog", (1, 2, 4, 5))
+def test_group_captions_has_the_images_of_captions_that_read_the_same() -> None:
+    answer = caption_answer((1, "a dog", 0.1), (3, "a cat", 0.2))
+    same = [SameCaption(caption_id=at, image_id=image) for at, image in ((5, 2), (6, 1), (7, 2))]
+    hits = [answer.hits[0].model_copy(update={"same": same}), answer.hits[1]]
+    dog, cat = group_captions(hits, Scale.even(), lambda _: True)
+    assert (dog.text, dog.image_ids) == ("a dog", (1, 2))
     assert dog.fit == Scale.even().fit(0.1)
     assert (cat.text, cat.image_ids) == ("a cat", (3,))
 
@@ -92,7 +88,7 @@ def test_stored_picture_wider_than_the_limit_is_shown_as_thumbnail(widest: int, 
 
 def test_group_captions_without_a_known_word_has_no_fit() -> None:
     answer = caption_answer((1, "zorp glim", 0.0), (2, "a dog", 0.0))
-    nonsense, dog = group_captions(answer.hits, 24, Scale.even(), lambda text: text == "a dog")
+    nonsense, dog = group_captions(answer.hits, Scale.even(), lambda text: text == "a dog")
     assert (nonsense.fit.percent, nonsense.fit.word) == (0, "unknown words")
     assert (dog.fit.percent, dog.fit.word) == (100, "fits")
 
@@ -105,11 +101,6 @@ def test_no_match_notice_is_given_only_beyond_the_threshold() -> None:
     assert no_match_notice(at_threshold, [calibration], "Unlikely") == ""
     assert no_match_notice(beyond, [None], "Unlikely") == ""
     assert no_match_notice(None, [calibration], "Unlikely") == ""
-
-
-def test_group_captions_gives_at_most_so_many_groups() -> None:
-    answer = caption_answer(*((n, f"thing {n}", 0.1) for n in range(30)))
-    assert len(group_captions(answer.hits, 12, Scale.even(), lambda _: True)) == 12
 
 
 def test_distinct_keeps_the_first_of_captions_that_read_the_same() -> None:

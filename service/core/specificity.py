@@ -1,0 +1,65 @@
+"""How specific captions are: of how few images they are true."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from models.model import OrderEmbedding
+from models.score import penalties_between
+from service.core.encoding import Point
+
+_CACHED = 100_000  # texts
+_BLOCK = 256  # captions that are compared with all references at one time
+
+
+class Specificity:
+    """Tells how specific captions are, and remembers it by their text.
+
+    It is the mean violation over the images that the checkpoint keeps to correct hubness: what is
+    true of few of them is specific. A checkpoint without such images, whose captions have learned
+    lengths, falls back to the length of a caption's point: in the order it grows with what the
+    caption claims. Others tell nothing.
+    """
+
+    def __init__(self, model: OrderEmbedding) -> None:
+        self._score = model.config.score
+        hubness = model.hubness
+        fitted = hubness is not None and bool(hubness.inverse_temperature)
+        self._images = hubness.images.cpu().numpy() if hubness is not None and fitted else None
+        self._tells = self._images is not None or model.config.length == "learned"
+        self._known: OrderedDict[str, float] = OrderedDict()
+
+    def of(
+        self, texts: Mapping[int, str], points: Callable[[list[int]], Mapping[int, Point]]
+    ) -> dict[int, float]:
+        """Return how specific captions are, by id; `points` gives the points of those it asks for.
+
+        A caption whose point is no longer there is left out.
+        """
+        if not self._tells:
+            return {}
+        unknown = [caption_id for caption_id, text in texts.items() if text not in self._known]
+        found = points(unknown) if unknown else {}
+        for at in range(0, len(unknown), _BLOCK):
+            ids = [caption_id for caption_id in unknown[at : at + _BLOCK] if caption_id in found]
+            if ids:
+                measured = self._measured(np.stack([found[caption_id] for caption_id in ids]))
+                for caption_id, value in zip(ids, measured.tolist(), strict=True):
+                    self._known[texts[caption_id]] = value
+        values = {
+            caption_id: value
+            for caption_id, text in texts.items()
+            if (value := self._known.get(text)) is not None
+        }
+        while len(self._known) > _CACHED:
+            self._known.popitem(last=False)
+        return values
+
+    def _measured(self, captions: Point) -> Point:
+        """Return how specific captions (C, N) are: (C,)."""
+        if self._images is None:
+            return np.asarray(np.linalg.norm(captions, axis=1))
+        return np.asarray(penalties_between(self._score, self._images, captions).mean(0))
