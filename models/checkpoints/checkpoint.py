@@ -1,6 +1,7 @@
 """A trained model on disk: a folder of six files, none of which can run code.
 
-    model.safetensors   weights of both encoders, the backbone included
+    model.safetensors   weights of both encoders, the backbone included unless a package that is
+                        installed has them
     config.json         `ModelConfig`, the preprocessing of pictures, and the fingerprint of the
                         network whose features it learned from, which may be rounded here
     vocabulary.json     the words
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from models.checkpoints.model_folder import (
     CONFIG,
@@ -41,7 +43,7 @@ from models.vocabulary import Vocabulary
 
 VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
 KIND = ModelKind(UNNAMED, "hasse train", 2, (VOCABULARY, CALIBRATION, METRICS))
-_IMAGE_ENCODER = "images."  # prefix of its tensors
+_IMAGE_ENCODER, _BACKBONE = "images.", "images.backbone."  # prefixes of their tensors
 # Names in the model, and in model.safetensors where they differ.
 _FILE_NAMES = (
     ("hubness.inverse_temperature", "crowd.sharpness"),
@@ -145,7 +147,12 @@ def save(
         CALIBRATION: json.dumps(calibration.to_json()).encode(),
         METRICS: json.dumps(metrics, indent=2).encode(),
     }
-    tensors = {_in_file(key): value for key, value in model.state_dict().items()}
+    left_out = _BACKBONE if model.images.backbone.is_installed else None
+    tensors = {
+        _in_file(key): value
+        for key, value in model.state_dict().items()
+        if left_out is None or not key.startswith(left_out)
+    }
     KIND.save(folder, config, quantize(tensors, dtype), others)
 
 
@@ -173,7 +180,9 @@ def load(
             Preprocessing(**config["preprocessing"]),
             with_pictures=with_pictures,
         )
+        there: dict[str, Tensor] = {}
         if with_pictures:
+            there = _installed_weights(model, config.get("network"), folder)
             model.images.backbone.origin = config.get("network")
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
@@ -181,7 +190,8 @@ def load(
         with weights(folder) as found:
             wanted = {_in_file(key): key for key in model.state_dict()}
             model.load_state_dict(
-                {
+                there
+                | {
                     wanted.get(key, key): value
                     for key, value in found.items()
                     if with_pictures or not key.startswith(_IMAGE_ENCODER)
@@ -191,6 +201,21 @@ def load(
     if not to_learn:
         model.for_inference()
     return Checkpoint(model, name, _fingerprint(sums), calibration, metrics, folder)
+
+
+def _installed_weights(
+    model: OrderEmbedding, network: str | None, folder: Path
+) -> dict[str, Tensor]:
+    """Return the tensors that a checkpoint leaves to an installed package."""
+    backbone = model.images.backbone
+    if not backbone.is_installed:
+        return {}
+    if backbone.fingerprint() != network:
+        raise CheckpointError(
+            f"{folder} learned from features of another {backbone.name} than the one installed: "
+            f"install the version of Hasse that trained it"
+        )
+    return {f"{_BACKBONE}{key}": value for key, value in backbone.state_dict().items()}
 
 
 def _in_file(key: str) -> str:

@@ -19,6 +19,7 @@ import torchvision
 from torch import Tensor, nn
 from torch.fx.experimental.optimization import fuse
 
+from models.encoders import efficientnet_lite
 from models.encoders.backbone_weights import CLASSIFIERS, BackboneError, load_weights
 
 
@@ -49,6 +50,11 @@ class Backbone(nn.Module):
         if self.grid:  # the network has flattened it: (B, F * cells)
             return features.reshape(len(features), self.feature_dimension, -1).transpose(1, 2)
         return features.flatten(1)
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether an installed package has its weights, so that no checkpoint keeps them."""
+        return self.name == efficientnet_lite.NAME
 
     def require_side(self, side: int) -> None:
         """Try a picture of `side` x `side` pixels: some networks take one size only.
@@ -160,11 +166,14 @@ def fingerprint_of(name: str, weights: Mapping[str, Tensor]) -> str:
 def build_backbone(name: str, weights: Path | None = None) -> Backbone:
     """Build a network by its torchvision name, with random weights or those of a file.
 
-    `weights` is as of `load_weights`.
+    "efficientnet_lite2" is no network of torchvision's, and has the weights of the package that
+    is installed with Hasse. `weights` is as of `load_weights`.
 
     Raises:
         BackboneError: there is no such network, or the file does not hold its weights.
     """
+    if name == efficientnet_lite.NAME:
+        return Backbone(name, efficientnet_lite.pretrained())
     known = torchvision.models.list_models(module=torchvision.models)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3) or known

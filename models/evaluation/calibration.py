@@ -12,17 +12,21 @@ thousand is true of a picture, few pairs are certain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.datasets import Dataset
+from models.datasets.chains import Chain
+from models.evaluation.chains import mean_tau, pair
 from models.evaluation.ground_truth import GroundTruth, known_ground_truth
 from models.model import Points
 from models.score import Score, penalties_between
+from models.tasks.abstraction.phrases import content_words
 
 # Points are no longer than one and an order's have no negative coordinate, so that no violation is
 # above 1; the cosine's penalties above it count as 1. Square-root spacing keeps small violations,
@@ -31,6 +35,10 @@ BINS = 2048
 # Rows of a block of pairs, and captions that are paired with each other.
 BLOCK_ROWS = 256
 PAIRED_CAPTIONS = 2000
+
+# What the logarithm of a text's length may add to a violation, and the tau it is to bring.
+LENGTH_WEIGHTS = tuple(step / 200 for step in range(21))
+LEAST_TAU = 0.3
 
 Pairs = Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]
 Floats = NDArray[np.float64]
@@ -47,6 +55,9 @@ class Calibration:
             true ones are missed (equal precision and recall).
         pairs: how many pairs were looked at.
         true: how many of them are true.
+        length_weight: what the logarithm of a text's number of content words adds to a violation.
+            The curve is that of a text of one such word. Points of texts have one length, so
+            general ones violate as much as specific ones, though they are true more often.
     """
 
     violations: tuple[float, ...]
@@ -54,6 +65,7 @@ class Calibration:
     threshold: float
     pairs: int
     true: int
+    length_weight: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what is not a falling curve of probabilities (ValueError)."""
@@ -66,6 +78,18 @@ class Calibration:
         """Return the probability of truth at each violation, any shape."""
         return np.interp(
             np.asarray(violation, dtype=np.float64), self.violations, self.probabilities
+        )
+
+    def of(self, text: str) -> Calibration:
+        """Return the calibration of pairs with a text."""
+        if not self.length_weight:
+            return self
+        added = float(self.length_weight * length_of(text))
+        return replace(
+            self,
+            violations=tuple(violation - added for violation in self.violations),
+            threshold=max(0.0, self.threshold - added),
+            length_weight=0.0,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -81,7 +105,13 @@ class Calibration:
             float(found["threshold"]),
             int(found["pairs"]),
             int(found["true"]),
+            float(found.get("length_weight", 0.0)),
         )
+
+
+def length_of(text: str) -> float:
+    """Return the logarithm of a text's number of content words, 0 for one or none."""
+    return math.log(max(1, len(content_words(text))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +234,38 @@ def calibrate(
         int(counts.sum()),
         int(true_counts.sum()),
     )
+
+
+def calibrate_chains(
+    dataset: Dataset,
+    images: Points,
+    encode: Callable[[Sequence[str]], Points],
+    chains: Sequence[Chain],
+    score: Score,
+) -> Calibration | None:
+    """Measure what violations of texts of all lengths mean, on chains from general to specific.
+
+    As many pairs are false as `models.evaluation.chains.pair` draws. The length weight is the
+    smallest of `LENGTH_WEIGHTS` by which general texts are called truer than specific ones that
+    are as true (Kendall's tau is at least `LEAST_TAU`), or the largest.
+
+    Args:
+        dataset: whose images have the chains.
+        images: (I, N), in the order of `dataset.images`.
+        encode: gives texts their points.
+        score: how the model compares them.
+    """
+    pairs, _ = pair(dataset, chains)
+    rows, of_pair = np.unique(pairs.images, return_inverse=True)
+    every = penalties_between(score, images[rows], encode(pairs.texts))
+    violations = every[of_pair, pairs.text_rows].astype(np.float64)
+    lengths = np.array([length_of(text) for text in pairs.texts])[pairs.text_rows]
+    for weight in LENGTH_WEIGHTS:
+        added = violations + weight * lengths
+        if mean_tau(pairs, -added) >= LEAST_TAU:
+            break
+    found = calibrate([(added, pairs.true)])
+    return None if found is None else replace(found, length_weight=weight)
 
 
 def _falling(true: Floats, false: Floats) -> NDArray[np.int64]:

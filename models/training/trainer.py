@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
@@ -20,9 +20,10 @@ from torch.nn.functional import pad
 from models.checkpoints import checkpoint
 from models.checkpoints.weight_quantization import dequantize, quantize
 from models.datasets import Dataset, DatasetError
+from models.datasets.chains import Chain
 from models.encoders.backbone import fingerprint_of
 from models.encoders.hubness import HubnessCorrection
-from models.evaluation.calibration import calibrations
+from models.evaluation.calibration import calibrate_chains, calibrations
 from models.evaluation.ground_truth import known_ground_truth
 from models.evaluation.retrieval import Evaluation, evaluate
 from models.model import OrderEmbedding
@@ -85,6 +86,7 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         start: checkpoint.Checkpoint | None = None,
         world: World = ALONE,
         least_references: int = LEAST_REFERENCES,
+        chains: Sequence[Chain] = (),
     ) -> None:
         """Prepare a training, or to go on with the one in `folder`.
 
@@ -97,6 +99,7 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
             backbone_weights: where the backbone starts, or stays when it does not learn.
             start: where all weights that learn start, instead: a model of the same shape and words.
             world: a device, or one of several processes that each make this training.
+            chains: of images of `validation`, to calibrate probabilities by.
             least_references: without twice as many training images there is no hubness correction.
 
         Raises:
@@ -108,7 +111,7 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
         self.config, self.name, self.world = config, name, world
-        self.least_references = least_references
+        self.least_references, self.chains = least_references, chains
         self.dataset, self.images, self.held_out = dataset, images, (held_out, validation[1])
         self.rows = rows_of(dataset, images)
         self.ground_truth = known_ground_truth(dataset)
@@ -224,6 +227,15 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         """
         model, points = self._measured
         calibration = calibrations(self.held_out[0], *points, self.config.model.score)
+        if self.chains:
+            of_chains = calibrate_chains(
+                self.held_out[0],
+                points[0],
+                model.encode_captions,
+                self.chains,
+                self.config.model.score,
+            )
+            calibration = replace(calibration, image=of_chains)
         selection = self.notes["selection"]
         metrics = {
             "dataset": {

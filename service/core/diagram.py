@@ -61,7 +61,7 @@ async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
             rows = [*shared.captions.values(), *rows]
         texts, points = await _captions(engine, [row for row in rows if row.text != caption])
         points = np.concatenate([point[None], points]) if texts else point[None]
-        relation = await _relation(engine, points, image_ids, stages)
+        relation = await _relation(engine, [caption, *texts], points, image_ids, stages)
     engine.finish(stages)
     return _diagram(engine, relation, [caption, *texts], None)
 
@@ -83,9 +83,9 @@ async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
             engine, [row for row in rows if engine.vocabulary.knows(row.text)]
         )
         if texts:
-            true = np.flatnonzero(_likely(engine, point[None], points)[0] >= 0.5)
+            true = np.flatnonzero(_likely(engine, point[None], points, texts)[0] >= 0.5)
             texts, points = [texts[at] for at in true], points[true]
-        relation = await _relation(engine, points, [image_id], stages) if texts else None
+        relation = await _relation(engine, texts, points, [image_id], stages) if texts else None
     engine.finish(stages)
     if relation is None:
         return Diagram(nodes=[], edges=[], model=engine.name, unknown_words=[])
@@ -110,7 +110,11 @@ async def _captions(
 
 
 async def _relation(
-    engine: Engine, captions: Points, image_ids: Sequence[int], stages: Stages
+    engine: Engine,
+    texts: Sequence[str],
+    captions: Points,
+    image_ids: Sequence[int],
+    stages: Stages,
 ) -> Relation:
     """Return which caption precedes which: (C, N) -> (C, C)."""
     calibration = engine.calibration.caption
@@ -125,15 +129,18 @@ async def _relation(
     images = await engine.stored_points("image", ids)
     if not images:
         return np.eye(len(captions), dtype=np.bool_)
-    return through_pictures(_likely(engine, np.stack(list(images.values())), captions))
+    return through_pictures(_likely(engine, np.stack(list(images.values())), captions, texts))
 
 
-def _likely(engine: Engine, images: Points, captions: Points) -> NDArray[np.float64]:
+def _likely(
+    engine: Engine, images: Points, captions: Points, texts: Sequence[str]
+) -> NDArray[np.float64]:
     """Return how probable it is that each caption is true of each image: (I, C)."""
     violations = penalties_between(engine.score, images, captions)
     calibration = engine.calibration.image
     if calibration is not None:
-        return calibration.probability(violations)
+        columns = zip(texts, violations.T, strict=True)
+        return np.stack([calibration.of(text).probability(each) for text, each in columns], 1)
     return np.asarray(violations <= np.quantile(violations, _LIKELY_QUANTILE), np.float64)
 
 

@@ -249,7 +249,7 @@ class Engine:
             check_query(caption, self.vocabulary, self.settings, f"captions.{at}")
         async with self.enter(stages):
             points = await self.encoder.captions(captions, stages)
-            found = await self.searcher.search_all("image", points, options, stages)
+            found = await self.searcher.search_all(captions, points, options, stages)
         answers = list(map(self._image_fields, captions, found))
         self.finish(stages)
         return ImageAnswers.model_validate({"answers": answers})

@@ -35,7 +35,9 @@ async def all_of(
     for an image that is not in the collection.
     """
     known = engine.calibration.image
-    calibrations = [known if isinstance(part, str) else None for part in parts]
+    calibrations = [
+        known.of(part) if known is not None and isinstance(part, str) else None for part in parts
+    ]
     fields = await _jointly(engine, "image", "all_of", parts, calibrations, options, stages)
     return AllOfAnswer.model_validate(fields)
 
@@ -164,6 +166,8 @@ async def _entailments(
 def entailment(model: Checkpoint, pair: tuple[Part, str], violation: float) -> Entailment:
     """Return what the violation of a premise and a hypothesis means."""
     calibration = _calibration(model, pair[0])
+    if calibration is not None:
+        calibration = calibration.of(pair[1])
     probability = threshold = entailed = None
     if calibration is not None:
         threshold = plain(np.float32(calibration.threshold))
@@ -286,8 +290,9 @@ def _each(found: Found, calibrations: Sequence[Calibration | None]) -> dict[int,
         raise TypeError("only a joint search has parts")
     each: dict[int, dict[str, Any]] = {}
     for hit, violations in zip(answer.ids.tolist(), answer.parts, strict=True):
+        text = found.captions[hit].text if hit in found.captions else ""
         probabilities = [
-            float(calibration.probability(violation).round(4))
+            float(calibration.of(text).probability(violation).round(4))
             for calibration, violation in zip(calibrations, violations, strict=True)
             if calibration is not None
         ]

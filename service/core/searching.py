@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
 from pathlib import Path
 from time import perf_counter
@@ -52,7 +52,8 @@ class Found:
 
     The first `offset` hits are not wanted. `removal` is the generation that last removed one of the
     batch's hits: since the search, where it is later, and then a hit has no row, or another's.
-    `probabilities` are of all hits, where the model is calibrated and the search has one part.
+    `probabilities` are of all hits, where the model is calibrated, the search has one part and it
+    is known which text each hit is compared with.
     """
 
     answer: Answer
@@ -244,17 +245,26 @@ class Searcher:
         except UNREADABLE as error:
             raise unreachable(error) from None
         (found,) = _timed(done, stages)
-        return found
+        return self._judged(found, item) if isinstance(item, str) else found
 
     async def search_all(
-        self, kind: Kind, points: Points, options: SearchOptions, stages: Stages
+        self, texts: Sequence[str], points: Points, options: SearchOptions, stages: Stages
     ) -> list[Found]:
-        """Return the best rows of a kind for each of some points (B, N), over one generation.
+        """Return the best images for each of some captions (B) at points (B, N), over one snapshot.
 
         Raises:
             ServiceError: `not_ready` when the threads are gone.
         """
-        return await self._submit(_key(self._places, kind, len(points), options), points, stages)
+        key = _key(self._places, "image", len(points), options)
+        found = await self._submit(key, points, stages)
+        return [self._judged(one, text) for one, text in zip(found, texts, strict=True)]
+
+    def _judged(self, found: Found, text: str) -> Found:
+        """Add how probable it is that a text is true of each image that was found."""
+        if self._calibration is None or found.probabilities is not None:
+            return found
+        known = self._calibration.of(text).probability(found.answer.violations)
+        return replace(found, probabilities=known.round(4).tolist())
 
     async def search_jointly(
         self, kind: Kind, parts: Points, options: SearchOptions, stages: Stages
@@ -317,7 +327,7 @@ class Searcher:
         return [
             Found(
                 answer,
-                probabilities,
+                self._probabilities(key, answer, captions),
                 key.offset,
                 images,
                 captions,
@@ -327,20 +337,24 @@ class Searcher:
                 (searched - start) * (1 - _prefilter_share(answer)),
                 described - searched,
             )
-            for answer, probabilities in zip(
-                answers, self._probabilities(key, answers), strict=True
-            )
+            for answer in answers
         ]
 
-    def _probabilities(self, key: SearchKey, answers: Sequence[Answer]) -> list[list[float] | None]:
-        # For the whole batch at once, and here: in the event loop each call of the kind would
-        # let other threads go first.
-        if self._calibration is None or key.joint:
-            return [None for _ in answers]
-        violations = np.concatenate([answer.violations for answer in answers])
-        ends = np.cumsum([len(answer.violations) for answer in answers])
-        each = np.split(self._calibration.probability(violations).round(4), ends[:-1])
-        return [part.tolist() for part in each]
+    def _probabilities(
+        self, key: SearchKey, answer: Answer, captions: Mapping[int, FoundCaption]
+    ) -> list[float] | None:
+        known = self._calibration
+        if known is None or key.joint:
+            return None
+        if not known.length_weight:
+            return [round(each, 4) for each in map(float, known.probability(answer.violations))]
+        if key.query.kind == "image":
+            return None  # `_judged` knows the caption
+        texts = (captions[hit].text if hit in captions else "" for hit in answer.ids.tolist())
+        return [
+            round(float(known.of(text).probability(violation)), 4)
+            for text, violation in zip(texts, answer.violations, strict=True)
+        ]
 
     def _answers(self, key: SearchKey, blocks: list[Points]) -> Sequence[Answer]:
         if key.joint:

@@ -194,8 +194,9 @@ async def _search(
     if form.operation == "common":
         answer = await lattice.common(engine, parts, query.caption_options, stages)
         groups = group_captions(answer.hits, scale, knows)
-        calibrations = [known.image] * len(images) + [known.caption] * len(form.words)
         best = next((hit for hit in answer.hits if knows(hit.caption)), None)
+        of_image = known.image.of(best.caption) if known.image and best else None
+        calibrations = [of_image] * len(images) + [known.caption] * len(form.words)
         sentence = "No caption here is likely to be true of it all"
         notice = no_match_notice(best, calibrations, sentence)
     elif form.operation == "like":
@@ -206,7 +207,10 @@ async def _search(
     else:
         answer = await lattice.all_of(engine, parts, query.options, stages)
         hits = answer.hits
-        calibrations = [*[None] * len(images), *[known.image] * len(form.words)]
+        calibrations = [
+            *[None] * len(images),
+            *(known.image and known.image.of(word) for word in form.words),
+        ]
         sentence = "It is not likely that any picture here has it all"
         notice = no_match_notice(hits[0] if hits else None, calibrations, sentence)
     thing = "caption" if form.operation == "common" else "picture"

@@ -118,9 +118,10 @@ async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:
     else:
         answer = await engine.images_by_caption(query.text, query.options, stages=stages)
     proof = proof_of(answer, len(answer.hits), "picture", stages)
+    known = engine.calibration.image
     notice = no_match_notice(
         answer.hits[0] if answer.hits else None,
-        [engine.calibration.image] * len(parts),
+        [known and known.of(part) for part in parts],
         "This is not likely to be true of any picture here",
     )
     return View(
@@ -151,9 +152,11 @@ def _captions(
     knows = engine.vocabulary.knows
     groups = group_captions(answer.hits, scale, knows)
     proof = proof_of(answer, len(groups), "caption", stages)
+    known = engine.calibration.image
+    best = next((hit for hit in answer.hits if knows(hit.caption)), None)
     notice = no_match_notice(
-        next((hit for hit in answer.hits if knows(hit.caption)), None),
-        [engine.calibration.image],
+        best,
+        [known.of(best.caption) if known and best else None],
         "No caption here is likely to be true of it",
     )
     return View(

@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Dataset, DatasetError, load
+from models.datasets.chains import Chain, read_chains
+from models.evaluation.chains import hierarchy, pair
+from models.evaluation.chains import measure as measure_truth
 from models.evaluation.length_study import LengthStudy, length_study
 from models.evaluation.retrieval import Evaluation, Retrieval, retrieve
 from models.evaluation.significance import difference, differences, intervals
 from models.images.limits import DEFAULT_LIMITS, PictureLimits
-from models.score import Score
+from models.score import Score, penalties_between
 from service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
 from service.pipelines.training import ProgressBars
 from service.plural import count
@@ -28,6 +33,7 @@ class Measured:
         encoded: the dataset and its points.
         blocks: what every query found, block by block of the images.
         lengths: the length study, over the whole of the dataset.
+        truth: what was measured on chains, if there are any.
     """
 
     name: str
@@ -36,6 +42,7 @@ class Measured:
     encoded: Encoded
     blocks: Sequence[Retrieval]
     lengths: LengthStudy | None
+    truth: dict[str, Any] | None = None
 
     @property
     def evaluation(self) -> Evaluation:
@@ -52,6 +59,7 @@ class Measured:
             **self.evaluation.to_json(),
             "intervals": intervals(self.blocks).to_json(),
             "length_study": self.lengths and self.lengths.to_json(),
+            "chains": self.truth,
         }
 
 
@@ -64,6 +72,7 @@ class EvaluationRequest:
         against: a second checkpoint to compare with.
         features: of the pictures, and `against_features` those that `against` reads instead.
         captions_per_image: only the first so many of each image count.
+        chains: a file of texts from general to specific to measure truth on, too.
     """
 
     dataset: Path
@@ -74,6 +83,7 @@ class EvaluationRequest:
     against_features: Path | None = None
     folds: int = 1
     captions_per_image: int | None = None
+    chains: Path | None = None
     batch_size: int = 32
     workers: int | None = None
     limits: PictureLimits = DEFAULT_LIMITS
@@ -94,6 +104,7 @@ class EvaluationRequest:
         if self.against is not None:
             second = checkpoint.load(checkpoint.find(self.against), device)
         _require_blocks(self.folds, collection)
+        chains = None if self.chains is None else read_chains(self.chains)
 
         def measured(model: Checkpoint, of: Dataset, features: Path | None) -> Measured:
             source = ImageSource(features, self.batch_size, self.workers, tell, self.limits)
@@ -105,7 +116,7 @@ class EvaluationRequest:
                     f"one of {self.folds} blocks has no caption at all: use fewer --folds"
                 )
             with bars("ranking") as progress:
-                return measure(model, encoded, self.folds, progress)
+                return measure(model, encoded, self.folds, progress, chains)
 
         found = measured(first, collection, self.features)
         dataset = found.encoded.dataset
@@ -137,9 +148,13 @@ def _require_blocks(folds: int, dataset: Dataset) -> None:
 
 
 def measure(
-    checkpoint: Checkpoint, encoded: Encoded, folds: int, progress: Callable[[int, int], None]
+    checkpoint: Checkpoint,
+    encoded: Encoded,
+    folds: int,
+    progress: Callable[[int, int], None],
+    chains: Sequence[Chain] | None = None,
 ) -> Measured:
-    """Rank both ways in that many consecutive blocks, and run the length study."""
+    """Rank both ways in that many consecutive blocks, and run the other studies."""
     score = checkpoint.model.config.score
     blocks: list[Retrieval] = []
     for block in encoded.blocks(folds):
@@ -147,7 +162,30 @@ def measure(
         progress(len(blocks), folds + 1)
     lengths = length_study(encoded.dataset, encoded.images, encoded.captions, score)
     progress(folds + 1, folds + 1)
-    return Measured(checkpoint.name, checkpoint.fingerprint, score, encoded, blocks, lengths)
+    truth = None if chains is None else measure_chains(checkpoint, encoded, chains)
+    return Measured(checkpoint.name, checkpoint.fingerprint, score, encoded, blocks, lengths, truth)
+
+
+def measure_chains(
+    checkpoint: Checkpoint, encoded: Encoded, chains: Sequence[Chain]
+) -> dict[str, Any]:
+    """Measure truth on the chains of encoded images; see `models.evaluation.chains`."""
+    pairs, kept = pair(encoded.dataset, chains)
+    texts = checkpoint.model.encode_captions(pairs.texts)
+    images, rows = np.unique(pairs.images, return_inverse=True)
+    every = penalties_between(checkpoint.model.config.score, encoded.images[images], texts)
+    violations = every[rows, pairs.text_rows].astype(np.float64)
+    found: dict[str, Any] = {"chains": len(kept), "violation": measure_truth(pairs, -violations)}
+    if (known := checkpoint.calibration.image) is not None:
+        by_text = [known.of(text) for text in pairs.texts]
+        each = zip(pairs.text_rows, violations, strict=True)
+        probability = [float(by_text[text].probability(violation)) for text, violation in each]
+        found["probability"] = measure_truth(pairs, np.array(probability))
+    root = checkpoint.model.encode_captions([""])
+    distances = np.linalg.norm(texts - root, axis=1).astype(np.float64)
+    return found | {
+        "hierarchy": hierarchy(pairs, kept, every.astype(np.float64), distances, images)
+    }
 
 
 def comparison(first: Measured, second: Measured) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from torch import Tensor
 from models.checkpoints import checkpoint
 from models.checkpoints.model_folder import require_no_model
 from models.datasets import Dataset, DatasetError, load
+from models.datasets.chains import read_chains
 from models.encoders.backbone import build_backbone
 from models.encoders.image_encoder import ImagePooling
 from models.files import write_atomically
@@ -51,6 +52,7 @@ class TrainingRequest:
         splits: to learn from, and to choose the best epoch by.
         weights: of the network; for features, if their file has moved.
         start: a checkpoint that learned weights start from.
+        chains: texts from general to specific of validation images, to calibrate by.
     """
 
     dataset: Path
@@ -63,6 +65,7 @@ class TrainingRequest:
     start: Path | None = None
     workers: int | None = None
     limits: PictureLimits = DEFAULT_LIMITS
+    chains: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,7 @@ class TrainingPlan:
             backbone_weights=inputs.backbone_weights,
             start=self.start,
             world=world,
+            chains=() if request.chains is None else read_chains(request.chains),
         )
 
 

@@ -1,4 +1,4 @@
-"""`hasse data import`: from the formats people have to the one that Hasse reads."""
+"""`hasse data`: from the formats people have to the one that Hasse reads, and what follows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.help_text import Commands, join_lines
-from service.cli.terminal.options import Exclude
+from service.cli.terminal.options import DatasetFolder, Exclude
 from service.cli.terminal.progress import progress
 from service.cli.terminal.skipped_rows import counted, tell_each
 from service.plural import count
@@ -196,6 +196,42 @@ def folder(
             pictures, captions, exclude=exclude or [], progress=report, limits=picture_limits()
         )
     _keep(dataset, skipped, out, as_json)
+
+
+@data.add
+def abstract(
+    *,
+    dataset: DatasetFolder,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where chains go.")],
+    wordnet: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="WordNet's database files (Debian: apt install wordnet)."),
+    ] = Path("/usr/share/wordnet"),
+    split: Annotated[
+        str, typer.Option(help="Whose captions; '' for those of pictures in no split.")
+    ] = "val",
+) -> None:
+    """Derive chains from captions: texts that follow from them, from general to specific.
+
+    "A blue bird sits on a branch" gives "animal", "bird", "a blue bird" and itself. They are kept
+    in a file of their own and never appear in answers. 'hasse evaluate --chains' measures with
+    them, and 'hasse train --chains' calibrates probabilities.
+
+    \b
+    [bold]Example[/bold]
+      hasse data abstract data/flickr8k --split val --out data/chains.jsonl
+    """
+    from models.datasets import load
+    from models.datasets.chains import write_chains
+    from models.tasks.abstraction.chains import derive
+    from models.tasks.abstraction.lexicon import Lexicon
+
+    images = load(dataset).split(split).images
+    with progress("deriving") as report:
+        chains = derive(images, Lexicon.read(wordnet), report)
+    write_chains(out, chains)
+    captions = sum(len(image.captions) for image in images)
+    typer.echo(f"{out}: {count(len(chains), 'chain')} of {count(captions, 'caption')}")
 
 
 def _keep(dataset: Dataset, skipped: SkippedRows, out: Path, as_json: bool) -> None:

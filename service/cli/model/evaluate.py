@@ -38,6 +38,8 @@ COLUMNS = (
 )
 
 
+_PRECISION = "average_precision"
+
 Against = Annotated[
     Path | None,
     typer.Option(
@@ -71,6 +73,14 @@ CaptionsPerImage = Annotated[
         "of COCO's pictures have more.",
     ),
 ]
+ChainsFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also measure truth on chains from general to specific: those of 'hasse data "
+        "abstract', or a CSV of HierarCaps.",
+    ),
+]
 ReportFile = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the JSON here.")
 ]
@@ -93,6 +103,7 @@ def evaluate(
     against_features: AgainstFeatures = None,
     folds: Folds = 1,
     captions_per_image: CaptionsPerImage = None,
+    chains: ChainsFile = None,
     out: ReportFile = None,
     plots: PlotFolder = None,
     batch_size: BatchSize = 32,
@@ -135,6 +146,7 @@ def evaluate(
         against_features,
         folds,
         captions_per_image,
+        chains,
         batch_size,
         workers,
         picture_limits(),
@@ -189,6 +201,9 @@ def _show(result: Mapping[str, Any]) -> None:
         verdict = "within chance" if low <= 0 <= high else "beyond chance"
         rsum = other["difference"]["rsum"]
         typer.echo(f"difference: rsum {rsum:+.1f} ({low:+.1f} to {high:+.1f}), {verdict}")
+    for one in (result, other) if other else (result,):
+        if one["chains"]:
+            _show_chains(one["chains"], f"{one['model']}: " if other else "")
     folds = f", mean of {result['folds']} blocks" if result["folds"] > 1 else ""
     most = result["captions_per_image"]
     first = f" (first {most} of each, {result['captions_left_out']:,} left out)" if most else ""
@@ -212,6 +227,29 @@ def _show_sums(one: Mapping[str, Any], name: str) -> None:
             f"{study['image_rank']:.1f}, of the longer caption asked for by the shorter "
             f"{study['caption_rank']:.1f}"
         )
+
+
+def _show_chains(found: Mapping[str, Any], name: str) -> None:
+    """Print what was measured on chains, of the probability where there is one."""
+    kind = "probability" if "probability" in found else "violation"
+    measured, rows = found[kind], []
+    labels = {"all": "all levels", "specific_true_general_false": "specific true, general false"}
+    for key, value in measured.items():
+        if key in {"tau", "in_order"}:
+            continue
+        rows.append(
+            (labels.get(key, f"level {key}"), *map(_ranged, (value["auc"], value[_PRECISION])))
+        )
+    typer.echo()
+    print_table((f"{name}{kind} on chains", "AUC", "average precision"), rows)
+    typer.echo(
+        f"tau of generality and {kind}: {_ranged(measured['tau'])}; chains in perfect order: "
+        f"{_ranged(measured['in_order'])}; {count(found['chains'], 'chain')}"
+    )
+
+
+def _ranged(value: Mapping[str, float]) -> str:
+    return f"{value['value']:.3f} ({value['low']:.3f}…{value['high']:.3f})"
 
 
 def _table(result: Mapping[str, Any], title: str, sign: str = "") -> None:

@@ -51,6 +51,15 @@ TrainSplit = Annotated[str, typer.Option(rich_help_panel=DATA, help="The split t
 ValidationSplit = Annotated[
     str, typer.Option(rich_help_panel=DATA, help="The split to choose the best epoch by.")
 ]
+Chains = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=DATA,
+        help="Calibrate probabilities on these texts of validation pictures, from general to "
+        "specific, of 'hasse data abstract', and not on captions alone.",
+    ),
+]
 ScoreName = Annotated[
     Literal["order", "order-reversed", "cosine"] | None,
     typer.Option(
@@ -129,6 +138,7 @@ def train(
     features: TrainingFeatures = None,
     train_split: TrainSplit = "train",
     val_split: ValidationSplit = "val",
+    chains: Chains = None,
     score: ScoreName = None,
     dimension: Dimension = None,
     backbone: BackboneName = None,
@@ -171,9 +181,18 @@ def train(
     }
     choices = parse_pairs(more or ()) | {key: v for key, v in named.items() if v is not None}
     place = pick_device(device)
-    splits = (train_split, val_split)
     request = TrainingRequest(
-        dataset, out, preset, choices, splits, features, weights, start, workers, picture_limits()
+        dataset,
+        out,
+        preset,
+        choices,
+        (train_split, val_split),
+        features,
+        weights,
+        start,
+        workers,
+        picture_limits(),
+        chains,
     )
     plan = TrainingPlan.of(request, place)
     with world(place) as processes, resumable(lambda: _kept(out)), processes.lock_folder(out):

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from models.datasets import load
+from models.datasets.chains import read_chains
 from models.datasets.skipped_rows import LINES_PER_REASON
 from tests.service.cli.shell import hasse
 from tests.service.collection import picture
+from tests.wordnet import write_wordnet
 
 
 @pytest.fixture
@@ -164,3 +166,19 @@ def test_nothing_usable_is_one_sentence_with_the_remedy(
     assert failed.status == 1
     assert ":" in failed.error.removeprefix("error: ")
     assert not (tmp_path / "out" / "dataset.json").exists()
+
+
+def test_abstract_derives_chains_and_leaves_the_dataset_alone(
+    pictures: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "data"
+    assert hasse("data", "import", "folder", pictures, "--out", out).status == 0
+    before = (out / "dataset.json").read_bytes()
+    chains = tmp_path / "chains.jsonl"
+    wordnet = write_wordnet(tmp_path / "wordnet")
+    derive = ("data", "abstract", out, "--split", "", "--out", chains, "--wordnet")
+    told = hasse(*derive, wordnet)
+    assert told.out == f"{chains}: 6 chains of 6 captions\n", told.err
+    assert ("animal", "dog", "a dog runs") in [chain.texts for chain in read_chains(chains)]
+    assert (out / "dataset.json").read_bytes() == before
+    assert "apt-get install wordnet" in hasse(*derive, tmp_path).error

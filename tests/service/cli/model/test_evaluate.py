@@ -131,3 +131,31 @@ def test_evaluate_stopped_between_figures_says_what_is_there(
     assert stopped.status == 130
     assert f"stopped: {tmp_path} holds some of the figures" in stopped.err
     assert (tmp_path / "recall.svg").is_file()
+
+
+def test_evaluate_measures_truth_on_chains(home: Path, tmp_path: Path) -> None:
+    document = json.loads((home / "data" / "dataset.json").read_text())
+    own: dict[int, str] = {}
+    for note in document["annotations"]:
+        own.setdefault(note["image_id"], note["caption"])
+    rows = [
+        {"image_id": image, "chain": [f"thing {image}", caption]} for image, caption in own.items()
+    ]
+    chains = tmp_path / "chains.jsonl"
+    chains.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    measure = ("evaluate", home / "data", "--model", home / "model", "--split", "")
+    found = json.loads(done(hasse(*measure, "--chains", chains, "--json")).out)["chains"]
+    assert found["chains"] == 23
+    for kind in ("violation", "probability"):
+        for part in ("0", "1", "all", "specific_true_general_false"):
+            auc = found[kind][part]["auc"]
+            assert 0 <= auc["low"] <= auc["value"] <= auc["high"] <= 1
+        assert -1 <= found[kind]["tau"]["value"] <= 1
+    assert set(found["hierarchy"]) == {"precision", "recall", "depth_correlation"}
+    shown = done(hasse(*measure, "--chains", chains)).out
+    assert "probability on chains" in shown
+    assert "specific true, general false" in shown
+    assert "; 23 chains\n" in shown
+    one = tmp_path / "one.jsonl"
+    one.write_text(json.dumps(rows[0]) + "\n")
+    assert "give more chains" in hasse(*measure, "--chains", one).error

