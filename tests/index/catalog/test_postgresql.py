@@ -104,6 +104,28 @@ def test_open_index_in_postgresql_describes_what_was_added(folder: Path) -> None
         assert (largest["image"], largest["caption"]) == (55, 901)
 
 
+def test_selection_in_postgresql_is_that_of_sqlite(folder: Path, tmp_path: Path) -> None:
+    selections = (
+        (Selection(path_prefix="1"), 8),  # 1.jpg, 10.jpg, 11.jpg, 12.jpg
+        (Selection(path_prefix="", taken_from=5, taken_before=9), 1),
+        (Selection(path_prefix=f"{tmp_path}/", absolute_paths=True), 25),
+        (Selection(path_prefix=f"{tmp_path}/x", absolute_paths=True), 0),
+        (Selection(distinct_texts=True), 24),
+        (Selection(split="train", distinct_texts=True), 1),
+    )
+    one_point = np.ones((1, DIMENSION))
+    with small_index(folder) as index, small_index(tmp_path / "sqlite") as reference:
+        for each in (index, reference):
+            row = ImageRow(50, "50.jpg", "new/50.jpg", split="train", taken=7)
+            each.add([row], one_point, [CaptionRow(900, 50, "Caption 101.")], one_point)
+        for selection, count in selections:
+            query = Query("caption", 50, selection=selection)
+            found = [each.search(query, one_point[0]) for each in (index, reference)]
+            assert found[0].ids.tolist() == found[1].ids.tolist()
+            assert found[0].same == found[1].same
+            assert found[0].searched == count
+
+
 def test_build_into_postgresql_is_whole_and_verified(folder: Path) -> None:
     rng = np.random.default_rng(3)
     rows, points = images(range(1, 41)), embeddings(rng, 40, DIMENSION)
