@@ -39,7 +39,9 @@ def test_following_takes_new_pictures_and_ends_with_its_parent(tmp_path: Path) -
     index, folder = make_collection(tmp_path), tmp_path / "followed"
     folder.mkdir()
     (folder / "beach.png").write_bytes(png(50))
-    program = tmp_path / "parent.py"
+    # Its own folder: Python would take the folder `index` beside a program for a package.
+    program = tmp_path / "program" / "parent.py"
+    program.parent.mkdir()
     program.write_text(PARENT)
     with subprocess.Popen(
         [sys.executable, program, index, folder],
