@@ -29,7 +29,7 @@ from service.core import by_picture, lattice
 from service.core.engine import Engine
 from service.core.pictures import read_picture
 from service.core.stages import Stages
-from service.core.write_queue import Upload
+from service.core.writing.write_queue import Upload
 from service.errors import ServiceError, invalid, problem_body, reason_of
 from service.http.bodies import validated
 from service.lattice_schemas import (

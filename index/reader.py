@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from index.catalog.catalog import Catalog
-from index.catalog.distinct import DistinctTexts
 from index.catalog.selection import Masks, Selection
 from index.errors import DamagedIndexError, HasseIndexError, ModelMismatchError
+from index.search.distinct import DistinctTexts
 from index.search.query import Answer, Query
 from index.segments.loading import Loader
 from index.segments.segment import Verify

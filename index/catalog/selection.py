@@ -39,7 +39,7 @@ class Selection:
     `..._before`. `path_prefix` is what a path begins with: the path relative to the followed folder
     that the file lies in (the file name, where it lies in none), or the absolute path, with
     `absolute_paths`. A picture without a date is in no range of dates. Of captions that read the
-    same, `distinct_texts` selects one; see `index.catalog.distinct`.
+    same, `distinct_texts` selects one; see `index.search.distinct`.
     """
 
     split: str | None = None

@@ -92,6 +92,15 @@ class Calibration:
             length_weight=0.0,
         )
 
+    def of_each(self, texts: Iterable[str], violations: ArrayLike) -> list[float]:
+        """Return the probability of truth of each text at its violation, rounded for people."""
+        if not self.length_weight:
+            return [round(each, 4) for each in self.probability(violations).tolist()]
+        return [
+            round(float(self.of(text).probability(violation)), 4)
+            for text, violation in zip(texts, np.asarray(violations), strict=True)
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         return asdict(self)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from index.search.query import MAX_K
+from models.evaluation.calibration import Calibration
 from service.core.encoding import Point
 from service.core.engine import Engine
 from service.core.searching import Found, depth_of, plain
@@ -34,7 +35,7 @@ async def captions(
         pixels = await engine.pictures.pixels(source, stages)
         if options.prefer == "specific" and calibration is not None:
             point = await engine.encoder.encode(pixels, stages)
-            fields = await _specific_first(engine, point, options, calibration.threshold, stages)
+            fields = await _specific_first(engine, point, options, calibration, stages)
         else:
             found = await engine.searcher.search_encoded(
                 "caption", engine.encoder, pixels, options, stages
@@ -46,18 +47,19 @@ async def captions(
 
 
 async def _specific_first(
-    engine: Engine, point: Point, options: CaptionOptions, threshold: float, stages: Stages
+    engine: Engine, point: Point, options: CaptionOptions, known: Calibration, stages: Stages
 ) -> dict[str, Any]:
     """Return the fields of an answer that begins with the most specific of the likely captions.
 
-    The search goes so deep that every caption within the threshold is among what it finds.
+    The search goes so deep that every caption within its threshold is among what it finds: that of
+    a text is at most that of the whole calibration.
     """
     from_first = options.model_copy(update={"offset": 0, "k": 1})
     depth = max(_LIKELY, depth_of(options))
     while True:
         found = await engine.search("caption", point, from_first, stages, spare=depth - 1)
         violations = found.answer.violations
-        complete = len(violations) < depth or plain(violations[-1]) > threshold
+        complete = len(violations) < depth or plain(violations[-1]) > known.threshold
         if complete or depth == MAX_K:
             break
         depth = min(_DEEPER * depth, MAX_K)
@@ -66,7 +68,7 @@ async def _specific_first(
     texts = {
         hit["caption_id"]: hit["caption"]
         for hit in hits
-        if hit["violation"] <= threshold and knows(hit["caption"])
+        if hit["violation"] <= known.of(hit["caption"]).threshold and knows(hit["caption"])
     }
     specific = await engine.in_catalog(
         lambda: engine.specificity.of(texts, lambda ids: engine.index.points("caption", ids))

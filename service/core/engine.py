@@ -22,15 +22,15 @@ from index.types import CaptionRow, ImageRow, Kind
 from models.checkpoints.checkpoint import Checkpoint
 from models.evaluation.calibration import Calibrations
 from models.score import Score
+from models.specificity import Specificity
 from models.vocabulary import Vocabulary
 from service.core.admission import Admission
 from service.core.encoding import Encoder, Point, check_query
 from service.core.pictures import PictureReader, version_of
 from service.core.searching import Found, Searcher
 from service.core.serialization import caption_record, image_record
-from service.core.specificity import Specificity
 from service.core.stages import Stages
-from service.core.write_queue import WriteQueue
+from service.core.writing.write_queue import WriteQueue
 from service.errors import ServiceError, invalid, no_image, reaching_catalog
 from service.runtime import loading
 from service.runtime.logs import event

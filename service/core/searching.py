@@ -136,26 +136,22 @@ class Places:
     def shown(self, row: NamedImage | FoundCaption) -> list[str]:
         """Return the paths of the files of an image, at least one."""
         if self.absolute:
-            each = [self._absolute(path) for path, _ in row.paths]
+            each = [absolute_path(self.index_folder, path) for path, _ in row.paths]
         else:
             each = [self._within(*pair) if pair[1] else row.file_name for pair in row.paths]
         return list(dict.fromkeys(each)) or [row.file_name]
 
-    def _absolute(self, path: str) -> str:
-        return absolute_path(self.index_folder, path)
-
     def _within(self, path: str, folder: str) -> str:
         if path.startswith(f"{folder}/"):
             return path[len(folder) + 1 :]
-        return os.path.relpath(self._absolute(path), self._absolute(folder))
+        return os.path.relpath(*(absolute_path(self.index_folder, each) for each in (path, folder)))
 
     def selection(self, options: SearchOptions) -> Selection | None:
         """Return the part of the collection that a search is about; None is all of it."""
-        chosen = {name: getattr(options, name) for name in _SELECTING}
         distinct = isinstance(options, DistinctOptions) and options.distinct
-        if not distinct and all(value is None for value in chosen.values()):
+        if not distinct and all(getattr(options, name) is None for name in _SELECTING):
             return None
-        ids, times = options.image_ids, ((name, chosen[name]) for name in _TIMES)
+        ids, times = options.image_ids, ((name, getattr(options, name)) for name in _TIMES)
         return Selection(
             split=options.split,
             image_ids=None if ids is None else tuple(sorted(set(ids))),
@@ -346,15 +342,10 @@ class Searcher:
         known = self._calibration
         if known is None or key.joint:
             return None
-        if not known.length_weight:
-            return [round(each, 4) for each in map(float, known.probability(answer.violations))]
-        if key.query.kind == "image":
+        if key.query.kind == "image" and known.length_weight:
             return None  # `_judged` knows the caption
         texts = (captions[hit].text if hit in captions else "" for hit in answer.ids.tolist())
-        return [
-            round(float(known.of(text).probability(violation)), 4)
-            for text, violation in zip(texts, answer.violations, strict=True)
-        ]
+        return known.of_each(texts, answer.violations)
 
     def _answers(self, key: SearchKey, blocks: list[Points]) -> Sequence[Answer]:
         if key.joint:

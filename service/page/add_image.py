@@ -7,7 +7,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.core.write_queue import Upload
+from service.core.writing.write_queue import Upload
 from service.errors import ServiceError
 from service.http.bodies import validated
 from service.page.errors import PageRoute, message_for

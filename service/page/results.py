@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from index.catalog.distinct import one_text
+from index.search.distinct import one_text
 from models.evaluation.calibration import Calibration
 from service.core.pictures import THUMBNAIL_MEDIA_TYPE
 from service.core.stages import Stages

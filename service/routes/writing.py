@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.addresses import address
-from service.core.write_queue import Upload
+from service.core.writing.write_queue import Upload
 from service.routes.documentation import Id, problems, takes
 from service.schemas import AddedImage, UploadForm
 from service.services import ServicesHere

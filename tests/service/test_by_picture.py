@@ -16,10 +16,10 @@ from models.checkpoints import checkpoint
 from models.evaluation.calibration import Calibrations
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig, OrderEmbedding, PointLength
+from models.specificity import Specificity
 from models.vocabulary import Vocabulary
 from service.core import by_picture
 from service.core.encoding import Point
-from service.core.specificity import Specificity
 from service.core.stages import Stages
 from service.errors import ServiceError
 from service.picture_schemas import SimilarOptions

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from models.model import OrderEmbedding
+from models.model import OrderEmbedding, Points
 from models.score import penalties_between
-from service.core.encoding import Point
 
 _CACHED = 100_000  # texts
 _BLOCK = 256  # captions that are compared with all references at one time
@@ -33,7 +32,7 @@ class Specificity:
         self._known: OrderedDict[str, float] = OrderedDict()
 
     def of(
-        self, texts: Mapping[int, str], points: Callable[[list[int]], Mapping[int, Point]]
+        self, texts: Mapping[int, str], points: Callable[[list[int]], Mapping[int, Points]]
     ) -> dict[int, float]:
         """Return how specific captions are, by id; `points` gives the points of those it asks for.
 
@@ -58,7 +57,7 @@ class Specificity:
             self._known.popitem(last=False)
         return values
 
-    def _measured(self, captions: Point) -> Point:
+    def _measured(self, captions: Points) -> Points:
         """Return how specific captions (C, N) are: (C,)."""
         if self._images is None:
             return np.asarray(np.linalg.norm(captions, axis=1))

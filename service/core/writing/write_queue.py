@@ -19,7 +19,12 @@ from index.errors import (
 )
 from index.store import Index
 from service.core.admission import Admission
-from service.core.batch_writer import (
+from service.core.batching import Batcher
+from service.core.encoding import Encoder, check_caption
+from service.core.pictures import PictureReader
+from service.core.serialization import added_image
+from service.core.stages import Stages
+from service.core.writing.batch_writer import (
     BatchWriter,
     Deletion,
     NewImage,
@@ -28,11 +33,6 @@ from service.core.batch_writer import (
     Write,
     WriteResult,
 )
-from service.core.batching import Batcher
-from service.core.encoding import Encoder, check_caption
-from service.core.pictures import PictureReader
-from service.core.serialization import added_image
-from service.core.stages import Stages
 from service.errors import ServiceError, invalid, unreachable
 from service.runtime.logs import event
 from service.schemas import AddedImage

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog.distinct import one_text
 from index.catalog.selection import Selection
+from index.search.distinct import one_text
 from index.search.query import Query
 from index.store import Index
 from index.types import MODES, CaptionRow, ImageRow, Mode, ModelIdentity

@@ -15,7 +15,7 @@ import pytest
 from index.errors import BadRowsError, CatalogUnreachableError
 from index.store import Index
 from index.types import ImageRow
-from service.core.batch_writer import BatchWriter, Deletion, NewImage, StoredImage
+from service.core.writing.batch_writer import BatchWriter, Deletion, NewImage, StoredImage
 from service.errors import ServiceError
 from service.schemas import ID_MAXIMUM
 from tests.service.collection import make_collection, png
