@@ -49,6 +49,7 @@ from index.segments.writer import LOCK_TIMEOUT, Addition, Change, Writer, writin
 from index.staging import refuse_unfinished
 from index.types import (
     CaptionRow,
+    DescribedImage,
     FoundCaption,
     ImageRow,
     Kind,
@@ -234,11 +235,9 @@ class Index:
         """Return the images there are, by id: one query for a whole page of hits."""
         return self.catalog.images(image_ids)
 
-    def images_with_captions(
-        self, image_ids: Sequence[int]
-    ) -> tuple[dict[int, ImageRow], dict[int, list[CaptionRow]]]:
-        """Return the images there are and the captions of each, by image id, of one instant."""
-        return self.catalog.images_with_captions(image_ids)
+    def described_images(self, image_ids: Sequence[int]) -> dict[int, DescribedImage]:
+        """Return the images there are, with captions and files, by id and of one instant."""
+        return self.catalog.described_images(image_ids)
 
     def image_hits(self, image_ids: Sequence[int]) -> tuple[dict[int, NamedImage], int]:
         """Return the images there are, and which generation last removed one of the ids."""

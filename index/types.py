@@ -108,6 +108,14 @@ class CaptionRow(NamedTuple):
     text: str
 
 
+class DescribedImage(NamedTuple):
+    """All that the catalog knows of an image, of one instant: its row, its captions, its files."""
+
+    row: ImageRow
+    captions: list[CaptionRow]
+    paths: list[PathRow]
+
+
 class NamedImage(NamedTuple):
     """What an answer tells of an image that was found: its name, what was said of it, its files.
 

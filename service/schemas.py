@@ -320,6 +320,8 @@ class ImageRecord(Answer):
 
     image_id: int
     file_name: str
+    path: str = Field(description="Where its file lies, relative to the folder that is followed.")
+    paths: list[str] = Field(description="All its files: copies of one picture are one image.")
     width: int | None
     height: int | None
     split: str

@@ -18,9 +18,9 @@ from index.catalog.lookups import (
     CAPTION_HITS,
     CAPTIONS_BY_ID,
     CAPTIONS_BY_IMAGE,
+    DESCRIBED_IMAGES,
     IMAGE_HITS,
     IMAGES_BY_ID,
-    IMAGES_WITH_CAPTIONS,
     PATHS_BY_IMAGE,
 )
 from index.catalog.records import Deletion, SegmentRecord, State, file_records
@@ -49,6 +49,7 @@ from index.errors import (
 )
 from index.types import (
     CaptionRow,
+    DescribedImage,
     FoundCaption,
     ImageRow,
     Kind,
@@ -66,7 +67,7 @@ class Catalog(Database):
         super().__init__(url, lock_seconds)
         dialect = self.dialect
         self._images_by_id = Lookup.compiled(IMAGES_BY_ID, dialect)
-        self._images_with_captions = Lookup.compiled(IMAGES_WITH_CAPTIONS, dialect)
+        self._described_images = Lookup.compiled(DESCRIBED_IMAGES, dialect)
         self._image_hits = Lookup.compiled(IMAGE_HITS, dialect)
         self._caption_hits = Lookup.compiled(CAPTION_HITS, dialect)
         self._captions_by_id = Lookup.compiled(CAPTIONS_BY_ID, dialect)
@@ -155,13 +156,16 @@ class Catalog(Database):
         (rows,) = self._look_up(self._images_by_id, ids)
         return _image_rows(rows)
 
-    def images_with_captions(
-        self, ids: Iterable[int]
-    ) -> tuple[dict[int, ImageRow], dict[int, list[CaptionRow]]]:
-        """Return what `images` and `captions_of` do, of one instant."""
+    def described_images(self, ids: Iterable[int]) -> dict[int, DescribedImage]:
+        """Return what `images`, `captions_of` and `paths_of` do, of one instant."""
         wanted = list(ids)
-        images, captions = self._look_up(self._images_with_captions, wanted)
-        return _image_rows(images), _captions_by_image(wanted, captions)
+        images, captions, paths = self._look_up(self._described_images, wanted)
+        captions_of = _captions_by_image(wanted, captions)
+        paths_of = _paths_by_image(wanted, paths)
+        return {
+            image: DescribedImage(row, captions_of[image], paths_of[image])
+            for image, row in _image_rows(images).items()
+        }
 
     def image_hits(self, ids: Iterable[int]) -> tuple[dict[int, NamedImage], int]:
         """Return the images there are among `ids`, and which generation last removed one of them.
@@ -207,10 +211,7 @@ class Catalog(Database):
         """Return the files of each image, by image id, in order of their paths."""
         wanted = list(image_ids)
         (rows,) = self._look_up(self._paths_by_image, wanted)
-        found: dict[int, list[PathRow]] = {image: [] for image in wanted}
-        for row in sorted(rows, key=lambda row: row[1]):
-            found[row[0]].append(PathRow._make(row))
-        return found
+        return _paths_by_image(wanted, rows)
 
     def all_paths(self) -> list[PathRow]:
         """Return the files of all images."""
@@ -355,6 +356,15 @@ def _captions_by_image(
     found: dict[int, list[CaptionRow]] = {image: [] for image in image_ids}
     for row in sorted(rows):
         found[row[1]].append(CaptionRow._make(row))
+    return found
+
+
+def _paths_by_image(
+    image_ids: Iterable[int], rows: Iterable[list[Any]]
+) -> dict[int, list[PathRow]]:
+    found: dict[int, list[PathRow]] = {image: [] for image in image_ids}
+    for row in sorted(rows, key=lambda row: row[1]):
+        found[row[0]].append(PathRow._make(row))
     return found
 
 

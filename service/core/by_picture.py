@@ -133,7 +133,7 @@ def caption_hits(found: Found, knows: Callable[[str], bool]) -> list[dict[str, A
         row = found.captions.get(caption_id)
         if row is not None:
             certain = probability is not None and knows(row.text)
-            paths = found.places.shown(row)
+            paths = found.places.shown(row.file_name, row.paths)
             hits.append(
                 {
                     "rank": found.offset + len(hits) + 1,

@@ -25,7 +25,7 @@ from models.diagram import (
 )
 from models.model import Points
 from models.score import penalties_between
-from service.core.encoding import check_query
+from service.core.encoding import Point, check_query
 from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import no_image
@@ -67,7 +67,7 @@ async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
 
 
 async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
-    """Return the diagram of the captions that are true of an image.
+    """Return the diagram of an image's own captions, and of those likely to be true of it.
 
     Raises:
         ServiceError: as the searches of the engine, and `not_found`.
@@ -78,12 +78,15 @@ async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
             raise no_image(image_id)
         point = stored[image_id]
         found = await engine.search("caption", point, SearchOptions(k=400), stages)
-        rows = [found.captions[int(hit)] for hit in found.answer.ids if int(hit) in found.captions]
+        own = (await engine.captions_of([image_id]))[image_id]
+        rows: list[CaptionRow | FoundCaption] = [*own]
+        rows += [found.captions[int(hit)] for hit in found.answer.ids if int(hit) in found.captions]
         texts, points = await _captions(
             engine, [row for row in rows if engine.vocabulary.knows(row.text)]
         )
         if texts:
-            true = np.flatnonzero(_likely(engine, point[None], points, texts)[0] >= 0.5)
+            written = np.isin(texts, [row.text for row in own])
+            true = np.flatnonzero(written | _are_true(engine, point, points, texts))
             texts, points = [texts[at] for at in true], points[true]
         relation = await _relation(engine, texts, points, [image_id], stages) if texts else None
     engine.finish(stages)
@@ -130,6 +133,17 @@ async def _relation(
     if not images:
         return np.eye(len(captions), dtype=np.bool_)
     return through_pictures(_likely(engine, np.stack(list(images.values())), captions, texts))
+
+
+def _are_true(
+    engine: Engine, image: Point, captions: Points, texts: Sequence[str]
+) -> NDArray[np.bool_]:
+    """Return which captions count as true of an image (N,): (C,)."""
+    calibration = engine.calibration.image
+    if calibration is None:
+        return np.asarray(_likely(engine, image[None], captions, texts)[0] >= 0.5)
+    violations = penalties_between(engine.score, image[None], captions)[0]
+    return np.asarray(violations <= [calibration.of(text).threshold for text in texts])
 
 
 def _likely(

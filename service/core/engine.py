@@ -18,7 +18,7 @@ from index.errors import CatalogUnreachableError
 from index.info import IndexInfo
 from index.segments.upkeep import Upkeep
 from index.store import Index
-from index.types import CaptionRow, ImageRow, Kind
+from index.types import CaptionRow, Kind
 from models.checkpoints.checkpoint import Checkpoint
 from models.evaluation.calibration import Calibrations
 from models.score import Score
@@ -27,7 +27,7 @@ from models.vocabulary import Vocabulary
 from service.core.admission import Admission
 from service.core.encoding import Encoder, Point, check_query
 from service.core.pictures import PictureReader, version_of
-from service.core.searching import Found, Searcher
+from service.core.searching import Found, Places, Searcher
 from service.core.serialization import caption_record, image_record
 from service.core.stages import Stages
 from service.core.writing.write_queue import WriteQueue
@@ -74,6 +74,7 @@ class Engine:
         self.settings = settings
         self.probe_seconds = 5.0  # most that a probe for readiness may take
         self.admission = admission
+        self._places = Places(index.folder, absolute_paths)
         self.pictures = PictureReader(settings, checkpoint.model.preprocessing)
         self.encoder = Encoder(
             checkpoint.model, settings, batch_size=metrics.batch_size, on_death=on_death
@@ -82,8 +83,8 @@ class Engine:
             index,
             checkpoint.calibration.image,
             settings,
+            self._places,
             admission=admission,
-            absolute_paths=absolute_paths,
             batch_size=metrics.batch_size,
             on_death=on_death,
         )
@@ -92,6 +93,7 @@ class Engine:
             self.encoder,
             self.pictures,
             settings,
+            self._places,
             on_change=self._changed,
             batch_size=metrics.batch_size,
             on_death=on_death,
@@ -256,8 +258,8 @@ class Engine:
 
     async def image(self, image_id: int) -> ImageRecord:
         """Return what the catalog knows of an image; raises ServiceError `not_found`."""
-        rows, captions = await self.in_catalog(lambda: self.index.images_with_captions([image_id]))
-        return image_record(_there(rows, image_id), captions[image_id])
+        found = await self.in_catalog(lambda: self.index.described_images([image_id]))
+        return image_record(_there(found, image_id), self._places)
 
     async def caption(self, caption_id: int) -> CaptionRecord:
         """Return what the catalog knows of a caption; raises ServiceError `not_found`."""
@@ -384,7 +386,7 @@ class Engine:
         return float(torch.cuda.memory_allocated(device)) if device.type == "cuda" else 0.0
 
 
-def _there(rows: Mapping[int, ImageRow], image_id: int) -> ImageRow:
+def _there(rows: Mapping[int, Result], image_id: int) -> Result:
     if image_id not in rows:
         raise no_image(image_id)
     return rows[image_id]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -77,7 +77,7 @@ class Found:
         for image_id, violation, probability in self.wanted():
             row = self.images.get(image_id)
             if row is not None:
-                paths = self.places.shown(row)
+                paths = self.places.shown(row.file_name, row.paths)
                 hits.append(
                     {
                         "rank": self.offset + len(hits) + 1,
@@ -133,13 +133,13 @@ class Places:
     index_folder: Path
     absolute: bool
 
-    def shown(self, row: NamedImage | FoundCaption) -> list[str]:
-        """Return the paths of the files of an image, at least one."""
+    def shown(self, file_name: str, paths: Iterable[Sequence[str]]) -> list[str]:
+        """Return the paths of the files of an image, at least one, of pairs as in `NamedImage`."""
         if self.absolute:
-            each = [absolute_path(self.index_folder, path) for path, _ in row.paths]
+            each = [absolute_path(self.index_folder, path) for path, _ in paths]
         else:
-            each = [self._within(*pair) if pair[1] else row.file_name for pair in row.paths]
-        return list(dict.fromkeys(each)) or [row.file_name]
+            each = [self._within(*pair) if pair[1] else file_name for pair in paths]
+        return list(dict.fromkeys(each)) or [file_name]
 
     def _within(self, path: str, folder: str) -> str:
         if path.startswith(f"{folder}/"):
@@ -176,7 +176,7 @@ class Searcher:
         calibration: says how probable it is that a hit is true.
         settings: how many points are searched for together, and by how many threads.
         admission: knows how many searches are in flight.
-        absolute_paths: whether answers show absolute paths, and options name them.
+        places: says how answers show where files lie, and how options name it.
         batch_size: counts the sizes of batches.
         on_death: see `Batcher`.
     """
@@ -186,16 +186,16 @@ class Searcher:
         index: Index,
         calibration: Calibration | None,
         settings: Settings,
+        places: Places,
         *,
         admission: Admission,
-        absolute_paths: bool = False,
         batch_size: Histogram | None = None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
         self._index = index
         self._batch_size = batch_size
         self._calibration = calibration
-        self._places = Places(index.folder, absolute_paths)
+        self._places = places
         self.batcher: Batcher[SearchKey, Points, list[Found]] = Batcher(
             "search",
             self._run,

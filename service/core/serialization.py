@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from index.types import CaptionRow, ImageRow
+from index.types import CaptionRow, DescribedImage
 from service.addresses import image_url, thumbnail_url
+from service.core.searching import Places
 from service.schemas import AddedImage, CaptionRecord, ImageRecord
 
 
@@ -15,25 +15,28 @@ def caption_record(row: CaptionRow) -> CaptionRecord:
     return CaptionRecord(caption_id=row.id, image_id=row.image_id, caption=row.text)
 
 
-def image_record(row: ImageRow, captions: Sequence[CaptionRow]) -> ImageRecord:
+def image_record(image: DescribedImage, places: Places) -> ImageRecord:
     """Return an image as it goes over the wire."""
+    row = image.row
+    paths = places.shown(row.file_name, [(file.path, file.folder) for file in image.paths])
     return ImageRecord(
         image_id=row.id,
         file_name=row.file_name,
+        path=paths[0],
+        paths=paths,
         width=row.width,
         height=row.height,
         split=row.split,
         added=instant(row.added or 0),
-        captions=[caption_record(caption) for caption in captions],
+        captions=[caption_record(caption) for caption in image.captions],
         image_url=image_url(row.id),
         thumbnail_url=thumbnail_url(row.id),
     )
 
 
-def added_image(row: ImageRow, captions: Sequence[CaptionRow], created: bool) -> AddedImage:
+def added_image(image: DescribedImage, places: Places, *, created: bool) -> AddedImage:
     """Return an image that was uploaded as it goes over the wire."""
-    record = image_record(row, captions)
-    return AddedImage(**dict(record), created=created)
+    return AddedImage(**dict(image_record(image, places)), created=created)
 
 
 def instant(milliseconds: int) -> str:

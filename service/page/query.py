@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from service.addresses import address
 from service.errors import ServiceError
-from service.picture_schemas import CaptionOptions
+from service.picture_schemas import CaptionOptions, Relation
 from service.schemas import Mode, SearchOptions, image_id_of
 from service.settings import Settings
 
@@ -27,6 +27,7 @@ class PageQuery:
 
     text: str = ""
     image_id: int | None = None
+    similar: Relation | None = None  # to the picture; None asks for its captions
     k: int = DEFAULT_SIZE
     mode: Mode = DEFAULT_MODE
     path_prefix: str = ""
@@ -36,10 +37,11 @@ class PageQuery:
     @classmethod
     def read(cls, fields: Mapping[str, str], settings: Settings) -> PageQuery:
         """Read an address or a form; an option that makes no sense becomes the default."""
-        k, mode = fields.get("k", ""), fields.get("mode", "")
+        k, mode, similar = (fields.get(name, "") for name in ("k", "mode", "similar"))
         size = int(k) if k.isascii() and k.isdigit() and len(k) < 10 else DEFAULT_SIZE
         return cls(
             text=" ".join(fields.get("q", "").split()),
+            similar=next((known for known in get_args(Relation) if known == similar), None),
             k=min(max(1, size), settings.k_maximum),
             mode=next((known for known in get_args(Mode) if known == mode), DEFAULT_MODE),
             path_prefix=fields.get("path_prefix", "").replace("\0", "").strip()[:_PATH_CHARACTERS],
@@ -99,16 +101,16 @@ class PageQuery:
 
     def image_url(self, image_id: int) -> str:
         """Return the address of the captions that are true of a stored image."""
-        return replace(self, text="", image_id=image_id).url()
+        return replace(self, text="", image_id=image_id, similar=None).url()
 
     def diagram_url(self, text: str = "", image_id: int | None = None) -> str:
         """Return the address of the diagram of a caption or a stored image."""
-        return replace(self, text=text, image_id=image_id)._url("/page/diagram")
+        asked = replace(self, text=text, image_id=image_id, similar=None)
+        return asked._url("/page/diagram")
 
-    def similar_url(self, image_id: int, similar: str = "") -> str:
-        """Return the address of the pictures that are like a stored image."""
-        asked = replace(self, text="", image_id=image_id)
-        return asked._url("/page/similar", [("similar", similar)])
+    def similar_url(self, similar: Relation) -> str:
+        """Return the address of the pictures that are like this stored image in some way."""
+        return replace(self, similar=similar).url()
 
     def claim_url(self, hypothesis: str) -> str:
         """Return the address that tells whether a caption is true of this stored image."""
@@ -119,7 +121,8 @@ class PageQuery:
 
         `upload` distinguishes uploads, so that each has its own entry in the browser's history.
         """
-        return self._url("/page/picture", [("upload", upload), ("hypothesis", hypothesis)])
+        fields = [("upload", upload), ("hypothesis", hypothesis), ("similar", self.similar or "")]
+        return self._url("/page/picture", fields)
 
     def combine_url(
         self,
@@ -149,6 +152,7 @@ class PageQuery:
             fields.append(("q", self.text))
         elif self.image_id is not None:
             fields.append(("image", str(self.image_id)))
+            fields += [("similar", self.similar)] if self.similar else []
         if self.k != DEFAULT_SIZE:
             fields.append(("k", str(self.k)))
         if self.mode != DEFAULT_MODE:

@@ -20,12 +20,13 @@ from service.schemas import CaptionHit, ImageHit, ImageRecord, SearchFacts
 
 @dataclass(frozen=True, slots=True)
 class ShownPicture:
-    """A picture beside an answer; an uploaded one has no `image_id`, links or captions."""
+    """A picture beside an answer; an uploaded one has nothing that is stored with one."""
 
     url: str
     name: str
     alt: str
     captions: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
     file_url: str = ""
     link: str = ""
     image_id: int | None = None
@@ -40,6 +41,7 @@ class ShownPicture:
             name=record.file_name,
             alt=captions[0] if captions else record.file_name,
             captions=captions,
+            paths=tuple(record.paths),
             file_url=record.image_url,
             link=query.image_url(record.image_id),
             image_id=record.image_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -35,18 +36,15 @@ _WIDEST = 1600  # pixels; the page shows the thumbnail of a wider picture
 
 @router.get("/")
 async def page(request: Request, services: ServicesHere, image: str = "") -> Response:
-    """Show the pictures a caption is true of, the captions of a picture, or the first page."""
+    """Show the pictures a caption is true of, a stored picture, or the first page."""
     query = PageQuery.read(request.query_params, services.settings).about(image)
     engine = services.engine
     sample = await services.samples.of(engine)
     if query.text:
         view = await _images(engine, query, sample.scale)
     elif query.image_id is not None:
-        stages = Stages()
         shown = ShownPicture.stored(await engine.image(query.image_id), query, _WIDEST)
-        options = query.caption_options
-        answer = await by_picture.captions(engine, query.image_id, options, stages)
-        view = _captions(engine, query, shown, answer, sample.scale, stages, query.url())
+        view = await _picture(engine, query, query.image_id, shown, sample.scale)
     else:
         view = View("home.html", context={"sample": sample, **EMPTY_FORM})
     return render(request, query, view)
@@ -61,50 +59,16 @@ async def expired_upload(request: Request, services: ServicesHere) -> Response:
 
 @router.post("/page/picture")
 async def upload(request: Request, services: ServicesHere) -> Response:
-    """Show the captions that are true of an uploaded picture."""
-    engine, stages = services.engine, Stages()
+    """Show an uploaded picture with the captions that are true of it, or pictures like it."""
+    engine = services.engine
     form = await services.bodies.form(request)
     fields = request.state.fields = dict(form.texts)
     picture = form.picture().content
     query = PageQuery.read(fields, services.settings)
-    options = query.caption_options
-    answer = await by_picture.captions(engine, picture, options, stages)
     shown = ShownPicture.uploaded(await engine.preview(picture))
     scale = (await services.samples.of(engine)).scale
-    url = query.upload_url(fields.get("upload", ""))
-    view = _captions(engine, query, shown, answer, scale, stages, url)
-    return render(request, query, view)
-
-
-@router.get("/page/similar")
-async def similar(
-    request: Request, *, services: ServicesHere, image: str = "", similar: str = ""
-) -> Response:
-    """Show the pictures that are like a stored one, more specific or more general."""
-    engine, stages = services.engine, Stages()
-    query = PageQuery.read(request.query_params, services.settings).about(image)
-    if query.image_id is None:
-        raise invalid("image", "name the picture that others should be like")
-    kind: Relation = next((known for known in KINDS if known == similar), "alike")
-    shown = ShownPicture.stored(await engine.image(query.image_id), query)
-    options = SimilarOptions(**dict(query.options), similar=kind)
-    answer = await by_picture.similar(engine, query.image_id, options, stages)
-    proof = proof_of(answer, len(answer.hits), "picture", stages)
-    view = View(
-        "similar.html",
-        title=f"{KINDS[kind]} · Hasse",
-        announcement=f"{count(len(answer.hits), 'picture')}. {proof.sentence}.",
-        context={
-            "picture": shown,
-            "kinds": KINDS,
-            "similar": kind,
-            "hits": answer.hits,
-            "proof": proof,
-        },
-        url=query.similar_url(query.image_id, kind if kind != "alike" else ""),
-        stages=stages,
-    )
-    return render(request, query, view)
+    view = await _picture(engine, query, picture, shown, scale)
+    return render(request, query, replace(view, url=query.upload_url(fields.get("upload", ""))))
 
 
 async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:
@@ -140,14 +104,38 @@ async def _images(engine: Engine, query: PageQuery, scale: Scale) -> View:
     )
 
 
+async def _picture(
+    engine: Engine, query: PageQuery, picture: bytes | int, shown: ShownPicture, scale: Scale
+) -> View:
+    """Show a picture, with its captions or with pictures like it, also where there are none."""
+    stages, notice = Stages(), ""
+    if query.similar is None:
+        found = await by_picture.captions(engine, picture, query.caption_options, stages)
+        if found.searched:
+            return _captions(engine, shown, found, scale, stages)
+        stages, notice = Stages(), "There are no captions here. These are the pictures like it."
+    kind = query.similar or "alike"
+    options = SimilarOptions(**dict(query.options), similar=kind)
+    answer = await by_picture.similar(engine, picture, options, stages)
+    proof = proof_of(answer, len(answer.hits), "picture", stages)
+    return View(
+        "similar.html",
+        title=f"{KINDS[kind]} · {shown.name} · Hasse",
+        announcement=f"{count(len(answer.hits), 'picture')}. {notice} {proof.sentence}.",
+        context={
+            "picture": shown,
+            "kinds": KINDS,
+            "kind": kind,
+            "hits": answer.hits,
+            "proof": proof,
+            "notice": notice,
+        },
+        stages=stages,
+    )
+
+
 def _captions(
-    engine: Engine,
-    query: PageQuery,
-    shown: ShownPicture,
-    answer: CaptionAnswer,
-    scale: Scale,
-    stages: Stages,
-    url: str,
+    engine: Engine, shown: ShownPicture, answer: CaptionAnswer, scale: Scale, stages: Stages
 ) -> View:
     knows = engine.vocabulary.knows
     groups = group_captions(answer.hits, scale, knows)
@@ -163,7 +151,13 @@ def _captions(
         "captions.html",
         title=f"True of {shown.name} · Hasse",
         announcement=f"{count(len(groups), 'caption')}. {notice} {proof.sentence}.",
-        context={"picture": shown, "groups": groups, "proof": proof, "notice": notice},
-        url=url,
+        context={
+            "picture": shown,
+            "kinds": KINDS,
+            "kind": None,
+            "groups": groups,
+            "proof": proof,
+            "notice": notice,
+        },
         stages=stages,
     )

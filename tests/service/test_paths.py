@@ -73,6 +73,8 @@ def test_hits_over_http_have_paths_relative_to_the_followed_folder(served: Clien
     answer = served.post("/search/images", json={"caption": "a dog"}).json()
     (copied,) = [hit for hit in answer["hits"] if hit["path"] == FILES[0]]
     assert copied["paths"] == [FILES[0], "z.png"]
+    record = served.get(f"/images/{copied['image_id']}").json()
+    assert (record["path"], record["paths"]) == (FILES[0], [FILES[0], "z.png"])
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,8 @@ def test_open_index_shows_and_takes_absolute_paths(followed: Path) -> None:
         assert paths(f"{followed}/index/") == []
         assert paths(f"{pictures}s") == []
         assert paths("holiday/") == []
+        (hit,) = index.search_images("a dog", path_prefix=f"{pictures}/z").hits
+        assert index.image(hit.image_id).paths == hit.paths
 
 
 def test_selection_by_path_sees_files_that_moved(followed: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from index.errors import BadRowsError, NotLoadedError
 from index.segments import stored_pictures
 from index.segments.writer import LOCK_TIMEOUT, Addition, Change
 from index.store import Index
-from index.types import KINDS, CaptionRow, ImageRow, Kind, PathRow, Points
+from index.types import KINDS, CaptionRow, DescribedImage, ImageRow, Kind, PathRow, Points
 from service.core.encoding import Point
 from service.errors import ServiceError, no_image
 from service.runtime.logs import event
@@ -58,8 +58,7 @@ class Deletion:
 class StoredImage:
     """An image of the collection; `created` is False if its picture was there before."""
 
-    row: ImageRow
-    captions: list[CaptionRow]
+    image: DescribedImage
     created: bool
 
 
@@ -97,10 +96,10 @@ class BatchWriter:
                     raise
             else:
                 break
-        ids = [result.row.id for result in results if isinstance(result, StoredImage)]
-        rows, captions = self._index.images_with_captions(ids)
+        stored = [result for result in results if isinstance(result, StoredImage)]
+        known = self._index.described_images([one.image.row.id for one in stored])
         return [
-            StoredImage(rows.get(one.row.id, one.row), captions[one.row.id], one.created)
+            replace(one, image=known.get(one.image.row.id, one.image))
             if isinstance(one, StoredImage)
             else one
             for one in results
@@ -211,7 +210,7 @@ class _Plan:
             if self._is_gone(existing):
                 self.restored.append((existing, new))
             self._add_captions(existing.id, new)
-            return StoredImage(existing, [], created=False)
+            return StoredImage(DescribedImage(existing, [], []), created=False)
         image_id = new.image_id
         if image_id is None:
             image_id = next(id_ for id_ in self._ids["image"] if not self._is_taken(id_))
@@ -233,7 +232,7 @@ class _Plan:
         )
         self.images.append(row)
         self.new.append(new)
-        return StoredImage(row, [], created=True)
+        return StoredImage(DescribedImage(row, [], []), created=True)
 
     def _existing(self, sha256: str) -> ImageRow | None:
         planned = next((row for row in self.images if row.sha256 == sha256), None)

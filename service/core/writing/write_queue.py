@@ -22,6 +22,7 @@ from service.core.admission import Admission
 from service.core.batching import Batcher
 from service.core.encoding import Encoder, check_caption
 from service.core.pictures import PictureReader
+from service.core.searching import Places
 from service.core.serialization import added_image
 from service.core.stages import Stages
 from service.core.writing.batch_writer import (
@@ -66,6 +67,7 @@ class WriteQueue:
         encoder: Encoder,
         pictures: PictureReader,
         settings: Settings,
+        places: Places,
         *,
         on_change: Callable[[], None] = lambda: None,
         batch_size: Histogram | None = None,
@@ -75,6 +77,7 @@ class WriteQueue:
         self._encoder = encoder
         self._pictures = pictures
         self._settings = settings
+        self._places = places
         self.admission = Admission(settings.writes_in_flight, 0, settings.write_seconds)
         self._batch_size = batch_size
         self._writer = BatchWriter(index, on_change)
@@ -124,8 +127,8 @@ class WriteQueue:
         if not isinstance(stored, StoredImage):
             raise TypeError("the writer returns what it stored")
         with suppress(ServiceError):  # it may have been removed again
-            self._pictures.remember(self._index.path_of(stored.row), inspected.thumbnail)
-        return added_image(stored.row, stored.captions, stored.created)
+            self._pictures.remember(self._index.path_of(stored.image.row), inspected.thumbnail)
+        return added_image(stored.image, self._places, created=stored.created)
 
     async def remove(self, image_id: int) -> None:
         """Remove an image, its captions, and its picture if the index stores it.

@@ -81,11 +81,11 @@
     if (typed && typing) detail.headers["Hasse-Typing"] = "1";
     typing = typed;
     if (detail.elt === search && !box.value.trim()) delete detail.parameters.q;
-    if (detail.elt === search && box.value.trim()) delete detail.parameters.image;
+    if (detail.elt === search && box.value.trim()) for (const name of ["image", "similar"]) delete detail.parameters[name];
   });
   // After going back, the page shows its picture, but the browser no longer has the file.
   document.addEventListener("htmx:confirm", (event) => {
-    if (event.target.id !== "claim" || picker.files.length) return;
+    if (!["claim", "tabs"].includes(event.target.id) || picker.files.length) return;
     event.preventDefault();
     showError("Choose the picture once more", "Neither Hasse nor this page keeps uploaded pictures.");
   });
@@ -151,6 +151,7 @@
     const combine = find("combine");
     if (combine) combine.elements[target.name].value = search.elements[target.name].value;
     if (combine && find("result").querySelector(".proof")) htmx.trigger(combine, "submit");
+    else if (find("tabs") && picker.files.length) find("tabs").querySelector("[aria-current]").click();
     else if (picker.files.length) htmx.trigger(upload, "submit");
     else if (box.value.trim() || shownPicture()) htmx.trigger(search, "submit");
   });

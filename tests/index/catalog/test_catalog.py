@@ -16,14 +16,14 @@ from index.catalog.lookups import (
     CAPTION_HITS,
     CAPTIONS_BY_ID,
     CAPTIONS_BY_IMAGE,
+    DESCRIBED_IMAGES,
     IMAGE_HITS,
     IMAGES_BY_ID,
-    IMAGES_WITH_CAPTIONS,
 )
 from index.catalog.records import FileRecord, SegmentRecord
 from index.catalog.schema import SCHEMA
 from index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
-from index.types import CaptionRow, ImageRow, NamedImage, PathRow
+from index.types import CaptionRow, DescribedImage, ImageRow, NamedImage, PathRow
 from tests.index.samples import captions, images, model
 
 
@@ -46,7 +46,8 @@ def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> No
     row, plain_row = row._replace(added=now), ImageRow(7, "7.jpg", "7.jpg", 3, 4, "val", added=now)
     assert found == {2**62: row, 7: plain_row}
     assert catalog.captions_of([2**62, 7]) == {2**62: [caption], 7: []}
-    assert catalog.images_with_captions([2**62, 8]) == ({2**62: row}, {2**62: [caption], 8: []})
+    described = DescribedImage(row, [caption], [PathRow(2**62, "a/b")])
+    assert catalog.described_images([2**62, 8]) == {2**62: described}
     named = NamedImage(2**62, row.file_name, [caption.text], [["a/b", ""]])
     assert catalog.image_hits([2**62, 7, 8]) == (
         {2**62: named, 7: (7, "7.jpg", [], [["7.jpg", ""]])},
@@ -80,7 +81,7 @@ def test_a_lookup_has_no_parameter_but_its_ids(database: str) -> None:
         IMAGES_BY_ID,
         CAPTIONS_BY_ID,
         CAPTIONS_BY_IMAGE,
-        IMAGES_WITH_CAPTIONS,
+        DESCRIBED_IMAGES,
         IMAGE_HITS,
         CAPTION_HITS,
     ):

@@ -93,9 +93,10 @@ def test_open_index_in_postgresql_describes_what_was_added(folder: Path) -> None
         assert (row.path, row.width, row.split) == ("new/2.jpg", None, "train")
         assert index.captions([104]) == {104: CaptionRow(104, 4, "caption 104")}
         assert [row.id for row in index.captions_of([4, 5])[4]] == [104, 116]
-        pictures, told = index.images_with_captions([50, 2])
-        assert set(pictures) == {50}
-        assert [row.id for row in told[50]] == [900]
+        found = index.described_images([50, 2])
+        assert set(found) == {50}
+        assert [row.id for row in found[50].captions] == [900]
+        assert [file.path for file in found[50].paths] == [found[50].row.path]
         hits, removal = index.image_hits([4, 50, 3])
         assert set(hits) == {4, 50}
         assert removal == index.generation

@@ -51,9 +51,9 @@ def test_change_adds_replaces_and_removes_in_one_generation(tmp_path: Path) -> N
         found = index.search(Query("image", 100), NOTHING).ids.tolist()
         assert sorted(found) == [1, 2, 3, 4, *range(6, 13), 50]
         assert index.points("image", [3])[3].tolist() == np.eye(16)[0].tolist()
-        rows, captions = index.images_with_captions([3, 4, 5])
-        assert rows == {3: replaced, 4: moved}
-        assert [row.id for row in captions[3]] == [103, 115, 500]
+        described = index.described_images([3, 4, 5])
+        assert {id_: image.row for id_, image in described.items()} == {3: replaced, 4: moved}
+        assert [row.id for row in described[3].captions] == [103, 115, 500]
         assert index.captions([101]) == {}
         assert index.catalog.paths_of([4, 5, 50]) == paths | {5: []}
         assert index.catalog.folders() == {"pictures": 17}

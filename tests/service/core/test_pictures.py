@@ -29,9 +29,11 @@ from tests.service.problems import problem
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
 @pytest.mark.parametrize("name", GOOD)
 def test_search_by_odd_picture_succeeds(client: Client, name: str) -> None:
-    response = client.post("/search/captions", files={"image": ("a", GOOD[name]())})
+    response = client.post(
+        "/search/captions", data={"k": "5"}, files={"image": ("a", GOOD[name]())}
+    )
     assert response.status_code == 200, response.text
-    assert len(response.json()["hits"]) == 10
+    assert len(response.json()["hits"]) == 5
 
 
 @pytest.mark.parametrize("name", BAD)

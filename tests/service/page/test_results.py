@@ -73,6 +73,8 @@ def test_stored_picture_wider_than_the_limit_is_shown_as_thumbnail(widest: int, 
     record = ImageRecord(
         image_id=3,
         file_name="3.png",
+        path="sea/3.png",
+        paths=["sea/3.png", "3.png"],
         width=64,
         height=48,
         split="",

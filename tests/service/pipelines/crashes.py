@@ -139,14 +139,13 @@ def state(place: Path) -> list[Any]:
     """Return what an index holds: rows, paths, captions, and where the points are."""
     with Index.open(place / "index", threads=1) as index:
         ids = sorted(index.catalog.sha256s())
-        rows, captions = index.images_with_captions(ids)
+        found = index.described_images(ids)
         points = index.points("image", ids)
-        paths = index.catalog.paths_of(ids)
         return [
             [
-                rows[id_]._replace(added=None, taken=None),
-                [path.path for path in paths[id_]],
-                sorted(caption.text for caption in captions[id_]),
+                found[id_].row._replace(added=None, taken=None),
+                [path.path for path in found[id_].paths],
+                sorted(caption.text for caption in found[id_].captions),
                 np.round(points[id_].astype(float), 5).tolist(),
             ]
             for id_ in ids

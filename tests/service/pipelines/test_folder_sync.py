@@ -74,15 +74,12 @@ def draw(path: Path, seed: int) -> None:
 
 
 def state(index: Index, root: Path) -> State:
-    ids = list(index.catalog.sha256s())
-    rows, captions = index.images_with_captions(ids)
-    paths = index.catalog.paths_of(ids)
     found: State = {}
-    for id_ in ids:
-        below = [os.path.relpath(index.folder / row.path, root) for row in paths[id_]]
-        assert rows[id_].path in [row.path for row in paths[id_]]
-        texts = [caption.text for caption in captions[id_]]
-        found[id_] = (rows[id_].file_name, below, texts)
+    for id_, image in index.described_images(list(index.catalog.sha256s())).items():
+        paths = [file.path for file in image.paths]
+        assert image.row.path in paths
+        below = [os.path.relpath(index.folder / path, root) for path in paths]
+        found[id_] = (image.row.file_name, below, [caption.text for caption in image.captions])
     return found
 
 

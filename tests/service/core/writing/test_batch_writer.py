@@ -53,7 +53,7 @@ def add(index: Index, *new: NewImage) -> list[int | str]:
             said.append(result.detail)
         else:
             assert isinstance(result, StoredImage)
-            said.append(result.row.id)
+            said.append(result.image.row.id)
     return said
 
 

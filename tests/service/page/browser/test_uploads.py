@@ -102,6 +102,20 @@ def test_claim_about_upload_can_be_repeated(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("Choose the picture once more")
 
 
+def test_tabs_of_an_upload_show_pictures_like_it_and_keep_the_options(page: Page) -> None:
+    upload(page, png())
+    page.get_by_role("button", name="Pictures that show more").click()
+    expect(page.locator("h1")).to_have_text("Pictures that show more")
+    assert re.fullmatch(r"/page/picture\?upload=\w+&similar=more_specific", address(page))
+    page.locator("#options summary").click()
+    page.get_by_label("Exhaustive").check()
+    expect(page.locator(".proof")).to_contain_text("every one compared")
+    expect(page.locator("h1")).to_have_text("Pictures that show more")
+    page.get_by_role("button", name="What is true of it").click()
+    expect(page.locator("h1")).to_have_text("True of this picture")
+    expect(page.locator(".proof")).to_contain_text("every one compared")
+
+
 def test_going_back_from_verdict_shows_the_upload(page: Page) -> None:
     upload(page, png())
     claim(page, "a dog runs")
