@@ -116,7 +116,7 @@ def _draw(path: Path, seed: int) -> None:
 def _tiny(folder: Path) -> Checkpoint:
     torch.manual_seed(0)
     config = ModelConfig(
-        score="order", backbone="shufflenet_v2_x0_5", dimension=16, word_dimension=8
+        score="order", backbone="torchvision/shufflenet_v2_x0_5", dimension=16, word_dimension=8
     )
     model = OrderEmbedding(config, Vocabulary(["a", "dog"]), Preprocessing(resize=36, crop=32))
     checkpoint.save(folder, model.eval(), "tiny", {})

@@ -48,7 +48,7 @@ class ModelConfig:
 
     Attributes:
         score: how an image is compared with a caption; see `models.score`.
-        backbone: the name of a torchvision classification network.
+        backbone: the name of an encoder of pictures, as of `models.encoders.registry`.
         image_pooling: of the backbone's last grid. "average" its features, as torchvision's
             networks are trained. "max" takes the largest of the cells' points in each coordinate,
             which lets small things count where the network learns too. "regions" adds the largest
@@ -74,7 +74,7 @@ class ModelConfig:
     """
 
     score: Score = "order"
-    backbone: str = "vgg19"
+    backbone: str = "torchvision/vgg19"
     image_pooling: ImagePooling = "average"
     dimension: int = 1024
     word_dimension: int = 300
@@ -154,7 +154,7 @@ class OrderEmbedding(nn.Module):
         )
         if with_pictures:
             # torchvision takes longer to import than all that captions need.
-            from models.encoders.backbone import build_backbone
+            from models.encoders.registry import build_backbone
 
             self.images = ImageEncoder(
                 build_backbone(config.backbone),

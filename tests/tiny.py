@@ -28,7 +28,10 @@ def tiny_model(score: Score = "order", seed: int = 0) -> OrderEmbedding:
     """Build the model: 16 dimensions, ShuffleNet at 32 pixels."""
     torch.manual_seed(seed)
     config = ModelConfig(
-        score=score, backbone="shufflenet_v2_x0_5", dimension=DIMENSION, word_dimension=8
+        score=score,
+        backbone="torchvision/shufflenet_v2_x0_5",
+        dimension=DIMENSION,
+        word_dimension=8,
     )
     model = OrderEmbedding(config, Vocabulary(WORDS), Preprocessing(resize=36, crop=32))
     return model.eval()

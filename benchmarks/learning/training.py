@@ -57,7 +57,7 @@ from models.training.run import Progress, TrainingStopped
 from models.training.trainer import RetrievalTraining
 from models.vocabulary import PADDING, Vocabulary
 
-WORDS, FEATURES, BACKBONE = 8000, 1280, "mobilenet_v2"
+WORDS, FEATURES, BACKBONE = 8000, 1280, "torchvision/mobilenet_v2"
 EPOCH = 30_000  # captions; Flickr8k has as many to train on
 Precision = Literal["float32", "bfloat16"]
 # Losses are compared in the first steps of a round only: what was rounded in one step is multiplied

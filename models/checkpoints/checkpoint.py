@@ -36,6 +36,8 @@ from models.checkpoints.model_folder import (
 )
 from models.checkpoints.weight_quantization import WeightDtype, quantize
 from models.datasets import Dataset
+from models.encoders.names import full_name
+from models.encoders.registry import is_installed
 from models.evaluation.calibration import Calibrations
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig, OrderEmbedding
@@ -134,12 +136,14 @@ def save(
 
     `dtype` is how matrices are stored; see `models.checkpoints.weight_quantization`.
     """
+    backbone = model.images.backbone
+    left_out = is_installed(backbone)
     config = {
         "format": KIND.format,
         "name": name,
         "model": asdict(model.config),
         "preprocessing": asdict(model.preprocessing),
-        "network": model.images.backbone.origin,
+        "network": backbone.fingerprint() if left_out else backbone.origin,
     }
     calibration = calibration or Calibrations()
     others = {
@@ -147,11 +151,10 @@ def save(
         CALIBRATION: json.dumps(calibration.to_json()).encode(),
         METRICS: json.dumps(metrics, indent=2).encode(),
     }
-    left_out = _BACKBONE if model.images.backbone.is_installed else None
     tensors = {
         _in_file(key): value
         for key, value in model.state_dict().items()
-        if left_out is None or not key.startswith(left_out)
+        if not (left_out and key.startswith(_BACKBONE))
     }
     KIND.save(folder, config, quantize(tensors, dtype), others)
 
@@ -175,28 +178,27 @@ def load(
     """
     with KIND.open(folder) as (config, sums):
         model = OrderEmbedding(
-            ModelConfig(**config["model"]),
+            ModelConfig(**config["model"] | {"backbone": full_name(config["model"]["backbone"])}),
             Vocabulary.load(folder / VOCABULARY),
             Preprocessing(**config["preprocessing"]),
             with_pictures=with_pictures,
         )
-        there: dict[str, Tensor] = {}
-        if with_pictures:
-            there = _installed_weights(model, config.get("network"), folder)
-            model.images.backbone.origin = config.get("network")
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
         with weights(folder) as found:
             wanted = {_in_file(key): key for key in model.state_dict()}
-            model.load_state_dict(
-                there
-                | {
-                    wanted.get(key, key): value
-                    for key, value in found.items()
-                    if with_pictures or not key.startswith(_IMAGE_ENCODER)
-                }
-            )
+            state = {
+                wanted.get(key, key): value
+                for key, value in found.items()
+                if with_pictures or not key.startswith(_IMAGE_ENCODER)
+            }
+            if with_pictures:
+                network = config.get("network")
+                if not any(key.startswith(_BACKBONE) for key in state):
+                    state |= _installed_weights(model, network, folder)
+                model.images.backbone.origin = network
+            model.load_state_dict(state)
     model = model.to(device).eval()
     if not to_learn:
         model.for_inference()
@@ -208,8 +210,11 @@ def _installed_weights(
 ) -> dict[str, Tensor]:
     """Return the tensors that a checkpoint leaves to an installed package."""
     backbone = model.images.backbone
-    if not backbone.is_installed:
-        return {}
+    if not is_installed(backbone):
+        raise CheckpointError(
+            f"{folder / WEIGHTS} does not hold the weights of {backbone.name}: restore it, or "
+            f"train the model again"
+        )
     if backbone.fingerprint() != network:
         raise CheckpointError(
             f"{folder} learned from features of another {backbone.name} than the one installed: "

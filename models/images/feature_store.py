@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.datasets import Image
+from models.encoders.names import full_name
 from models.encoders.regions import REGIONS
 from models.errors import HasseError
 from models.files import lock_folder, write_atomically
@@ -48,7 +49,7 @@ class Maker:
     """What features depend on beside the picture.
 
     Attributes:
-        backbone: torchvision's name of the network.
+        backbone: the name of the network, as of `models.encoders.registry`.
         weights: `Backbone.fingerprint()`.
         dimension: F.
         preprocessing: how pictures are read.
@@ -210,7 +211,7 @@ def _read_manifest(folder: Path) -> _Manifest | None:
                 f"{path} has format {content['format']}; this version reads {FORMAT}: "
                 f"delete {folder} and make the features again"
             )
-        fields = content["maker"]
+        fields = content["maker"] | {"backbone": full_name(content["maker"]["backbone"])}
         maker = Maker(**fields | {"preprocessing": Preprocessing(**fields["preprocessing"])})
         skipped = {int(image_id): str(line) for image_id, line in content["skipped"].items()}
         return _Manifest(maker, int(content["rows"]), skipped)

@@ -17,6 +17,7 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 Framing = Literal["centre", "whole"]
+Interpolation = Literal["bilinear", "bicubic", "lanczos"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,14 @@ class Preprocessing:
     """How a picture becomes a network's input: part of a model, stored with its weights.
 
     Attributes:
-        resize: pixels the shortest side is scaled to (antialiased, bilinear).
+        resize: pixels the shortest side is scaled to (antialiased).
         framing: "centre" keeps a picture's proportions, so that the crops may miss its ends;
             "whole" scales both sides to `resize`, so that nothing is missed.
         crop: pixels of each side of a crop.
         crops: 1 (the centre), or 10 (centre and corners, each also mirrored), as the paper has.
         mean: subtracted from the red, green and blue channels, which lie in [0, 1].
         std: what they are then divided by.
+        interpolation: the filter of the scaling.
     """
 
     resize: int = 256
@@ -39,6 +41,7 @@ class Preprocessing:
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
     framing: Framing = "centre"
+    interpolation: Interpolation = "bilinear"
 
     def __post_init__(self) -> None:
         """Turn JSON's lists into tuples, and refuse impossible values (ValueError)."""
@@ -52,6 +55,9 @@ class Preprocessing:
             raise ValueError(f"crops is 1 or 10, not {self.crops}")
         if self.framing not in get_args(Framing):
             raise ValueError(f"framing is centre or whole, not '{self.framing}'")
+        if self.interpolation not in get_args(Interpolation):
+            known = ", ".join(get_args(Interpolation))
+            raise ValueError(f"interpolation is one of {known}, not '{self.interpolation}'")
         if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
             raise ValueError("mean and std have three numbers each, and std is positive")
 
@@ -76,7 +82,7 @@ class Preprocessing:
                 np.asarray(
                     picture.resize(
                         (self.crop, self.crop),
-                        Image.Resampling.BILINEAR,
+                        Image.Resampling[self.interpolation.upper()],
                         box=(
                             left * width / across,
                             top * height / down,

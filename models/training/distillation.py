@@ -28,7 +28,8 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
 from models.checkpoints.weight_quantization import dequantize, quantize
 from models.datasets import Image
-from models.encoders.backbone import Backbone, build_backbone
+from models.encoders.backbone import Backbone
+from models.encoders.registry import build_backbone
 from models.files import write_weights
 from models.images.augmentation import AugmentationConfig, augment
 from models.images.preprocessing import MAX_SIDE, normalise_pixels
@@ -67,7 +68,7 @@ class DistillationConfig:
         seed: of everything random.
     """
 
-    student: str = "mnasnet1_0"
+    student: str = "torchvision/mnasnet1_0"
     side: int = 128
     teacher_side: int = 224
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)

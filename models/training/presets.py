@@ -85,7 +85,7 @@ PRESETS: Mapping[str, Preset] = {
     "scenes": Preset(
         TrainingConfig(
             model=ModelConfig(
-                backbone="regnet_x_400mf",
+                backbone="torchvision/regnet_x_400mf",
                 image_pooling="max",
                 dimension=512,
                 word_dimension=128,

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from models.checkpoints import checkpoint
 from models.datasets import Dataset, load
-from models.encoders.backbone import Backbone, build_backbone
+from models.encoders.backbone import Backbone
+from models.encoders.registry import build_backbone
 from models.images.limits import DEFAULT_LIMITS, PictureLimits
 from models.images.pixel_store import cache_pixels
 from models.images.preprocessing import Preprocessing
@@ -56,6 +57,13 @@ class DistillationPlan:
             BackboneError: a network cannot be built, or cannot see pictures of that size.
         """
         collection = load(dataset).split(split)
+        # Layers of others cannot be traced, and they see pictures in other colours.
+        for name in (config.student, *([teacher] if weights is not None else [])):
+            if not name.startswith("torchvision/"):
+                raise TrainingError(
+                    f"{name} cannot be distilled: name a network of torchvision, such as "
+                    f"torchvision/mobilenet_v2"
+                )
         build_backbone(config.student).keep_grid().require_side(config.side)
         network, projection = _teacher(teacher, weights)
         network.require_side(config.teacher_side)

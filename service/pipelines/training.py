@@ -18,8 +18,8 @@ from models.checkpoints import checkpoint
 from models.checkpoints.model_folder import require_no_model
 from models.datasets import Dataset, DatasetError, load
 from models.datasets.chains import read_chains
-from models.encoders.backbone import build_backbone
 from models.encoders.image_encoder import ImagePooling
+from models.encoders.registry import build_backbone
 from models.files import write_atomically
 from models.images.features import FeaturesError, FeatureStore
 from models.images.limits import DEFAULT_LIMITS, PictureLimits
@@ -85,6 +85,7 @@ class TrainingPlan:
         Raises:
             TrainingError: an option does not exist, or they do not go together.
             DatasetError: there is no such dataset, or it has too few images.
+            BackboneError: there is no such network.
         """
         preset = PRESETS[request.preset or ("hasse" if request.features else "scenes")].on(device)
         choices = dict(request.choices)
@@ -98,7 +99,12 @@ class TrainingPlan:
         dataset = load(request.dataset)
         collections = split_for_training(dataset, *request.splits)
         suited = preset.config if "batch_size" in choices else preset.suited(len(collections[0]))
-        return cls(request, dataset, collections, with_choices(suited, choices), start)
+        config = with_choices(suited, choices)
+        if not request.features:
+            own = build_backbone(config.model.backbone).preprocessing
+            looks = replace(config.preprocessing, mean=own.mean, std=own.std)
+            config = replace(config, preprocessing=looks)
+        return cls(request, dataset, collections, config, start)
 
     def prepare(self, world: World, bars: ProgressBars, tell: Tell) -> RetrievalTraining:
         """Read what the training learns from; `tell` is given what is left out, line by line.

@@ -54,7 +54,7 @@ def test_captions_and_features_are_multiplied_in_the_type_that_is_chosen(
 ) -> None:
     torch.manual_seed(0)
     shape = ModelConfig(
-        backbone="shufflenet_v2_x0_5",
+        backbone="torchvision/shufflenet_v2_x0_5",
         dimension=DIMENSION,
         word_dimension=8,
         caption_pooling=pooling,
@@ -124,7 +124,7 @@ def test_directions_both_makes_every_second_member_read_backwards(
     size: int, directions: Literal["forward", "both"], backwards: list[bool]
 ) -> None:
     shape = ModelConfig(
-        backbone="shufflenet_v2_x0_5",
+        backbone="torchvision/shufflenet_v2_x0_5",
         dimension=12,
         word_dimension=8,
         ensemble=size,
@@ -143,7 +143,11 @@ def test_model_config_accepts_its_largest_values() -> None:
 def test_image_pooling_max_takes_the_largest_of_all_cells(score: Score) -> None:
     torch.manual_seed(0)
     config = ModelConfig(
-        score=score, backbone="resnet18", image_pooling="max", dimension=8, word_dimension=4
+        score=score,
+        backbone="torchvision/resnet18",
+        image_pooling="max",
+        dimension=8,
+        word_dimension=4,
     )
     model = OrderEmbedding(config, Vocabulary(["a"]), Preprocessing(36, 32, crops=10)).eval()
     pixels = torch.rand(3, 10, 3, 64, 64)
@@ -158,7 +162,11 @@ def test_image_pooling_max_takes_the_largest_of_all_cells(score: Score) -> None:
 def test_image_pooling_regions_adds_the_largest_and_the_mean(score: Score) -> None:
     torch.manual_seed(0)
     config = ModelConfig(
-        score=score, backbone="resnet18", image_pooling="regions", dimension=8, word_dimension=4
+        score=score,
+        backbone="torchvision/resnet18",
+        image_pooling="regions",
+        dimension=8,
+        word_dimension=4,
     )
     model = OrderEmbedding(config, Vocabulary(["a"]), Preprocessing(96, 96)).eval()
     pixels = torch.rand(3, 1, 3, 96, 96)
@@ -174,7 +182,11 @@ def test_image_pooling_regions_adds_the_largest_and_the_mean(score: Score) -> No
 def test_caption_pooling_max_takes_the_largest_of_all_states(score: Score) -> None:
     torch.manual_seed(0)
     config = ModelConfig(
-        score=score, backbone="resnet18", caption_pooling="max", dimension=8, word_dimension=4
+        score=score,
+        backbone="torchvision/resnet18",
+        caption_pooling="max",
+        dimension=8,
+        word_dimension=4,
     )
     model = OrderEmbedding(config, Vocabulary(["a", "red", "dog"]), Preprocessing(36, 32)).eval()
     tokens, lengths = model.tokens(["a red dog", "dog"])
@@ -191,7 +203,10 @@ def test_a_learned_length_shortens_captions_and_not_images() -> None:
     torch.manual_seed(0)
     words = Vocabulary(["a", "red", "dog"])
     shape = ModelConfig(
-        backbone="shufflenet_v2_x0_5", dimension=DIMENSION, word_dimension=8, length="learned"
+        backbone="torchvision/shufflenet_v2_x0_5",
+        dimension=DIMENSION,
+        word_dimension=8,
+        length="learned",
     )
     model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
     assert isinstance(model.captions, CaptionEncoder)
@@ -208,7 +223,11 @@ def test_a_learned_length_shortens_captions_and_not_images() -> None:
 def test_the_penalty_of_an_ensemble_is_the_mean_of_its_members(score: Score) -> None:
     torch.manual_seed(0)
     shape = ModelConfig(
-        score=score, backbone="shufflenet_v2_x0_5", dimension=12, word_dimension=8, ensemble=3
+        score=score,
+        backbone="torchvision/shufflenet_v2_x0_5",
+        dimension=12,
+        word_dimension=8,
+        ensemble=3,
     )
     words = Vocabulary(["a", "red", "dog"])
     model = OrderEmbedding(shape, words, Preprocessing(resize=36, crop=32)).eval()
@@ -238,7 +257,7 @@ def test_renumbered_coordinates_are_the_same_in_another_order(
     torch.manual_seed(0)
     shape = ModelConfig(
         score=score,
-        backbone="shufflenet_v2_x0_5",
+        backbone="torchvision/shufflenet_v2_x0_5",
         dimension=DIMENSION,
         word_dimension=8,
         length=length,  # type: ignore[arg-type]

@@ -62,9 +62,9 @@ def distill(
     *,
     dataset: DatasetFolder,
     out: StudentFolder,
-    teacher: Teacher = "mobilenet_v2",
+    teacher: Teacher = "torchvision/mobilenet_v2",
     weights: TeacherWeights = None,
-    student: Student = "mnasnet1_0",
+    student: Student = "torchvision/mnasnet1_0",
     start: Start = None,
     split: Split = "train",
     side: Side = 128,
@@ -90,7 +90,7 @@ def distill(
           --out data/student
       hasse distill data/flickr8k --teacher data/model --epochs 280 \\
           --out data/student
-      hasse distill data/coco --teacher resnet50 --weights resnet50.pth \\
+      hasse distill data/coco --teacher torchvision/resnet50 --weights resnet50.pth \\
           --out data/student
     """
     from models.encoders.mixed_precision import supports_bfloat16

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,18 +21,27 @@ if TYPE_CHECKING:
     from models.datasets import Dataset
     from models.images.features import FeatureStore
 
+OWN = "as the network's library does"
+
 FeatureFolder = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Where the features are kept.")
 ]
 BackboneName = Annotated[
-    str, typer.Option(help="A torchvision classification network: vgg19 (the paper's), resnet50 ..")
+    str,
+    typer.Option(
+        help="torchvision/NAME or timm/NAME: torchvision/vgg19 is the paper's, "
+        "timm/tf_efficientnet_lite2 comes with its weights. docs/encoders.md compares them."
+    ),
 ]
 Weights = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Its weights: .safetensors, or torchvision's own .pth."),
+    typer.Option(metavar="FILE", help="Its weights: .safetensors, or a state dict as .pth."),
 ]
 DownloadWeights = Annotated[
-    bool, typer.Option("--download-weights", help="Fetch torchvision's ImageNet weights, once.")
+    bool,
+    typer.Option(
+        "--download-weights", help="Download the weights that its library publishes, once."
+    ),
 ]
 Crops = Annotated[
     Literal["1", "10"],
@@ -55,13 +65,20 @@ Regions = Annotated[
         "learns more from them.",
     ),
 ]
-Resize = Annotated[int, typer.Option(min=1, help="Pixels of the shortest side.")]
-Crop = Annotated[int, typer.Option(min=1, help="Pixels of the square cut from it.")]
+Resize = Annotated[
+    int | None,
+    typer.Option(min=1, show_default=OWN, help="Pixels of the shortest side."),
+]
+Crop = Annotated[
+    int | None,
+    typer.Option(min=1, show_default=OWN, help="Pixels of the square cut from it."),
+]
 Framing = Annotated[
-    Literal["centre", "whole"],
+    Literal["centre", "whole"] | None,
     typer.Option(
+        show_default=OWN,
         help="centre keeps a picture's proportions and may miss its ends; whole squeezes all "
-        "of it into the square."
+        "of it into the square.",
     ),
 ]
 
@@ -70,15 +87,15 @@ def features(
     *,
     dataset: DatasetFolder,
     out: FeatureFolder,
-    backbone: BackboneName = "vgg19",
+    backbone: BackboneName = "torchvision/vgg19",
     weights: Weights = None,
     download_weights: DownloadWeights = False,
     crops: Crops = "1",
     views: Views = 0,
     regions: Regions = None,
-    resize: Resize = 256,
-    crop: Crop = 224,
-    framing: Framing = "centre",
+    resize: Resize = None,
+    crop: Crop = None,
+    framing: Framing = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
@@ -91,25 +108,35 @@ def features(
 
     \b
     [bold]Examples[/bold]
-      hasse features data/coco --backbone resnet50 --download-weights \\
+      hasse features data/coco --backbone torchvision/resnet50 --download-weights \\
           --out data/coco-features
-      hasse features data/flickr8k --backbone vgg19 --weights vgg19.pth \\
+      hasse features data/flickr8k --backbone torchvision/vgg19 --weights vgg19.pth \\
           --crops 10 --out data/flickr8k-features
     """
     from models.datasets import load
-    from models.encoders.backbone import build_backbone
+    from models.encoders.registry import build_backbone
     from models.images.features import extract
-    from models.images.preprocessing import Preprocessing
     from service.runtime.device import pick_device
 
     place = pick_device(device)
     collection = load(dataset)
     if regions and crops != "1":
         raise CommandError("regions need one crop: leave --regions or --crops out")
+    network = build_backbone(backbone)
+    chosen: dict[str, Any] = {
+        "resize": resize,
+        "crop": crop,
+        "framing": framing,
+        "crops": int(crops),
+    }
     with consistent_options():
-        looks = Preprocessing(resize=resize, crop=crop, crops=int(crops), framing=framing)
+        looks = replace(
+            network.preprocessing,
+            **{name: value for name, value in chosen.items() if value is not None},
+        )
     file = _weights(backbone, weights, download=download_weights)
-    network = build_backbone(backbone, file)
+    if file is not None:
+        network.load_weights(file)
     run = partial(
         extract,
         collection,
@@ -125,7 +152,7 @@ def features(
     _show(_extract(run, out, file), collection)
 
 
-def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path) -> FeatureStore:
+def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path | None) -> FeatureStore:
     from models.images.features import ExtractionStopped
     from service.pipelines.training import note_weights
 
@@ -137,7 +164,8 @@ def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path) -> Feat
     ):
         limits = picture_limits()
         store = run(limits=limits, progress=report, stop=stop, skipped=tell, changed=tell)
-    note_weights(out, weights)
+    if weights is not None:
+        note_weights(out, weights)
     return store
 
 
@@ -147,18 +175,23 @@ def _show(store: FeatureStore, collection: Dataset) -> None:
     typer.echo(f"{store.folder}: {there:,} of {count(len(collection), 'picture')}")
 
 
-def _weights(backbone: str, weights: Path | None, *, download: bool) -> Path:
-    """Return the file of the network's weights, fetched if that was asked for."""
-    from models.encoders.backbone_weights import download_weights
+def _weights(backbone: str, weights: Path | None, *, download: bool) -> Path | None:
+    """Return the file of the network's weights, downloaded if that was asked for.
+
+    It is None for the network whose weights are installed.
+    """
+    from models.encoders import registry
+    from models.encoders.names import LITE
 
     if download and weights is not None:
         raise CommandError(f"--weights names {weights}: leave it or --download-weights out")
     if download:
-        with progress(f"fetching the weights of {backbone}") as report:
-            return download_weights(backbone, report)
-    if weights is None:
+        with progress(f"downloading the weights of {backbone}") as report:
+            return registry.download_weights(backbone, report, tell)
+    if weights is None and backbone != LITE:
         raise CommandError(
-            "name the network's weights with --weights FILE, or fetch torchvision's with "
-            "--download-weights: features of a network that has learned nothing say nothing"
+            "name the network's weights with --weights FILE, or download those that its library "
+            "publishes with --download-weights: features of a network that has learned nothing "
+            "say nothing"
         )
     return weights

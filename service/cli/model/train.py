@@ -73,7 +73,8 @@ Dimension = Annotated[
 BackboneName = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=MODEL, help="A torchvision network, such as resnet50; features have theirs."
+        rich_help_panel=MODEL,
+        help="The network that learns, such as torchvision/resnet50; features have theirs.",
     ),
 ]
 NetworkWeights = Annotated[

@@ -14,10 +14,10 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from benchmarks.learning import coco
-from models.encoders.backbone import build_backbone
+from models.encoders.registry import build_backbone
 from tests.service.cli.shell import hasse
 
-NETWORK = "shufflenet_v2_x0_5"
+NETWORK = "torchvision/shufflenet_v2_x0_5"
 # Karpathy's four splits, and how many pictures each has here.
 SPLITS = {"train": 10, "restval": 6, "val": 5, "test": 10}
 SMALL = ("--dimension", 16, "--set", "word_dimension=8", "--batch-size", 8, "--epochs", 2)

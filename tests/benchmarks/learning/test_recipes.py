@@ -13,10 +13,10 @@ from safetensors.torch import save_file
 
 from benchmarks.learning import recipes
 from models.checkpoints.checkpoint import load
-from models.encoders.backbone import build_backbone
+from models.encoders.registry import build_backbone
 from tests.service.cli.shell import hasse
 
-NETWORK = "regnet_y_400mf"
+NETWORK = "torchvision/regnet_y_400mf"
 SMALL = ("epochs=2", "dimension=16", "word_dimension=8", "batch_size=8")
 
 

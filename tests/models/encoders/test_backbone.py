@@ -13,10 +13,12 @@ import torchvision
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from models.encoders.backbone import build_backbone
-from models.encoders.backbone_weights import BackboneError
+from models.encoders.registry import build_backbone
+from models.encoders.weights import BackboneError
 
-SMALL = "shufflenet_v2_x0_5"
+LIBRARY = "torchvision/"
+NAME = "shufflenet_v2_x0_5"
+SMALL = LIBRARY + NAME
 
 WIDTHS = {
     "alexnet": 4096,
@@ -58,7 +60,7 @@ def test_a_network_gives_as_many_features_as_it_says(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_initialisation(monkeypatch)
-    backbone = build_backbone(name).eval()
+    backbone = build_backbone(LIBRARY + name).eval()
     assert backbone.feature_dimension == WIDTHS[name]
     side = {"vit_b_16": 224, "swin_t": 224, "inception_v3": 96}.get(name, 64)
     with torch.inference_mode():
@@ -86,7 +88,7 @@ def test_features_are_what_the_classifier_read(
     head = getattr(whole, "fc", None) or whole.classifier
     head.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
     pixels = torch.randn(2, 3, 64, 64)
-    backbone = build_backbone(name, tmp_path / "w.safetensors").eval()
+    backbone = build_backbone(LIBRARY + name, tmp_path / "w.safetensors").eval()
     with torch.inference_mode():
         whole(pixels)
         pooled = read[0].mean((2, 3)) if read[0].ndim == 4 else read[0]
@@ -95,15 +97,17 @@ def test_features_are_what_the_classifier_read(
 
 def test_a_vgg_keeps_fc7_and_its_relu(monkeypatch: pytest.MonkeyPatch) -> None:
     without_initialisation(monkeypatch)
-    fc7, relu = list(build_backbone("vgg19").network.get_submodule("classifier").children())[-2:]
+    fc7, relu = list(
+        build_backbone("torchvision/vgg19").network.get_submodule("classifier").children()
+    )[-2:]
     assert isinstance(relu, nn.ReLU)
     assert isinstance(fc7, nn.Linear)
     assert fc7.out_features == 4096
 
 
-@pytest.mark.parametrize("name", [SMALL, "mnasnet0_5", "mobilenet_v3_small"])
+@pytest.mark.parametrize("name", [NAME, "mnasnet0_5", "mobilenet_v3_small"])
 def test_the_state_survives_safetensors(name: str, tmp_path: Path) -> None:
-    one, other = build_backbone(name).eval(), build_backbone(name).eval()
+    one, other = build_backbone(LIBRARY + name).eval(), build_backbone(LIBRARY + name).eval()
     assert one.fingerprint() != other.fingerprint()
     save_file(one.state_dict(), tmp_path / "w.safetensors")
     other.load_state_dict(load_file(tmp_path / "w.safetensors"))
@@ -117,7 +121,7 @@ def test_the_state_survives_safetensors(name: str, tmp_path: Path) -> None:
 def test_weights_come_from_torchs_file_or_from_safetensors_whole_or_cut(
     suffix: str, tmp_path: Path
 ) -> None:
-    whole = torchvision.models.get_model(SMALL, weights=None)
+    whole = torchvision.models.get_model(NAME, weights=None)
     state = whole.state_dict()
     cut = {key: value for key, value in state.items() if not key.startswith("fc.")}
     prints = set()
@@ -141,7 +145,8 @@ def test_a_published_densenet_with_its_old_layer_names_loads(tmp_path: Path) -> 
     torch.save(old, tmp_path / "old.pth")
     torch.save(state, tmp_path / "new.pth")
     prints = {
-        build_backbone("densenet121", tmp_path / f"{n}.pth").fingerprint() for n in ("old", "new")
+        build_backbone("torchvision/densenet121", tmp_path / f"{n}.pth").fingerprint()
+        for n in ("old", "new")
     }
     assert len(prints) == 1
 
@@ -160,7 +165,7 @@ def test_a_published_network_loads_without_its_side_classifiers(
     whole = torchvision.models.get_model(name, aux_logits=True, init_weights=False).state_dict()
     assert any(key.startswith(side) for key in whole)
     torch.save(whole, tmp_path / "w.pth")
-    loaded = build_backbone(name, tmp_path / "w.pth").network.state_dict()
+    loaded = build_backbone(LIBRARY + name, tmp_path / "w.pth").network.state_dict()
     torch.testing.assert_close(loaded[first], whole[first], equal_nan=True)
 
 
@@ -180,15 +185,20 @@ def message(name: str, weights: Path | None = None) -> str:
 
 
 def test_an_unknown_network_is_refused_with_names_like_it() -> None:
-    assert "resnet50" in message("resnet5O")
-    assert "no classification network 'fcn_resnet50'" in message("fcn_resnet50")
-    assert "there is alexnet, convnext_base" in message("?"), "all, where none is like it"
+    assert "resnet50" in message("torchvision/resnet5O")
+    assert "no classification network 'fcn_resnet50'" in message("torchvision/fcn_resnet50")
+    assert "there is alexnet, convnext_base" in message("torchvision/?"), (
+        "all, where none is like it"
+    )
 
 
 def test_weights_of_another_network_are_refused_and_a_key_is_named(tmp_path: Path) -> None:
-    save_file(build_backbone("shufflenet_v2_x1_0").network.state_dict(), tmp_path / "w.safetensors")
+    save_file(
+        build_backbone("torchvision/shufflenet_v2_x1_0").network.state_dict(),
+        tmp_path / "w.safetensors",
+    )
     said = message(SMALL, tmp_path / "w.safetensors")
-    assert "does not hold weights of torchvision's shufflenet_v2_x0_5" in said
+    assert "does not hold weights of torchvision/shufflenet_v2_x0_5" in said
     assert "size mismatch for stage2" in said
     save_file({"x": torch.zeros(1)}, tmp_path / "x.safetensors")
     assert "is missing" in message(SMALL, tmp_path / "x.safetensors")
@@ -261,12 +271,16 @@ def test_require_side_refuses_a_size_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     without_initialisation(monkeypatch)
-    backbone = build_backbone("vit_b_16")
-    with pytest.raises(BackboneError, match=r"vit_b_16 cannot take pictures of 64 x 64 pixels"):
+    backbone = build_backbone("torchvision/vit_b_16")
+    with pytest.raises(
+        BackboneError, match=r"torchvision/vit_b_16 cannot take pictures of 64 x 64 pixels"
+    ):
         backbone.require_side(64)
     assert backbone.training
-    with pytest.raises(BackboneError, match=r"squeezenet1_1 cannot take pictures of 7 x 7 pixels"):
-        build_backbone("squeezenet1_1").require_side(7)
+    with pytest.raises(
+        BackboneError, match=r"torchvision/squeezenet1_1 cannot take pictures of 7 x 7 pixels"
+    ):
+        build_backbone("torchvision/squeezenet1_1").require_side(7)
 
 
 def test_require_side_leaves_the_network_as_it_was() -> None:
@@ -281,7 +295,7 @@ def test_require_side_leaves_the_network_as_it_was() -> None:
     "name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "densenet121", "squeezenet1_1"]
 )
 def test_a_copy_for_inference_computes_the_same(name: str) -> None:
-    backbone = build_backbone(name)
+    backbone = build_backbone(LIBRARY + name)
     for layer in backbone.modules():
         if isinstance(layer, nn.BatchNorm2d):
             layer.get_buffer("running_mean").normal_()
@@ -313,7 +327,7 @@ def test_the_fingerprint_sees_the_name_and_every_weight_and_no_counter() -> None
 def test_keep_grid_gives_the_features_of_every_cell(name: str) -> None:
     torch.manual_seed(0)
     pixels = torch.rand(2, 3, 64, 96)
-    averaged = build_backbone(name).eval()
+    averaged = build_backbone(LIBRARY + name).eval()
     assert averaged.has_grid()
     kept = copy.deepcopy(averaged).keep_grid()
     assert kept.keep_grid() is kept
@@ -325,7 +339,7 @@ def test_keep_grid_gives_the_features_of_every_cell(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["shufflenet_v2_x0_5", "mobilenet_v3_small", "vgg11"])
 def test_keep_grid_without_a_grid_is_refused(name: str) -> None:
-    network = build_backbone(name)
+    network = build_backbone(LIBRARY + name)
     assert not network.has_grid()
     with pytest.raises(BackboneError, match="does not end in the average of a grid"):
         network.keep_grid()

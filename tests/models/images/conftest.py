@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.encoders.backbone import Backbone, build_backbone
+from models.encoders.backbone import Backbone
+from models.encoders.registry import build_backbone
 
 
 @pytest.fixture(scope="module")
 def backbone() -> Backbone:
     torch.manual_seed(0)
-    return build_backbone("shufflenet_v2_x0_5").eval()
+    return build_backbone("torchvision/shufflenet_v2_x0_5").eval()

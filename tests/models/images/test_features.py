@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from models.encoders.backbone import Backbone, build_backbone
-from models.encoders.backbone_weights import BackboneError
+from models.encoders.backbone import Backbone
 from models.encoders.regions import REGIONS, pool_regions
+from models.encoders.registry import build_backbone
+from models.encoders.weights import BackboneError
 from models.images import feature_store
 from models.images.decoding import open_picture
 from models.images.features import FeaturesError, FeatureStore, extract
@@ -42,7 +43,7 @@ def test_features_are_the_networks_averaged_over_crops(
 
 def test_features_of_regions_are_those_of_the_networks_grid(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    network = build_backbone("mobilenet_v2").eval()
+    network = build_backbone("torchvision/mobilenet_v2").eval()
     dataset, looks = pictures(tmp_path / "p", 3), Preprocessing(resize=100, crop=96)
     whole = extract(dataset, network, looks, tmp_path / "whole", views=1)
     store = extract(dataset, network, looks, tmp_path / "f", views=1, regions=True)
@@ -107,11 +108,12 @@ def test_another_network_weights_preprocessing_or_dataset_is_refused_and_named(
     out = tmp_path / "f"
     extract(dataset, backbone, SMALL, out)
     before = content(out)
-    assert "the network was shufflenet_v2_x0_5 and is now shufflenet_v2_x1_0" in refusal(
-        dataset, build_backbone("shufflenet_v2_x1_0"), SMALL, out
+    assert (
+        "the network was torchvision/shufflenet_v2_x0_5 and is now torchvision/shufflenet_v2_x1_0"
+        in refusal(dataset, build_backbone("torchvision/shufflenet_v2_x1_0"), SMALL, out)
     )
     assert "its weights (fingerprint) was" in refusal(
-        dataset, build_backbone("shufflenet_v2_x0_5"), SMALL, out
+        dataset, build_backbone("torchvision/shufflenet_v2_x0_5"), SMALL, out
     )
     assert "the preprocessing was" in refusal(dataset, backbone, replace(SMALL, crop=30), out)
     renamed = replace(dataset.images[0], file_name="other.png")
@@ -127,7 +129,7 @@ def test_another_network_weights_preprocessing_or_dataset_is_refused_and_named(
 def test_features_that_are_not_finite_are_refused_with_the_image(
     backbone: Backbone, tmp_path: Path
 ) -> None:
-    broken = build_backbone("shufflenet_v2_x0_5")
+    broken = build_backbone("torchvision/shufflenet_v2_x0_5")
     dataset = pictures(tmp_path / "p", 2)
     with torch.no_grad():
         broken.get_parameter("network.conv5.1.bias").fill_(1e6)
@@ -161,7 +163,12 @@ def test_extract_names_the_remedy_for_full_memory_and_for_a_wrong_size(
 ) -> None:
     dataset = pictures(tmp_path / "p", 2)
     with pytest.raises(BackboneError, match=r"cannot take pictures of 8 x 8 pixels"):
-        extract(dataset, build_backbone("squeezenet1_1"), replace(SMALL, crop=8), tmp_path / "f")
+        extract(
+            dataset,
+            build_backbone("torchvision/squeezenet1_1"),
+            replace(SMALL, crop=8),
+            tmp_path / "f",
+        )
     monkeypatch.setattr(Backbone, "require_side", lambda *_: None)
 
     def full(*_: object) -> None:

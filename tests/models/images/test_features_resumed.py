@@ -199,14 +199,14 @@ import os, random, signal, sys, time
 from pathlib import Path
 import torch
 from models.images import features
-from models.encoders.backbone import build_backbone
+from models.encoders.registry import build_backbone
 from models.datasets import load
 from models.images.preprocessing import Preprocessing
 
 dataset, out, whole = load(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3])
 torch.set_num_threads(1)
 torch.manual_seed(0)
-backbone = build_backbone("shufflenet_v2_x0_5").eval()
+backbone = build_backbone("torchvision/shufflenet_v2_x0_5").eval()
 
 def run(folder, tell):
     features.extract(

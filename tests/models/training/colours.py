@@ -26,7 +26,7 @@ Report = Callable[[Progress[Evaluation]], None]
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
 SHAPES = ("dark", "bright")
 CONFIG = TrainingConfig(
-    model=ModelConfig(backbone="shufflenet_v2_x0_5", dimension=12, word_dimension=8),
+    model=ModelConfig(backbone="torchvision/shufflenet_v2_x0_5", dimension=12, word_dimension=8),
     preprocessing=Preprocessing(resize=36, crop=32),
     epochs=4,
     batch_size=4,

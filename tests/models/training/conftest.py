@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from models.encoders.backbone import Backbone, build_backbone
+from models.encoders.backbone import Backbone
+from models.encoders.registry import build_backbone
 from tests.models.training.teaching import Pixels, two_colours
 
 
@@ -12,7 +13,7 @@ from tests.models.training.teaching import Pixels, two_colours
 def teacher() -> Backbone:
     """Random weights, and batch statistics that keep what it sees from fading."""
     torch.manual_seed(0)
-    network = build_backbone("mobilenet_v2")
+    network = build_backbone("torchvision/mobilenet_v2")
     for layer in network.modules():
         if isinstance(layer, nn.BatchNorm2d):
             layer.momentum = None  # the average of all batches, of which there is one

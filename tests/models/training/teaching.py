@@ -7,7 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from models.encoders.backbone import Backbone, build_backbone
+from models.encoders.backbone import Backbone
+from models.encoders.registry import build_backbone
 from models.images.preprocessing import normalise_pixels
 
 Pixels = NDArray[np.uint8]

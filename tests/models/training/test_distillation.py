@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from models.checkpoints.weight_quantization import dequantize, quantize
-from models.encoders.backbone import Backbone, build_backbone
+from models.encoders.backbone import Backbone
+from models.encoders.registry import build_backbone
 from models.images.augmentation import AugmentationConfig
 from models.images.preprocessing import MAX_SIDE, normalise_pixels
 from models.training.config import LARGEST
@@ -32,7 +33,7 @@ from models.training.student import HINTS, Student, Teacher
 from tests.models.training.teaching import Pixels, build_like, main_axes, two_colours
 
 LEARNS = DistillationConfig(
-    student="mobilenet_v2",
+    student="torchvision/mobilenet_v2",
     side=48,
     teacher_side=64,
     epochs=2,
@@ -57,19 +58,19 @@ def test_a_student_can_be_another_network_than_its_teacher(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
     seen = Teacher(build_like(teacher), None, 64, torch.float32, "cpu")
-    pupil = Student(build_backbone("regnet_y_400mf"), seen.channels, seen.axes, 48)
+    pupil = Student(build_backbone("torchvision/regnet_y_400mf"), seen.channels, seen.axes, 48)
     _, hints = pupil(torch.rand(2, 3, 48, 48))
     assert [hint.shape[1] for hint in hints] == seen.channels[-HINTS:]
-    one = replace(LEARNS, student="regnet_y_400mf", epochs=1)
+    one = replace(LEARNS, student="torchvision/regnet_y_400mf", epochs=1)
     path = Distillation(one, pixels, build_like(teacher), tmp_path).train()
-    assert build_backbone("regnet_y_400mf", path).feature_dimension == 440
+    assert build_backbone("torchvision/regnet_y_400mf", path).feature_dimension == 440
 
 
 @pytest.mark.slow
 def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last_grid(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
-    swin = build_backbone("swin_t").eval()
+    swin = build_backbone("torchvision/swin_t").eval()
     with torch.inference_mode():
         expected = copy.deepcopy(swin)(torch.zeros(1, 3, 64, 64))
     seen = Teacher(swin, None, 64, torch.float32, "cpu")
@@ -77,10 +78,10 @@ def test_a_network_whose_blocks_put_channels_last_teaches_and_learns_by_its_last
     (grid,) = seen.layers(torch.zeros(1, 3, 64, 64)).values()
     torch.testing.assert_close(grid.mean((2, 3)), expected, atol=1e-5, rtol=1e-4)
     path = Distillation(replace(LEARNS, epochs=1), pixels, swin, tmp_path / "teaches").train()
-    assert build_backbone("mobilenet_v2", path).feature_dimension == 1280
-    one = replace(LEARNS, student="swin_t", epochs=1)
+    assert build_backbone("torchvision/mobilenet_v2", path).feature_dimension == 1280
+    one = replace(LEARNS, student="torchvision/swin_t", epochs=1)
     path = Distillation(one, pixels, build_like(teacher), tmp_path / "learns").train()
-    assert build_backbone("swin_t", path).feature_dimension == 768
+    assert build_backbone("torchvision/swin_t", path).feature_dimension == 768
 
 
 @pytest.mark.slow
@@ -109,7 +110,7 @@ def test_a_student_learns_and_its_weights_are_a_torchvision_network(
     assert held_out[-1] > 0.1 > held_out[0], "pictures it never learned from"
     assert told[-1].loss < 0.9
     assert told[-1].steps_done == 30 * told[-1].steps
-    weights = build_backbone("mobilenet_v2", path).network.state_dict()
+    weights = build_backbone("torchvision/mobilenet_v2", path).network.state_dict()
     for dtype in ("float16", "int8"):
         kept = dequantize(quantize(weights, dtype))
         assert all(torch.equal(kept[key], value) for key, value in weights.items())
@@ -147,7 +148,10 @@ def test_what_is_unexplained_is_a_share_of_the_variance() -> None:
 
 @pytest.mark.parametrize(
     "network",
-    ["mobilenet_v2", pytest.param("efficientnet_b0", marks=pytest.mark.slow)],  # leaves blocks out
+    [
+        "torchvision/mobilenet_v2",
+        pytest.param("torchvision/efficientnet_b0", marks=pytest.mark.slow),  # leaves blocks out
+    ],
 )
 def test_a_student_that_is_stopped_ends_in_the_same_weights(
     network: str, teacher: Backbone, pixels: Pixels, tmp_path: Path
@@ -271,11 +275,11 @@ def test_a_student_begins_with_the_weights_it_is_given(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
     torch.manual_seed(1)
-    start = build_backbone("mobilenet_v2").keep_grid().network.state_dict()
+    start = build_backbone("torchvision/mobilenet_v2").keep_grid().network.state_dict()
     barely = replace(LEARNS, learning_rate=1e-12, epochs=1)
     path = Distillation(barely, pixels, build_like(teacher), tmp_path, start=start).train()
     rounded = dequantize(quantize(start, "int8"))
-    for name, after in build_backbone("mobilenet_v2", path).network.named_parameters():
+    for name, after in build_backbone("torchvision/mobilenet_v2", path).network.named_parameters():
         # Moved a little first, which may be across the middle between two bytes.
         step = 2 * float(rounded[name].abs().max()) / 127
         torch.testing.assert_close(after, rounded[name], rtol=1e-3, atol=max(step, 1e-6))
@@ -290,7 +294,7 @@ def test_another_distillation_is_refused(teacher: Backbone, pixels: Pixels, tmp_
     for config, looked, other, key in (
         (replace(LEARNS, learning_rate=1e-2), pixels, build_like(teacher), "config"),
         (LEARNS, 255 - pixels, build_like(teacher), "pictures"),
-        (LEARNS, pixels, build_backbone("mobilenet_v2").eval(), "teacher"),
+        (LEARNS, pixels, build_backbone("torchvision/mobilenet_v2").eval(), "teacher"),
     ):
         with pytest.raises(TrainingError, match=f"another {key} "):
             Distillation(config, looked, other, tmp_path).train()

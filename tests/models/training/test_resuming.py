@@ -11,7 +11,8 @@ import torch
 from models.checkpoints import checkpoint
 from models.checkpoints.model_folder import SUMS, CheckpointError
 from models.datasets import Dataset
-from models.encoders.backbone import Backbone, build_backbone
+from models.encoders.backbone import Backbone
+from models.encoders.registry import build_backbone
 from models.encoders.text_encoder import CaptionPooling
 from models.evaluation.retrieval import Evaluation
 from models.training.distributed import World
@@ -51,7 +52,7 @@ def test_training_stopped_at_any_step_ends_with_the_same_weights(
     elif kind == "scenes":
         data = (scenes(), features(scenes()))
     if kind == "blocks left out":  # in training, some of the time
-        model = replace(model, backbone="efficientnet_b0")
+        model = replace(model, backbone="torchvision/efficientnet_b0")
     config = replace(
         CONFIG,
         model=model,
@@ -203,7 +204,7 @@ def test_resuming_with_other_captions_or_another_network_is_refused(tmp_path: Pa
             stop=stop
         )
 
-    dataset, network = collection(), build_backbone("shufflenet_v2_x0_5")
+    dataset, network = collection(), build_backbone("torchvision/shufflenet_v2_x0_5")
     with pytest.raises(TrainingStopped):
         go_on(dataset, network, stop_after(1))
     # As many, so that every weight has the shape it had, and every word another one's vector.
@@ -213,7 +214,7 @@ def test_resuming_with_other_captions_or_another_network_is_refused(tmp_path: Pa
     with pytest.raises(TrainingError, match="another text"):
         go_on(reworded, network)
     with pytest.raises(TrainingError, match="another network"):
-        go_on(dataset, build_backbone("shufflenet_v2_x0_5"))
+        go_on(dataset, build_backbone("torchvision/shufflenet_v2_x0_5"))
     go_on(dataset, network)
 
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from models.encoders.backbone import Backbone, build_backbone
-from models.encoders.backbone_weights import BackboneError
+from models.encoders.backbone import Backbone
+from models.encoders.registry import build_backbone
+from models.encoders.weights import BackboneError
 from models.training.student import Student, Teacher, layers_of
 from tests.models.training.teaching import build_like
 
@@ -17,10 +18,10 @@ from tests.models.training.teaching import build_like
 @pytest.mark.parametrize(
     ("name", "channels"),
     [
-        ("mobilenet_v2", [16, 24, 32, 96, 1280]),
-        ("mnasnet1_0", [16, 24, 40, 96, 1280]),
-        ("resnet18", [64, 64, 128, 256, 512]),
-        ("googlenet", [64, 192, 480, 832, 1024]),
+        ("torchvision/mobilenet_v2", [16, 24, 32, 96, 1280]),
+        ("torchvision/mnasnet1_0", [16, 24, 40, 96, 1280]),
+        ("torchvision/resnet18", [64, 64, 128, 256, 512]),
+        ("torchvision/googlenet", [64, 192, 480, 832, 1024]),
     ],
 )
 def test_layers_give_the_last_of_each_grid_and_see_what_the_network_sees(
@@ -38,7 +39,7 @@ def test_layers_give_the_last_of_each_grid_and_see_what_the_network_sees(
 
 
 def test_a_network_whose_layers_are_looked_for_is_left_as_it_was() -> None:
-    network = build_backbone("mobilenet_v2").train()
+    network = build_backbone("torchvision/mobilenet_v2").train()
     before = copy.deepcopy(network.state_dict())
     layers_of(network, 64)
     Student(network, [1280], 8, 64)
@@ -82,7 +83,7 @@ def test_what_is_seen_is_told_in_float32_where_layers_multiply_in_bfloat16(
     pixels = torch.rand(2, 3, 64, 64)
     seeing = Teacher(build_like(teacher), None, 64, torch.bfloat16, "cpu")
     wanted, held = seeing.look(pixels)
-    pupil = Student(build_backbone("mobilenet_v2"), seeing.channels, seeing.axes, 64)
+    pupil = Student(build_backbone("torchvision/mobilenet_v2"), seeing.channels, seeing.axes, 64)
     with torch.autocast("cpu", torch.bfloat16):
         found, hints = pupil(pixels)
     assert {wanted.dtype, found.dtype} == {torch.float32}
@@ -90,7 +91,7 @@ def test_what_is_seen_is_told_in_float32_where_layers_multiply_in_bfloat16(
 
 
 def test_what_a_student_normalises_by_is_of_the_last_fifty_steps_or_so() -> None:
-    pupil = Student(build_backbone("mnasnet0_5"), [1280], 8, 64).train()
+    pupil = Student(build_backbone("torchvision/mnasnet0_5"), [1280], 8, 64).train()
     first = next(layer for layer in pupil.layers.modules() if isinstance(layer, nn.BatchNorm2d))
     given: list[torch.Tensor] = []
     first.register_forward_pre_hook(lambda _, given_to: given.append(given_to[0].detach()))
@@ -103,7 +104,7 @@ def test_what_a_student_normalises_by_is_of_the_last_fifty_steps_or_so() -> None
 
 
 def test_what_all_pictures_of_a_batch_have_in_common_says_nothing() -> None:
-    pupil = Student(build_backbone("mobilenet_v2"), [1280], 8, 64).train()
+    pupil = Student(build_backbone("torchvision/mobilenet_v2"), [1280], 8, 64).train()
     for weights in pupil.head.parameters():
         nn.init.normal_(weights)
     seen, _ = pupil(torch.rand(4, 3, 64, 64))
@@ -112,4 +113,4 @@ def test_what_all_pictures_of_a_batch_have_in_common_says_nothing() -> None:
 
 def test_a_network_without_a_grid_cannot_teach() -> None:
     with pytest.raises(BackboneError, match="average of a grid"):
-        layers_of(build_backbone("shufflenet_v2_x0_5"), 64)
+        layers_of(build_backbone("torchvision/shufflenet_v2_x0_5"), 64)

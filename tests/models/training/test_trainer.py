@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from models.checkpoints.model_folder import WEIGHTS
 from models.checkpoints.weight_quantization import WeightDtype
 from models.datasets import Dataset, DatasetError
-from models.encoders.backbone import build_backbone
+from models.encoders.registry import build_backbone
 from models.evaluation.calibration import calibrations
 from models.evaluation.ground_truth import known_ground_truth
 from models.evaluation.ranking import RankingMetrics, average_precisions
@@ -185,7 +185,7 @@ def test_hubness_correction_uses_training_points_and_changes_lengths_only(tmp_pa
 
 
 def test_frozen_backbone_keeps_its_weights(tmp_path: Path) -> None:
-    start = build_backbone("shufflenet_v2_x0_5").state_dict()
+    start = build_backbone("torchvision/shufflenet_v2_x0_5").state_dict()
     dataset = collection()
     data = (dataset, features(dataset))
     trained = RetrievalTraining(
@@ -219,7 +219,7 @@ def test_start_is_accepted_only_with_the_same_shape_and_words(
 def test_training_on_features_keeps_their_network_where_the_start_has_it_rounded(
     tmp_path: Path,
 ) -> None:
-    start = dict(build_backbone("shufflenet_v2_x0_5").state_dict())
+    start = dict(build_backbone("torchvision/shufflenet_v2_x0_5").state_dict())
     data = (collection(), features(collection()))
     small = replace(CONFIG, epochs=1, saved_dtype="int8")
     first = RetrievalTraining(
@@ -239,7 +239,7 @@ def test_backbone_that_learns_starts_from_the_weights_of_the_start(tmp_path: Pat
     data = pixels(collection(), tmp_path / "pictures")
     still = replace(CONFIG, epochs=1, learning_rate=1e-12)
     first = RetrievalTraining(still, "first", tmp_path / "first", data, data).train()
-    other = dict(build_backbone("shufflenet_v2_x0_5").state_dict())
+    other = dict(build_backbone("torchvision/shufflenet_v2_x0_5").state_dict())
     then = RetrievalTraining(
         still, "then", tmp_path / "then", data, data, backbone_weights=other, start=first
     ).train()

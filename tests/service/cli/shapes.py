@@ -11,7 +11,7 @@ from tests.service.cli.shell import Outcome, hasse
 
 COLOURS = ("red", "green", "blue", "yellow")
 SHAPES = ("circle", "square")
-TINY_FEATURES = ("--backbone", "shufflenet_v2_x0_5", "--resize", "36", "--crop", "32")
+TINY_FEATURES = ("--backbone", "torchvision/shufflenet_v2_x0_5", "--resize", "36", "--crop", "32")
 
 
 def draw(folder: Path, colour: str, shape: str) -> Path:

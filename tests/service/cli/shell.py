@@ -12,7 +12,7 @@ from service.runtime.logs import LOGGER
 
 # A training that takes a second, from pictures of 36 pixels.
 TINY_TRAINING = (
-    *("--backbone", "shufflenet_v2_x0_5", "--dimension", "16", "--batch-size", "6"),
+    *("--backbone", "torchvision/shufflenet_v2_x0_5", "--dimension", "16", "--batch-size", "6"),
     *("--set", "image_pooling=average", "--set", "resize=36", "--set", "crop=32"),
     *("--set", "word_dimension=8", "--device", "cpu"),
 )

@@ -207,12 +207,19 @@ def test_features_go_on_where_ctrl_c_stopped_them(
 ) -> None:
     from safetensors.torch import save_file
 
-    from models.encoders.backbone import build_backbone
+    from models.encoders.registry import build_backbone
 
     weights = tmp_path / "weights.safetensors"
-    save_file(dict(build_backbone("shufflenet_v2_x0_5").network.state_dict()), weights)
+    save_file(dict(build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict()), weights)
     command = (
-        *("features", dataset, "--backbone", "shufflenet_v2_x0_5", "--weights", weights),
+        *(
+            "features",
+            dataset,
+            "--backbone",
+            "torchvision/shufflenet_v2_x0_5",
+            "--weights",
+            weights,
+        ),
         *("--resize", 36, "--crop", 32, "--batch-size", 4, "--device", "cpu"),
         *("--out", tmp_path / "features"),
     )

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.torch import save_file
 
-from models.encoders.backbone import build_backbone
+from models.encoders.registry import build_backbone
 from tests.service.cli.shapes import TINY_FEATURES, done, draw, info
 from tests.service.cli.shell import TINY_TRAINING, hasse
 
@@ -50,7 +50,8 @@ def test_a_good_picture_is_not_left_out_because_too_many_files_are_open(
 
     done(hasse("data", "import", "folder", pictures, "--out", tmp_path / "data"))
     save_file(
-        build_backbone("shufflenet_v2_x0_5").network.state_dict(), tmp_path / "network.safetensors"
+        build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict(),
+        tmp_path / "network.safetensors",
     )
     places: dict[str, object] = {
         "DATA": tmp_path / "data",
@@ -122,14 +123,23 @@ def test_a_model_of_parts_sees_in_pictures_what_it_saw_in_features(
 
     from models.checkpoints.checkpoint import load
     from models.datasets import load as load_dataset
-    from models.encoders.backbone import build_backbone
+    from models.encoders.registry import build_backbone
     from models.images.decoding import open_picture
     from models.images.features import FeatureStore
 
     torch.manual_seed(0)
     weights = tmp_path / "weights.safetensors"
-    save_file(dict(build_backbone("regnet_y_400mf").network.state_dict()), weights)
-    network = ("--backbone", "regnet_y_400mf", "--weights", weights, "--resize", 72, "--crop", 64)
+    save_file(dict(build_backbone("torchvision/regnet_y_400mf").network.state_dict()), weights)
+    network = (
+        "--backbone",
+        "torchvision/regnet_y_400mf",
+        "--weights",
+        weights,
+        "--resize",
+        72,
+        "--crop",
+        64,
+    )
     of_parts, of_wholes = tmp_path / "parts", tmp_path / "wholes"
     made = hasse("features", home / "data", *network, "--views", 1, "--out", of_parts)
     assert "23 of 24 pictures" in done(made).out
@@ -167,16 +177,16 @@ def test_features_are_trained_on_with_the_weights_they_were_made_with(
 ) -> None:
     from safetensors.torch import save_file
 
-    from models.encoders.backbone import build_backbone
+    from models.encoders.registry import build_backbone
 
-    network = build_backbone("shufflenet_v2_x0_5")
+    network = build_backbone("torchvision/shufflenet_v2_x0_5")
     weights = tmp_path / "weights.safetensors"
     save_file(dict(network.network.state_dict()), weights)
     small = ("--resize", 36, "--crop", 32, "--device", "cpu")
     features = tmp_path / "features"
     made = done(
         hasse(
-            *("features", home / "data", "--backbone", "shufflenet_v2_x0_5"),
+            *("features", home / "data", "--backbone", "torchvision/shufflenet_v2_x0_5"),
             *("--weights", weights, "--out", features, *small),
         )
     )

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models.datasets import Caption, Dataset, DatasetError, Image
-from models.encoders.backbone import build_backbone
+from models.encoders.registry import build_backbone
 from models.images.features import FeaturesError, extract
 from service.pipelines.dataset_encoding import ImageSource, encode_dataset
 from tests.service.collection import png
@@ -81,7 +81,12 @@ def test_features_of_another_network_or_of_pictures_read_otherwise_are_refused(
     model, dataset = tiny_model(), pictures(tmp_path, 1)
     looks = replace(model.preprocessing, framing="whole")
     extract(dataset, model.images.backbone, looks, tmp_path / "looks")
-    extract(dataset, build_backbone("squeezenet1_1"), model.preprocessing, tmp_path / "network")
+    extract(
+        dataset,
+        build_backbone("torchvision/squeezenet1_1"),
+        model.preprocessing,
+        tmp_path / "network",
+    )
     for name in ("looks", "network"):
         with pytest.raises(FeaturesError, match="were not made with the network of this model"):
             encode_dataset(model, dataset, ImageSource(tmp_path / name), lambda *_: None)

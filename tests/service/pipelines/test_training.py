@@ -12,8 +12,8 @@ from PIL import Image as Pillow
 from safetensors.torch import save_file
 
 from models.datasets import Caption, Dataset, DatasetError, Image
-from models.encoders.backbone import build_backbone
 from models.encoders.regions import REGIONS
+from models.encoders.registry import build_backbone
 from models.images.features import FeaturesError, FeatureStore, extract
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
@@ -63,12 +63,19 @@ def test_a_value_that_nothing_is_learned_with_is_refused_by_name(name: str, valu
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("backbone", "resnet50"), ("crop", "224"), ("crop", "300"), ("image_pooling", "regions")],
+    [
+        ("backbone", "torchvision/resnet50"),
+        ("crop", "224"),
+        ("crop", "300"),
+        ("image_pooling", "regions"),
+    ],
 )
 def test_a_choice_that_features_have_made_is_refused_and_any_other_kept(
     name: str, value: str
 ) -> None:
-    theirs = with_choices(TrainingConfig(), {"backbone": "vgg19", "crop": 256, "resize": 256})
+    theirs = with_choices(
+        TrainingConfig(), {"backbone": "torchvision/vgg19", "crop": 256, "resize": 256}
+    )
     assert theirs.model.image_pooling == "average"
     choices = {"seed": "7", "crop": 256, "image_pooling": "average", "score": "cosine"}
     kept = with_choices(theirs, choices)
@@ -108,7 +115,7 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    networks = [build_backbone("shufflenet_v2_x0_5") for _ in range(2)]
+    networks = [build_backbone("torchvision/shufflenet_v2_x0_5") for _ in range(2)]
     for name, network in zip(("theirs", "other"), networks, strict=True):
         save_file(dict(network.network.state_dict()), f"{name}.safetensors")
     Pillow.new("RGB", (40, 40)).save("a.png")
@@ -123,7 +130,8 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
         return from_features(config or TrainingConfig(), folder, weights, (dataset, held_out))
 
     with pytest.raises(
-        FeaturesError, match="weights of shufflenet_v2_x0_5 that are not noted beside them: name"
+        FeaturesError,
+        match="weights of torchvision/shufflenet_v2_x0_5 that are not noted beside them",
     ):
         read(None)
     note_weights(folder, Path("theirs.safetensors"))
@@ -131,7 +139,7 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
     monkeypatch.chdir("elsewhere")
     inputs = read(None)
     assert inputs.config.preprocessing == looks
-    assert inputs.config.model.backbone == "shufflenet_v2_x0_5"
+    assert inputs.config.model.backbone == "torchvision/shufflenet_v2_x0_5"
     assert inputs.backbone_weights is not None
     for key, value in networks[0].state_dict().items():
         assert inputs.backbone_weights[key].equal(value), key
@@ -150,7 +158,7 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
 def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> None:
     torch.manual_seed(0)
     weights = tmp_path / "network.safetensors"
-    network = build_backbone("shufflenet_v2_x0_5")
+    network = build_backbone("torchvision/shufflenet_v2_x0_5")
     save_file(dict(network.network.state_dict()), weights)
     pixels = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
     Pillow.fromarray(pixels).save(tmp_path / "a.png")
@@ -170,7 +178,7 @@ def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> 
 def test_pictures_that_came_after_their_features_are_told_and_left_out(tmp_path: Path) -> None:
     torch.manual_seed(0)
     weights = tmp_path / "network.safetensors"
-    network = build_backbone("shufflenet_v2_x0_5")
+    network = build_backbone("torchvision/shufflenet_v2_x0_5")
     save_file(dict(network.network.state_dict()), weights)
     Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
     first, second, silent = (
@@ -188,7 +196,7 @@ def test_pictures_that_came_after_their_features_are_told_and_left_out(tmp_path:
 
 def test_a_network_that_learns_begins_with_the_weights_it_is_given(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    network = build_backbone("shufflenet_v2_x0_5")
+    network = build_backbone("torchvision/shufflenet_v2_x0_5")
     given = tmp_path / "network.safetensors"
     save_file(dict(network.network.state_dict()), given)
     shape, looks = ModelConfig(backbone=network.name), Preprocessing(resize=36, crop=32)
@@ -217,7 +225,7 @@ def test_parts_are_read_where_they_are_wanted_and_there(
 ) -> None:
     torch.manual_seed(0)
     weights = tmp_path / "network.safetensors"
-    network = build_backbone("mobilenet_v2")
+    network = build_backbone("torchvision/mobilenet_v2")
     save_file(dict(network.network.state_dict()), weights)
     Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
     dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))

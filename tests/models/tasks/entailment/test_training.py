@@ -219,7 +219,7 @@ def test_a_retrieval_model_is_a_starting_point(corpus: Corpus, tmp_path: Path) -
 def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_path: Path) -> None:
     torch.manual_seed(0)
     shape = ModelConfig(
-        backbone="shufflenet_v2_x0_5",
+        backbone="torchvision/shufflenet_v2_x0_5",
         dimension=12,
         word_dimension=8,
         caption_pooling="max",
@@ -241,7 +241,7 @@ def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_
 
 def test_a_length_that_was_learned_stays_learned(tmp_path: Path) -> None:
     shape = ModelConfig(
-        backbone="shufflenet_v2_x0_5", dimension=4, word_dimension=8, length="learned"
+        backbone="torchvision/shufflenet_v2_x0_5", dimension=4, word_dimension=8, length="learned"
     )
     saved = OrderEmbedding(shape, Vocabulary(["a"]), Preprocessing(resize=36, crop=32)).eval()
     retrieval.save(tmp_path, saved, "learned", {})

@@ -19,9 +19,10 @@ from safetensors.torch import save_file
 from models.checkpoints.checkpoint import PRETRAINED, load
 from models.datasets import load as load_dataset
 from models.datasets import save
-from models.encoders.backbone import Backbone, build_backbone
-from models.encoders.backbone_weights import BackboneError
+from models.encoders.backbone import Backbone
 from models.encoders.mixed_precision import supports_bfloat16
+from models.encoders.registry import build_backbone
+from models.encoders.weights import BackboneError
 from models.files import lock_folder
 from models.training.distillation import Distillation, DistillationConfig
 from models.training.state import read_notes
@@ -33,7 +34,7 @@ from tests.tiny import tiny_checkpoint
 
 COUNT = 48
 TINY = (
-    *("--student", "mobilenet_v2", "--side", 48, "--teacher-side", 64),
+    *("--student", "torchvision/mobilenet_v2", "--side", 48, "--teacher-side", 64),
     *("--epochs", 1, "--batch-size", 8, "--device", "cpu"),
 )
 
@@ -51,7 +52,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     outcome = hasse("data", "import", "folder", home / "pictures", "--out", home / "data")
     assert outcome.status == 0, outcome.err
     torch.manual_seed(0)
-    save_file(build_backbone("mobilenet_v2").network.state_dict(), home / "teacher.safetensors")
+    save_file(
+        build_backbone("torchvision/mobilenet_v2").network.state_dict(),
+        home / "teacher.safetensors",
+    )
     return home
 
 
@@ -76,8 +80,8 @@ def test_what_a_student_learned_makes_features_and_a_model(home: Path, tmp_path:
     assert (tmp_path / "more" / "student.safetensors").read_bytes() != weights.read_bytes()
     looks = ("--resize", 64, "--crop", 64, "--framing", "whole")
     for command in (
-        ("features", home / "data", "--backbone", "mobilenet_v2", "--weights", weights, *looks,
-         "--out", tmp_path / "features"),
+        ("features", home / "data", "--backbone", "torchvision/mobilenet_v2",
+         "--weights", weights, *looks, "--out", tmp_path / "features"),
         ("train", home / "data", "--features", tmp_path / "features", "--preset", "order",
          "--dimension", 16, "--set", "word_dimension=8", "--set", "saved_dtype=float16",
          "--epochs", 1, "--out", tmp_path / "model"),
@@ -87,7 +91,7 @@ def test_what_a_student_learned_makes_features_and_a_model(home: Path, tmp_path:
     model = load(tmp_path / "model").model
     assert model.preprocessing.framing == "whole"
     # Rounded before features were made, so that the stored network is the one that made them.
-    kept = build_backbone("mobilenet_v2", weights)
+    kept = build_backbone("torchvision/mobilenet_v2", weights)
     assert model.images.backbone.fingerprint() == kept.fingerprint()
     # The model can teach in turn.
     taught = hasse(
@@ -104,10 +108,12 @@ def plan(
     """Return a plan to learn from the pictures, and what prepares it."""
     named: dict[str, Any] = {
         "split": "",
-        "teacher": "mobilenet_v2",
+        "teacher": "torchvision/mobilenet_v2",
         "weights": home / "teacher.safetensors",
     }
-    config = options.pop("config", DistillationConfig("mobilenet_v2", 48, 64, batch_size=8))
+    config = options.pop(
+        "config", DistillationConfig("torchvision/mobilenet_v2", 48, 64, batch_size=8)
+    )
     made = DistillationPlan.of(config, dataset or home / "data", **(named | options))
 
     @contextmanager
@@ -122,7 +128,7 @@ def test_distill_passes_its_options_on(home: Path, tmp_path: Path) -> None:
     assert done.status == 0, done.err
     assert "--resize 48 --crop 48 --framing whole --out" in done.err
     config = DistillationConfig(
-        student="mobilenet_v2",
+        student="torchvision/mobilenet_v2",
         side=48,
         teacher_side=64,
         epochs=1,
@@ -142,7 +148,7 @@ def test_a_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
     whole = load_dataset(home / "data")
     images = tuple(replace(one, split="train" if one.id <= 30 else "") for one in whole.images)
     save(replace(whole, images=images), tmp_path / "data")
-    config = DistillationConfig("mnasnet0_5", 48, 64, batch_size=8)
+    config = DistillationConfig("torchvision/mnasnet0_5", 48, 64, batch_size=8)
     chosen = {"split": "train", "teacher": "photographs", "weights": None, "config": config}
     made, prepare = plan(home, tmp_path / "data", **chosen)
     run = prepare(tmp_path / "student")
@@ -161,7 +167,7 @@ def test_a_student_begins_with_the_network_of_a_checkpoint(home: Path) -> None:
     begun = load(PRETRAINED / "photographs", to_learn=True).model.images.backbone
     config = DistillationConfig(begun.name, 48, 64, batch_size=8)
     made, _ = plan(home, start=Path("photographs"), config=config)
-    given = build_backbone("mobilenet_v2", home / "teacher.safetensors")
+    given = build_backbone("torchvision/mobilenet_v2", home / "teacher.safetensors")
     assert made.teacher.fingerprint() == given.fingerprint()
     assert made.teacher.grid
     assert made.projection is None
@@ -238,7 +244,9 @@ def test_a_damaged_picture_is_named_and_left_out(home: Path, tmp_path: Path) -> 
 
 def test_a_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "student")
-    outcome = hasse("distill", home / "data", "--split", "", "--teacher", "resnet18", *out)
+    outcome = hasse(
+        "distill", home / "data", "--split", "", "--teacher", "torchvision/resnet18", *out
+    )
     assert outcome.status == 1
     assert "--weights" in outcome.error
 
@@ -257,13 +265,13 @@ def test_options_that_nothing_is_learned_with_are_one_sentence(home: Path, tmp_p
         assert option[2:].replace("-", "_") in outcome.error
 
 
-@pytest.mark.parametrize("student", ["nosuch", "shufflenet_v2_x0_5"])
+@pytest.mark.parametrize("student", ["torchvision/nosuch", "torchvision/shufflenet_v2_x0_5"])
 def test_a_student_that_cannot_learn_is_refused_before_the_pictures_are_read(
     home: Path, tmp_path: Path, student: str
 ) -> None:
     outcome = distill(home, tmp_path / "student", "--student", student)
     assert outcome.status == 1
-    assert student in outcome.error
+    assert student.rpartition("/")[2] in outcome.error
     assert not (tmp_path / "student").exists()
 
 
@@ -278,15 +286,16 @@ def test_a_checkpoint_of_another_network_cannot_be_the_start(home: Path, tmp_pat
     tiny = tiny_checkpoint(tmp_path / "tiny")
     outcome = distill(home, tmp_path / "student", "--start", tiny)
     assert outcome.status == 1
-    assert "shufflenet_v2_x0_5" in outcome.error
+    assert "torchvision/shufflenet_v2_x0_5" in outcome.error
 
 
 def test_a_teacher_without_a_grid_is_refused(home: Path, tmp_path: Path) -> None:
     save_file(
-        build_backbone("shufflenet_v2_x0_5").network.state_dict(), tmp_path / "weights.safetensors"
+        build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict(),
+        tmp_path / "weights.safetensors",
     )
     outcome = hasse(
-        *("distill", home / "data", "--teacher", "shufflenet_v2_x0_5", "--split", ""),
+        *("distill", home / "data", "--teacher", "torchvision/shufflenet_v2_x0_5", "--split", ""),
         *("--weights", tmp_path / "weights.safetensors", "--out", tmp_path / "student"),
     )
     assert outcome.status == 1
@@ -313,7 +322,7 @@ def test_another_distillation_is_refused_before_it_takes_the_place_of_the_folder
     save(replace(whole, images=(renamed, *others)), tmp_path / "others")
     torch.manual_seed(1)
     network = tmp_path / "network.safetensors"
-    save_file(build_backbone("mobilenet_v2").network.state_dict(), network)
+    save_file(build_backbone("torchvision/mobilenet_v2").network.state_dict(), network)
     for dataset, options, differing in (
         (home / "data", ("--teacher-side", 72), "config"),
         (home / "data", ("--weights", network), "teacher"),

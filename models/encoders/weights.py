@@ -1,0 +1,84 @@
+"""Weights of pretrained networks: read from a file, without running code, and put in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from models.errors import HasseError
+
+_COUNTER = "num_batches_tracked"
+
+
+class BackboneError(HasseError):
+    """An encoder or weights that cannot be used; the message says why and what to do."""
+
+
+def require_weights(
+    name: str,
+    network: nn.Module,
+    weights: Mapping[str, Tensor],
+    path: Path,
+    others: tuple[str, ...] = (),
+) -> None:
+    """Load the weights of a file into a network, all of them and no others.
+
+    Args:
+        name: the encoder's.
+        path: the file that they came from, for messages.
+        others: how names begin of weights that the file may have beside those of the network.
+
+    Raises:
+        BackboneError: they are not those of the network.
+    """
+    try:
+        result = network.load_state_dict(dict(weights), strict=False)
+        # Old files lack batch counters, and whole networks have classifiers.
+        trouble = [
+            *(f"{key} is missing" for key in result.missing_keys if not key.endswith(_COUNTER)),
+            *(
+                f"{key} is not part of it"
+                for key in result.unexpected_keys
+                if not key.startswith(others)
+            ),
+        ]
+    except RuntimeError as error:  # other shapes; or sparse, quantised or meta tensors
+        trouble = str(error).splitlines()[1:] or [str(error)]
+    if trouble:
+        more = f", and {len(trouble) - 1:,} more" if len(trouble) > 1 else ""
+        raise BackboneError(
+            f"{path} does not hold weights of {name} "
+            f"({trouble[0].strip()}{more}): name the encoder they belong to, or another file"
+        )
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read a state dict: a `.safetensors` file, or one that torch saved.
+
+    Raises:
+        BackboneError: there is no such file, or it holds something else.
+    """
+    if not path.is_file():
+        raise BackboneError(f"there is no weights file {path}")
+    try:
+        if path.suffix == ".safetensors":
+            found: object = load_file(path)
+        else:
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch's reader of pickles raises anything on other files
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if type(error).__name__ == "UnpicklingError":  # its message says how to run the file
+            reason = "it holds other things than tensors"
+        raise BackboneError(
+            f"{path} cannot be read as weights ({reason}): "
+            f"it should be a .safetensors file or a state dict saved by torch"
+        ) from error
+    if not isinstance(found, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, Tensor) for key, value in found.items()
+    ):
+        raise BackboneError(f"{path} is not a state dict: save model.state_dict() and name that")
+    return dict(found)

@@ -1,0 +1,12 @@
+"""The folder in which Hasse keeps what belongs to a user and to no collection."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def home() -> Path:
+    """Return the folder that `HASSE_HOME` names, else `~/.local/share/hasse`."""
+    named = os.environ.get("HASSE_HOME")
+    return Path(named) if named else Path.home() / ".local" / "share" / "hasse"
