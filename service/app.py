@@ -21,7 +21,7 @@ from service.page import lattice as lattice_pages
 from service.page import search as search_pages
 from service.page.sample import Samples
 from service.page.static_files import WholeFiles
-from service.routes import collection, docs, lattice, operations, search, writing
+from service.routes import collection, docs, embedding, lattice, operations, search, writing
 from service.runtime.logs import LOGGER
 from service.runtime.metrics import Metrics
 from service.runtime.readiness import Readiness
@@ -31,7 +31,10 @@ from service.settings import Settings, origins_of
 
 # What `service.http.load_shedding` may refuse before it is read.
 SEARCH_ROUTES = [
-    route for route in search.router.routes + lattice.router.routes if isinstance(route, APIRoute)
+    route
+    for routes in (search.router.routes, lattice.router.routes, embedding.router.routes)
+    for route in routes
+    if isinstance(route, APIRoute)
 ]
 DESCRIPTION = (
     "Search images by what is true of them: which images is this caption true of, and which "

@@ -11,6 +11,7 @@ from service.cli.collection.index import index
 from service.cli.collection.search import search
 from service.cli.model.data import data
 from service.cli.model.distill import distill
+from service.cli.model.embed import embed
 from service.cli.model.entailment import entailment
 from service.cli.model.evaluate import evaluate
 from service.cli.model.features import features
@@ -87,6 +88,7 @@ app.add(features, _MODEL)
 app.add(train, _MODEL)
 app.add(distill, _MODEL)
 app.add(evaluate, _MODEL)
+app.add(embed, _MODEL)
 app.add_typer(hypernyms, name="hypernyms", rich_help_panel=_MODEL)
 app.add_typer(entailment, name="entailment", rich_help_panel=_MODEL)
 

@@ -97,7 +97,13 @@ class Call(Generic[Result]):
     def then(self, convert: Callable[[Result], Other]) -> Call[Other]:
         """Return the same request, with its answer converted."""
         read = self.read
-        return Call(self.method, self.path, lambda answer: convert(read(answer)), json=self.json)
+        return Call(
+            self.method,
+            self.path,
+            lambda answer: convert(read(answer)),
+            json=self.json,
+            picture=self.picture,
+        )
 
     def result(self, response: httpx.Response) -> Result:
         """Return what was answered; raises ClientError for an answer without success."""

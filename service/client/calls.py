@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack, overload
 
 from service.client.call import (
@@ -22,6 +23,7 @@ from service.client.call import (
     reads_bytes,
     several,
 )
+from service.embedding_schemas import TEXTS_MAXIMUM, Embedding, Embeddings
 from service.lattice_schemas import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
 from service.picture_schemas import Relation
 from service.schemas import (
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from service.client.clients import AsyncClient, Client
 
 Arguments = ParamSpec("Arguments")
+
+_TEXTS_BYTES = 60_000  # of the 65,536 of a body of JSON that a service reads by default
 
 
 class _Method(Generic[Arguments, Result]):
@@ -146,6 +150,12 @@ class Calls:
         return call.then(lambda answer: answer.answers)
 
     @_Method
+    def embed_picture(self, picture: Picture) -> Call[Embedding]:
+        """Return the embedding of a picture: bytes, a path, or an image of Pillow."""
+        call = Call("POST", "/embed", reads(Embeddings), picture=picture)
+        return call.then(lambda answer: answer.embeddings[0])
+
+    @_Method
     def diagram(self, middle: Part) -> Call[Diagram]:
         """Return the Hasse diagram around a caption, or around an image of the collection."""
         if isinstance(middle, str):
@@ -213,3 +223,22 @@ class Calls:
     def metrics(self) -> Call[str]:
         """Return the measurements, in Prometheus' text format."""
         return Call("GET", "/metrics", reads_bytes("text/plain")).then(bytes.decode)
+
+
+def embed_calls(texts: Iterable[str]) -> Iterator[Call[list[Embedding]]]:
+    """Yield requests for the embeddings of any number of texts, each within the limits."""
+    batch: list[str] = []
+    size = 0
+    for text in several(texts):
+        length = len(json.dumps(text))
+        if batch and (len(batch) == TEXTS_MAXIMUM or size + length > _TEXTS_BYTES):
+            yield _embed_call(batch)
+            batch, size = [], 0
+        batch.append(text)
+        size += length + 1
+    if batch:
+        yield _embed_call(batch)
+
+
+def _embed_call(texts: list[str]) -> Call[list[Embedding]]:
+    return post("/embed", Embeddings, texts=texts).then(lambda answer: answer.embeddings)

@@ -6,6 +6,7 @@ Both make the calls of `service.client.calls`; they differ in how they send and 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
@@ -21,8 +22,9 @@ from tenacity import (
 )
 
 from service.client.call import Call, Result
-from service.client.calls import Calls
+from service.client.calls import Calls, embed_calls
 from service.client.errors import ClientError
+from service.embedding_schemas import Embedding
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -116,6 +118,10 @@ class Client(_Base[httpx.Client, httpx.BaseTransport]):
         """Close the connections."""
         self._http.close()
 
+    def embed(self, texts: Iterable[str]) -> list[Embedding]:
+        """Return the embeddings of any number of texts, by as many requests as they need."""
+        return [one for call in embed_calls(texts) for one in self.make(call)]
+
     def make(self, call: Call[Result]) -> Result:
         """Send a request until it is answered, and return the answer."""
         request = call.request(self._http)
@@ -147,6 +153,10 @@ class AsyncClient(_Base[httpx.AsyncClient, httpx.AsyncBaseTransport]):
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+    async def embed(self, texts: Iterable[str]) -> list[Embedding]:
+        """Return the embeddings of any number of texts, by as many requests as they need."""
+        return [one for call in embed_calls(texts) for one in await self.make(call)]
 
     async def make(self, call: Call[Result]) -> Result:
         """Send a request until it is answered, and return the answer."""

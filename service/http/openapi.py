@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from service import lattice_schemas
+from service import embedding_schemas, lattice_schemas
 from service.picture_schemas import PictureQuery, SimilarQuery
 from service.schemas import ImageQuery, ImagesQuery, Problem, UploadForm
 from service.services import services_of
@@ -20,6 +20,7 @@ _REQUESTS = (
     PictureQuery,
     UploadForm,
     *lattice_schemas.REQUESTS,
+    *embedding_schemas.REQUESTS,
 )
 _REF = "#/components/schemas/{model}"
 

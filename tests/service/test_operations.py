@@ -29,6 +29,7 @@ LATTICE: list[tuple[str, Any]] = [
     ("/search/common", {"common": ["a dog"]}),
     ("/search/like", {"like": "a dog", "plus": ["a cat"]}),
     ("/entails", {"premise": "a dog", "hypothesis": "a cat"}),
+    ("/embed", {"texts": ["a dog"]}),
     ("/diagram?caption=a+dog", None),
     ("/images/1003/diagram", None),
 ]

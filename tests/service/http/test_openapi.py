@@ -89,6 +89,7 @@ def test_operation_names_its_errors_as_problems(client: Client) -> None:
         "/search/like",
         "/entails",
         "/entails/batch",
+        "/embed",
         "/diagram",
         "/images/{image_id}/diagram",
         "/images",

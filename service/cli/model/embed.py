@@ -1,0 +1,96 @@
+"""`hasse embed`: lines of text or pictures become embeddings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli.terminal.configuration import picture_limits
+from service.cli.terminal.options import BatchSize, Device, Workers
+from service.cli.terminal.progress import progress, tell
+from service.plural import count
+
+Inputs = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[INPUT]...",
+        show_default="lines of standard input",
+        help="A file with one text a line; or pictures, and folders of pictures.",
+    ),
+]
+EmbeddingModel = Annotated[
+    Path,
+    typer.Option("--model", "-m", metavar="DIR", help="A checkpoint, or a built-in one's name."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        show_default="JSON lines on standard output",
+        help="A .npy file gets an array with a row for each input, any other file JSON lines.",
+    ),
+]
+_NAMED = 5  # lines that a message names
+
+
+def embed(
+    *,
+    inputs: Inputs = None,
+    model: EmbeddingModel = Path("photographs"),
+    out: Out = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Write the embeddings of texts or of pictures, for your own programs.
+
+    Rows are in the order of the lines, or of the pictures: a folder's by name. A picture that
+    cannot be read has a row of NaN (null in JSON).
+
+    \b
+    [bold]Examples[/bold]
+      hasse embed captions.txt --out captions.npy
+      hasse embed ~/Pictures --model data/mine-model --out pictures.jsonl
+      echo "a dog on a beach" | hasse embed
+    """
+    from models.checkpoints import checkpoint
+    from service.pipelines import embedding
+    from service.runtime.device import pick_device
+
+    found = embedding.read_inputs(inputs or [embedding.STANDARD_INPUT])
+    texts = [one for one in found if isinstance(one, str)]
+    pictures = [one for one in found if isinstance(one, Path)]
+    loaded = checkpoint.load(
+        checkpoint.find(model), pick_device(device), with_pictures=bool(pictures)
+    )
+    blocks = (
+        embedding.text_blocks(loaded, texts)
+        if texts
+        else embedding.picture_blocks(
+            loaded,
+            pictures,
+            batch_size=batch_size,
+            workers=workers,
+            limits=picture_limits(),
+            skipped=tell,
+        )
+    )
+    shape = len(found), loaded.model.config.dimension
+    with progress("embedding") as report:
+        unknown = embedding.write(blocks, out, shape, lambda done: report(done, len(found)))
+    if unknown:
+        first = ", ".join(str(at + 1) for at in unknown[:_NAMED])
+        more = ", ..." if len(unknown) > _NAMED else ""
+        tell(
+            f"{count(len(unknown), 'line')} of {len(found):,} without a word that the model "
+            f"{loaded.name} knows, whose embeddings say nothing: {first}{more}"
+        )
+    if out is not None:
+        tell(
+            f"{out}: {shape[0]:,} x {shape[1]:,}, score {loaded.model.config.score}, model "
+            f"{loaded.name} {loaded.fingerprint[:12]}"
+        )

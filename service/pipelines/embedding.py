@@ -1,0 +1,173 @@
+"""Embeddings of lines of text or of pictures, for a file of numpy or of JSON lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from models.checkpoints.checkpoint import Checkpoint
+from models.datasets import Image
+from models.datasets.source import read_text
+from models.datasets.walk import walk
+from models.errors import HasseError
+from models.files import publish_file
+from models.images.formats import is_picture
+from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
+from models.images.prefetch import decode_ahead
+from models.model import Points
+
+# What is known of each row, and the rows themselves: (B, N).
+Block = tuple[list[dict[str, Any]], Points]
+STANDARD_INPUT = Path("-")
+_TEXTS = 1024  # encoded together
+
+
+class EmbedError(HasseError):
+    """Inputs that cannot be embedded together; the message says what to give."""
+
+
+def read_inputs(inputs: Sequence[Path]) -> list[str] | list[Path]:
+    """Return the lines of a file of text, or the pictures that are named or lie in folders.
+
+    Raises:
+        EmbedError: there are texts and pictures, two files of text, or no picture in a folder.
+        DatasetError: a file or a folder cannot be read.
+    """
+    if STANDARD_INPUT in inputs:
+        _require_alone(inputs)
+        return _lines(sys.stdin.buffer.read().decode("utf-8-sig", "replace"))
+    if len(inputs) == 1 and not inputs[0].is_dir() and not _is_picture(inputs[0]):
+        return _lines(read_text(inputs[0]))
+    pictures: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            found = [path / name for name in walk(path).pictures]
+            if not found:
+                raise EmbedError(f"there is no picture in {path}: name another folder")
+            pictures += found
+        elif _is_picture(path):
+            pictures.append(path)
+        else:
+            _require_alone(inputs)
+    return pictures
+
+
+def text_blocks(model: Checkpoint, lines: Sequence[str]) -> Iterator[Block]:
+    """Yield texts with their points, in their order."""
+    words = model.vocabulary
+    for start in range(0, len(lines), _TEXTS):
+        part = lines[start : start + _TEXTS]
+        rows = [
+            {"text": text, "known": words.knows(text), "unknown_words": words.unknown(text)}
+            for text in part
+        ]
+        yield rows, model.model.encode_captions(part)
+
+
+def picture_blocks(
+    model: Checkpoint,
+    pictures: Sequence[Path],
+    *,
+    batch_size: int = 32,
+    workers: int | None = None,
+    limits: PictureLimits = DEFAULT_LIMITS,
+    skipped: Callable[[str], None] = lambda line: None,
+) -> Iterator[Block]:
+    """Yield pictures with their points, in their order.
+
+    A picture that cannot be read has a row of NaN, and `skipped` is told why.
+    """
+    images = [Image(at, path.name, path) for at, path in enumerate(pictures)]
+    network = model.model
+    for batch in decode_ahead(images, network.preprocessing, batch_size, workers, limits=limits):
+        points = np.full((len(batch), network.config.dimension), np.nan, np.float32)
+        readable, pixels = [], []
+        for at, (image, future) in enumerate(batch):
+            try:
+                pixels.append(future.result())
+                readable.append(at)
+            except PictureError as error:
+                skipped(f"{image.path}: {error}: its row is NaN")
+        if readable:
+            with torch.inference_mode():
+                stacked = torch.stack(pixels).to(network.device)
+                points[readable] = network.pixel_points(stacked).cpu().numpy()
+        yield [{"path": str(image.path)} for image, _ in batch], points
+
+
+def write(
+    blocks: Iterable[Block],
+    out: Path | None,
+    shape: tuple[int, int],
+    progress: Callable[[int], None],
+) -> list[int]:
+    """Write blocks to `.npy`, or as JSON lines to any other file or standard output.
+
+    A file is written whole or not at all. Returns the rows of texts without a known word.
+    """
+    unknown: list[int] = []
+    done = 0
+    with ExitStack() as stack:
+        partial = None if out is None else out.with_name(f"{out.name}.partial")
+        array, lines = None, sys.stdout
+        if out is not None and partial is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            stack.callback(partial.unlink, missing_ok=True)
+            if out.suffix == ".npy":
+                array = np.lib.format.open_memmap(partial, "w+", np.float32, shape)
+            else:
+                lines = stack.enter_context(partial.open("w", encoding="utf-8"))
+        for rows, points in blocks:
+            unknown += [done + at for at, row in enumerate(rows) if row.get("known") is False]
+            if array is not None:
+                array[done : done + len(rows)] = points
+            else:
+                for row, point in zip(rows, points, strict=True):
+                    lines.write(_json_line(row, point))
+            done += len(rows)
+            progress(done)
+        if array is not None:
+            array.flush()
+        lines.flush()
+        if out is not None and partial is not None:
+            publish_file(partial, out)
+    return unknown
+
+
+def _json_line(row: dict[str, Any], point: np.ndarray[Any, np.dtype[np.float32]]) -> str:
+    # The shortest decimals that name the float32.
+    numbers = [float(str(each)) for each in point] if np.isfinite(point).all() else None
+    return json.dumps(row | {"embedding": numbers}, ensure_ascii=False) + "\n"
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.replace("\r\n", "\n").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        raise EmbedError("there is no line of text to embed: write one text a line")
+    return lines
+
+
+def _is_picture(path: Path) -> bool:
+    try:
+        return is_picture(path)
+    except OSError as error:
+        raise EmbedError(
+            f"{path} cannot be read: {(error.strerror or '').lower()}; check the path"
+        ) from error
+
+
+def _require_alone(inputs: Sequence[Path]) -> None:
+    if len(inputs) > 1:
+        raise EmbedError(
+            "give one file of text, or pictures and folders of pictures: the rows of both "
+            "together could not be told apart"
+        )
