@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
-from index import durable
 from index.catalog import mutations
 from index.catalog.catalog import Catalog, open_catalog
 from index.catalog.database import catalog_url
 from index.catalog.records import SegmentRecord
 from index.creation import already_there, create
 from index.errors import BadRowsError, IndexExistsError
+from index.locking import locked
 from index.search.cost_model import DEFAULT, Thresholds
 from index.segments.compaction import LOCK as COMPACTION_LOCK
 from index.segments.compaction import ROWS_PER_SEGMENT, ProgressCallback
@@ -106,7 +106,7 @@ def reencode(
     """
     with (
         closing(open_catalog(folder)) as catalog,
-        durable.locked(folder / COMPACTION_LOCK, LOCK_TIMEOUT, "compacting"),
+        locked(folder, catalog, COMPACTION_LOCK, LOCK_TIMEOUT, "compacting"),
         writing(folder, catalog, catalog.model(), LOCK_TIMEOUT, thresholds) as writer,
     ):
         refuse_unfinished(folder, catalog.generation())

@@ -9,6 +9,7 @@ from index.catalog import mutations
 from index.catalog.catalog import Catalog
 from index.catalog.database import CATALOG
 from index.errors import IndexExistsError, NotAnIndexError, disk_full_reported
+from index.locking import locked
 from index.segments.compaction import WORKSPACE
 from index.segments.segment import SEGMENTS_FOLDER
 from index.segments.writer import LOCK
@@ -27,7 +28,7 @@ def create(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
     is_file = catalog.url.get_backend_name() == "sqlite"
     with disk_full_reported(folder):
         durable.make_folder(folder)
-        with durable.locked(folder / LOCK, 0.0):
+        with locked(folder, catalog, LOCK, 0.0):
             if (not is_file or (folder / CATALOG).exists()) and catalog.exists():
                 raise already_there(folder)
             _refuse_foreign(folder)

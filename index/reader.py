@@ -85,6 +85,8 @@ class Reader:
         """
         with self._refreshing:
             if self._catalog.generation() == self.snapshot.generation:
+                if self.snapshot.lease is not None:
+                    self.snapshot.lease.renew()
                 return False
             self.snapshot = self._loader.load(self.snapshot)
             self._on_load(self.snapshot)

@@ -340,9 +340,8 @@ class Index:
             DiskFullError: what was not merged yet stays as it is.
             NotLoadedError: what was merged is durable; searches see it from the next `refresh` on.
         """
-        return compaction.compact(
-            self.folder, self._newest, self.writing, choose, progress, self._thresholds
-        )
+        of = (self.folder, self.catalog, self._newest, self.writing)
+        return compaction.compact(*of, choose, progress, self._thresholds)
 
     @contextmanager
     def writing(self, timeout: float = LOCK_TIMEOUT) -> Iterator[Writer]:

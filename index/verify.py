@@ -20,6 +20,7 @@ from index.errors import BadPointsError, BadRowsError, DamagedIndexError
 from index.segments import stored_pictures
 from index.segments.compaction import ProgressCallback
 from index.segments.leases import Lease
+from index.segments.leases import lease as leased
 from index.segments.loading import check_fit
 from index.segments.segment import SEGMENTS_FOLDER, Segment, check_file
 from index.staging import refuse_unfinished
@@ -126,7 +127,7 @@ def _verified(folder: Path, catalog: Catalog, progress: ProgressCallback) -> Ver
 def _one_generation(folder: Path, catalog: Catalog) -> tuple[Lease, State, dict[Kind, Ids]]:
     """Read a generation and the ids that the catalog describes in it, and keep its folders."""
     while True:
-        lease = Lease(folder, catalog.generation())
+        lease = leased(folder, catalog, catalog.generation())
         state = catalog.state()
         known: dict[Kind, Ids] = {}
         with catalog.reading() as connection:

@@ -6,10 +6,13 @@ SQLite (the default) writes ahead and syncs fully; the URL may name PostgreSQL i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 from urllib.parse import quote
 
 import sqlalchemy as sql
@@ -19,7 +22,9 @@ from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 from index.catalog.database_errors import path_of, translated
 from index.catalog.database_file import OpenedFile
 from index.catalog.schema import META
-from index.errors import DamagedIndexError, NotAnIndexError
+from index.errors import CatalogUnreachableError, DamagedIndexError, NotAnIndexError
+
+Translating: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 CATALOG = "catalog.db"
 CATALOG_URL = "catalog.url"
@@ -35,6 +40,15 @@ _SERVER_TIMEOUTS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,  # milliseconds
 }
+# Advisory locks belong to a database; the schema is part of the key, since each may hold a catalog.
+_SPACE = "hashtext(current_schema() || ' hasse generations')"
+_SHARE = sql.text(f"SELECT pg_advisory_lock_shared({_SPACE}, :number)")
+_UNSHARE = sql.text(f"SELECT pg_advisory_unlock_shared({_SPACE}, :number)")
+_SMALLEST = sql.text(
+    "SELECT min(objid::bigint) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    "AND classid = hashtext(current_schema() || ' hasse generations')::oid"
+)
 LOCK_SECONDS = 10.0  # that a statement waits for a lock of another connection
 
 
@@ -79,9 +93,12 @@ class Database:
             self._reader = _server_engine(self.url, lock_seconds)
         self.dialect = self._reader.dialect
         self._driver: Any = self.dialect.loaded_dbapi
+        self._session = threading.local()
+        self.shared_locks = SharedLocks(self._writer, self._errors_translated)
 
     def close(self) -> None:
         """Close every connection."""
+        self.shared_locks.close()
         self._reader.dispose()
         self._writer.dispose()
 
@@ -100,7 +117,7 @@ class Database:
     @contextmanager
     def creating(self) -> Iterator[Connection]:
         """Open a write transaction in a database that may have none of the tables yet."""
-        with self._errors_translated(), self._writer.begin() as connection:
+        with self.session() as connection, self._errors_translated(), connection.begin():
             yield connection
             self.check_file()
 
@@ -119,6 +136,39 @@ class Database:
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql(f"LOCK TABLE {META.name} IN SHARE ROW EXCLUSIVE MODE")
             yield connection
+
+    @property
+    def is_server(self) -> bool:
+        """Whether the database is a server, which other machines may reach too."""
+        return self._file is None
+
+    @contextmanager
+    def session(self) -> Iterator[Connection]:
+        """Use one connection for all write transactions of this thread while the block runs.
+
+        A lock of the session is then lost together with the connection, and no transaction can be
+        committed without it.
+
+        Raises:
+            CatalogUnreachableError: the connection broke before.
+        """
+        held: Connection | None = getattr(self._session, "connection", None)
+        if held is not None:
+            if held.invalidated:
+                raise CatalogUnreachableError(
+                    f"the connection to the catalog {self.url.render_as_string()} broke, and with "
+                    "it the lock of the writer: repeat"
+                )
+            yield held
+            return
+        with self._errors_translated():
+            connection = self._writer.connect()
+        with connection:
+            self._session.connection = connection
+            try:
+                yield connection
+            finally:
+                self._session.connection = None
 
     def settle(self) -> None:
         """Wait for a transaction that a server still commits for a writer that was cut off."""
@@ -157,6 +207,99 @@ class Database:
             if (known := translated(self.url, self._driver, error)) is None:
                 raise
             raise known from error
+
+
+class SharedLocks:
+    """Numbers that this process shares locks on, in a server that sees who else does.
+
+    They are advisory locks of one connection. The server releases them when that ends, however it
+    ends; when it broke, the next call takes them anew.
+    """
+
+    def __init__(self, engine: Engine, translating: Translating) -> None:
+        self._engine, self._translating = engine, translating
+        self._connection: Connection | None = None
+        self._counts: Counter[int] = Counter()
+        self._released: deque[int] = deque()
+        self._renewed = 0.0
+        self._lock = threading.Lock()
+
+    def take(self, number: int) -> None:
+        """Share the lock on a number.
+
+        Raises:
+            CatalogUnreachableError: the server does not answer.
+        """
+        with self._lock, self._translating():
+            self._counts[number] += 1
+            try:
+                if self._counts[number] == 1:
+                    self._run(_SHARE, number)
+            except BaseException:
+                self._counts[number] -= 1
+                raise
+
+    def release(self, number: int) -> None:
+        """Release the lock on a number, soon: this may be called while anything else is done."""
+        self._released.append(number)
+
+    def renew(self) -> None:
+        """Release what is due, and look, once a second, whether the server has the others.
+
+        Raises:
+            CatalogUnreachableError: the server does not answer.
+        """
+        recent = not self._released and time.monotonic() < self._renewed + 1
+        if self._connection is None or recent:
+            return
+        with self._lock, self._translating():
+            while self._released:
+                number = self._released.popleft()
+                self._counts[number] -= 1
+                if not self._counts[number]:
+                    del self._counts[number]
+                    self._run(_UNSHARE, number)
+            self._run(_SMALLEST, 0)
+            self._renewed = time.monotonic()
+
+    def smallest(self) -> int | None:
+        """Return the smallest number that any process shares a lock on, or None.
+
+        Raises:
+            CatalogUnreachableError: the server does not answer.
+        """
+        self._renewed = 0.0
+        self.renew()
+        with self._lock, self._translating():
+            found: int | None = self._run(_SMALLEST, 0)
+            return found
+
+    def close(self) -> None:
+        """Release all locks."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _run(self, statement: sql.TextClause, number: int) -> Any:
+        if self._connection is not None:
+            try:
+                return self._connection.execute(statement, {"number": number}).scalar()
+            except sql.exc.DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                self._connection = None
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        connection.detach()  # no other use of it, and closed for good in the end
+        try:
+            for each in self._counts:
+                connection.execute(_SHARE, {"number": each})
+            self._connection = connection
+            return None if statement is _SHARE else self._run(statement, number)
+        except BaseException:
+            connection.close()
+            self._connection = None
+            raise
 
 
 def catalog_url(folder: Path) -> sql.URL:

@@ -19,7 +19,9 @@ from typing import TypeAlias
 import numpy as np
 
 from index import durable
+from index.catalog.catalog import Catalog
 from index.errors import disk_full_reported
+from index.locking import locked
 from index.search.cost_model import DEFAULT, Thresholds
 from index.segments.segment import IDS, POINTS, SegmentWriter, check_file
 from index.segments.snapshot import LiveSegment, Snapshot
@@ -96,6 +98,7 @@ def everything(
 
 def compact(
     folder: Path,
+    catalog: Catalog,
     latest: Callable[[], Snapshot],
     writing: Callable[[], AbstractContextManager[Writer]],
     choose: Choice = tiers,
@@ -104,12 +107,12 @@ def compact(
 ) -> Compacted:
     """Merge what `choose` names, one group after another; see `Index.compact`.
 
-    `latest` opens the newest generation of the index in `folder`, `writing` makes this the one
+    `latest` opens the newest generation of the index in `folder`, and `writing` makes this the one
     writer of it.
     """
     workspace = folder / WORKSPACE
     done = dropped = 0
-    with disk_full_reported(folder), durable.locked(folder / LOCK, 0.0, "compacting"):
+    with disk_full_reported(folder), locked(folder, catalog, LOCK, 0.0, "compacting"):
         durable.remove(workspace)
         segments = latest().segments
         after, groups = len(segments), choose(segments)

@@ -3,6 +3,7 @@
 A reader takes a shared lock on the byte of INDEX/readers whose offset is its generation. A writer
 looks for the first byte that is locked before it removes old segments or forgets deletions. The
 kernel releases a reader's lock when the process ends, however it ends. Nothing is ever written.
+Where the catalog is a server, readers share locks on numbers there, for all machines to see.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import os
 import struct
 from contextlib import suppress
 from pathlib import Path
+
+from index.catalog.database import Database, SharedLocks
 
 READERS = "readers"
 
@@ -43,12 +46,54 @@ class Lease:
         if descriptor is not None:
             os.close(descriptor)
 
+    def renew(self) -> None:
+        """Look whether the generation is still locked, and lock it again if not."""
+
     def __del__(self) -> None:
         self.release()
 
 
+class ServerLease(Lease):
+    """Keeps what one generation consists of, for processes on all machines."""
+
+    __slots__ = ("_locks",)
+
+    def __init__(self, locks: SharedLocks, generation: int) -> None:
+        """Lock the generation (CatalogUnreachableError: the server does not answer)."""
+        self.generation = generation
+        self._locks: SharedLocks | None = None
+        locks.take(generation)
+        self._locks = locks
+
+    def release(self) -> None:
+        """Release the generation."""
+        locks, self._locks = self._locks, None
+        if locks is not None:
+            locks.release(self.generation)
+
+    def renew(self) -> None:
+        """Look whether the generation is still locked, and lock it again if not."""
+        if self._locks is not None:
+            self._locks.renew()
+
+
+def lease(folder: Path, catalog: Database, generation: int) -> Lease:
+    """Lock a generation of an index, where all who write to it see that."""
+    if catalog.is_server:
+        return ServerLease(catalog.shared_locks, generation)
+    return Lease(folder, generation)
+
+
+def oldest_leased(folder: Path, catalog: Database, generation: int) -> int:
+    """Return the oldest generation that a process on any machine reads; at most this one."""
+    if not catalog.is_server:
+        return oldest(folder, generation)
+    found = catalog.shared_locks.smallest()
+    return generation if found is None else min(found, generation)
+
+
 def oldest(folder: Path, generation: int) -> int:
-    """Return the oldest generation that a process, this one included, reads; at most this one."""
+    """Return the oldest generation that a process of this machine reads; at most this one."""
     descriptor = _open(folder) if generation else None
     if descriptor is None:
         return generation

@@ -11,7 +11,7 @@ from index.catalog.catalog import Catalog, refuse_other_model
 from index.catalog.records import SegmentRecord, State
 from index.errors import DamagedIndexError
 from index.segments.combined import CombinedSegment, combined, is_small
-from index.segments.leases import Lease
+from index.segments.leases import lease as leased
 from index.segments.segment import SEGMENTS_FOLDER, Segment, Verify
 from index.segments.snapshot import LiveSegment, Snapshot
 from index.types import KINDS, Ids, Kind, ModelIdentity
@@ -38,7 +38,7 @@ class Loader:
         records = {name: live.segment.record for name, live in known.items()}
         since = before.generation if before else 0
         while True:
-            lease = Lease(self._folder, self._catalog.generation())
+            lease = leased(self._folder, self._catalog, self._catalog.generation())
             state = self._catalog.state(records, since)
             if before is not None:
                 refuse_other_model(before.model, state.model)

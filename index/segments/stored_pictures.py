@@ -18,6 +18,7 @@ from pathlib import Path
 from index import durable
 from index.catalog.catalog import Catalog
 from index.errors import DamagedIndexError, disk_full_reported
+from index.locking import locked
 from index.types import ImageRow
 
 PICTURES = "pictures"
@@ -42,7 +43,7 @@ def is_stored(image: ImageRow) -> bool:
 
 
 @contextmanager
-def lock(folder: Path, timeout: float) -> Iterator[None]:
+def lock(folder: Path, catalog: Catalog, timeout: float) -> Iterator[None]:
     """Be the one process that stores and removes pictures, until the catalog is changed too.
 
     Without the lock a process could remove a picture, which no image has yet, of another process
@@ -51,7 +52,7 @@ def lock(folder: Path, timeout: float) -> Iterator[None]:
     Raises:
         IndexLockedError, ReadOnlyIndexError, DiskFullError: nothing was changed.
     """
-    with disk_full_reported(folder), durable.locked(folder / LOCK, timeout):
+    with disk_full_reported(folder), locked(folder, catalog, LOCK, timeout):
         yield
 
 

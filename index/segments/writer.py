@@ -21,6 +21,7 @@ from index.catalog.records import SegmentRecord
 from index.catalog.schema import CAPTIONS, IMAGES
 from index.catalog.validation import check_texts, checked, checked_ids
 from index.errors import BadRowsError, disk_full_reported
+from index.locking import locked
 from index.search.cost_model import DEFAULT, Thresholds
 from index.segments import leases
 from index.segments.segment import SEGMENTS_FOLDER, write_segment
@@ -217,7 +218,7 @@ class Writer:
         too. Deletions that no row needs any more are forgotten once every reader has followed
         them: by them a reader that has not finds out that a hit of its is another row by now.
         """
-        seen = leases.oldest(self.folder, merged.generation)
+        seen = leases.oldest_leased(self.folder, self.catalog, merged.generation)
         records = self.publish(merged.finished) if merged.finished is not None else []
         with self.catalog.writing() as connection:
             generation = mutations.raise_generation(connection, self.model)
@@ -272,7 +273,7 @@ class Writer:
         if generation and staged_model(self.folder) in (None, self.catalog.model().fingerprint):
             durable.remove(staging)
         orphans = present - self.catalog.names()
-        if leases.oldest(self.folder, generation) < generation:
+        if leases.oldest_leased(self.folder, self.catalog, generation) < generation:
             orphans = {name for name in orphans if name.startswith(_PARTIAL)}
         swept = [self.segments / name for name in sorted(orphans)]
         for orphan in swept:
@@ -318,7 +319,7 @@ def writing(
         IndexLockedError: another process is writing, and was after `timeout` seconds.
         DiskFullError: no room; what was written is taken away again.
     """
-    with disk_full_reported(folder), durable.locked(folder / LOCK, timeout):
+    with disk_full_reported(folder), locked(folder, catalog, LOCK, timeout):
         writer = Writer(folder, catalog, model, thresholds)
         writer.sweep()
         try:

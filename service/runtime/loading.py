@@ -74,7 +74,8 @@ def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint
 def sweep(index: Index) -> None:
     """Remove what writers that were killed left, unless one is at work or nothing can be."""
     try:
-        with stored_pictures.lock(index.folder, timeout=0.0), index.writing(timeout=0.0):
+        lock = stored_pictures.lock(index.folder, index.catalog, timeout=0.0)
+        with lock, index.writing(timeout=0.0):
             stored_pictures.sweep(index.folder, index.catalog)
     except (
         DiskFullError,

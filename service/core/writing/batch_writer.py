@@ -79,7 +79,7 @@ class BatchWriter:
         Raises:
             HasseIndexError, OSError: nothing was changed.
         """
-        with stored_pictures.lock(self._index.folder, _seconds_left(writes)):
+        with stored_pictures.lock(self._index.folder, self._index.catalog, _seconds_left(writes)):
             if operation == "remove":
                 return self._remove([one for one in writes if isinstance(one, Deletion)])
             return self._add([one for one in writes if isinstance(one, NewImage)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from index.errors import (
     CatalogUnreachableError,
     DamagedIndexError,
     IndexExistsError,
+    IndexLockedError,
     MissingIndexError,
     NotAnIndexError,
     ReadOnlyIndexError,
@@ -292,3 +294,40 @@ def test_changed_caption_is_found_by_verify(folder: Path, database: sql.URL) -> 
     execute(database, "UPDATE captions SET text = 'another' WHERE id = 104")
     report = verify(folder)
     assert any("104" in finding for finding in report.findings), report.findings
+
+
+def test_writer_in_postgresql_locks_out_another_and_commits_nothing_once_its_lock_is_lost(
+    folder: Path, database: sql.URL
+) -> None:
+    with small_index(folder) as index, Index.open(folder) as other:
+        with index.writing(), pytest.raises(IndexLockedError, match="wait for it to end"):
+            other.remove([1], timeout=0.05)
+        before = index.generation
+        with pytest.raises(CatalogUnreachableError), index.writing() as writer:  # noqa: PT012
+            disconnect(database)
+            with other.writing(1.0):
+                pass
+            with pytest.raises(CatalogUnreachableError):
+                writer.remove([1])  # finds out
+            writer.remove([1])  # and connects to the server no more
+        assert other.remove([2]) == before + 1
+
+
+def test_generation_read_elsewhere_keeps_its_segments_in_postgresql_until_it_is_released(
+    folder: Path, database: sql.URL
+) -> None:
+    def segments() -> set[str]:
+        return {path.name for path in (folder / "segments").glob("image-*")}
+
+    with small_index(folder) as index, Index.open(folder) as reader:
+        index.add(images([50]), embeddings(np.random.default_rng(1), 1, DIMENSION))
+        before = segments()
+        disconnect(database)
+        reader.snapshot.lease.renew()  # takes anew what the server forgot
+        index.compact(everything)
+        assert segments() > before
+        reader.refresh()
+        gc.collect()  # the error of the lost connection refers to what was read before
+        reader.refresh()
+        index.compact(everything)
+        assert not segments() & before

@@ -82,7 +82,7 @@ def test_engine_opens_where_leftovers_cannot_be_removed(
 
 def test_engine_opens_while_another_process_writes(collection: Path) -> None:
     settings = Settings(index=collection, device="cpu")
-    with stored_pictures.lock(collection, 0.0):
+    with Index.open(collection) as other, stored_pictures.lock(collection, other.catalog, 0.0):
         Engine.open(settings).close()
     with Index.open(collection) as other, other.writing():
         Engine.open(settings).close()
