@@ -37,9 +37,6 @@ NO_TEXT = "caption that is not text"
 _AT_A_TIME = 256
 _THREADS = 8
 
-# The width and height of a picture, or why it cannot be used.
-_Found = tuple[int, int] | PictureError
-
 
 @dataclass(slots=True)
 class _Row:
@@ -174,33 +171,16 @@ class DatasetBuilder:
         at_a_time: int,
     ) -> Iterator[Image]:
         rows = list(self._rows.values())
-        parts = [rows[at : at + at_a_time] for at in range(0, len(rows), at_a_time)]
-        done = 0
-        with ThreadPoolExecutor(_THREADS) as pool:
-            for part in pool.map(lambda part: _headers(part, limits), parts):
-                for row, found in part:
-                    if isinstance(found, PictureError):
-                        self._note_picture(row, found)
-                        continue
-                    if self._caption_ids and not row.captions and str(row.path) not in known:
-                        self.skipped.add(str(row), "no captions", "kept, can be found")
-                    yield Image(
-                        row.id, row.file_name, row.path, row.split, *found, tuple(row.captions)
-                    )
-                done += len(part)
+        sizes = sizes_of([row.path for row in rows], limits, at_a_time)
+        for done, (row, size) in enumerate(zip(rows, sizes, strict=True), start=1):
+            if isinstance(size, PictureError):
+                note_unusable(self.skipped, str(row), row.path, size)
+            else:
+                if self._caption_ids and not row.captions and str(row.path) not in known:
+                    self.skipped.add(str(row), "no captions", "kept, can be found")
+                yield Image(row.id, row.file_name, row.path, row.split, *size, tuple(row.captions))
+            if done % at_a_time == 0 or done == len(rows):
                 progress(done, len(rows))
-
-    def _note_picture(self, row: _Row, error: PictureError) -> None:
-        if not is_file(row.path):
-            self.skipped.add(str(row), "file not found")
-        else:
-            reason = {
-                "not_a_picture": "not a picture",
-                "too_many_pixels": "too large a picture",
-                "damaged": "damaged picture",
-                "missing_package": "format that needs another package",
-            }[error.reason]
-            self.skipped.add(str(row), reason, detail=str(error))
 
     def _refuse(self, image_id: object, subject: str, reason: str) -> None:
         # One line for the image is enough; its captions would say the same again.
@@ -209,15 +189,35 @@ class DatasetBuilder:
         self.skipped.add(subject, reason)
 
 
-def _headers(rows: Sequence[_Row], limits: PictureLimits) -> list[tuple[_Row, _Found]]:
-    return [(row, _header(row, limits)) for row in rows]
+def sizes_of(
+    paths: Sequence[Path], limits: PictureLimits, at_a_time: int = _AT_A_TIME
+) -> Iterator[tuple[int, int] | PictureError]:
+    """Yield the width and height of each picture, or why it cannot be used, by its header."""
+    parts = [paths[at : at + at_a_time] for at in range(0, len(paths), at_a_time)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for sizes in pool.map(lambda part: [_size(path, limits) for path in part], parts):
+            yield from sizes
 
 
-def _header(row: _Row, limits: PictureLimits) -> _Found:
+def _size(path: Path, limits: PictureLimits) -> tuple[int, int] | PictureError:
     try:
-        return picture_size(row.path, limits)
+        return picture_size(path, limits)
     except PictureError as error:
         return error
+
+
+def note_unusable(skipped: SkippedRows, subject: str, path: Path, error: PictureError) -> None:
+    """Note a picture that cannot be used."""
+    if not is_file(path):
+        skipped.add(subject, "file not found")
+    else:
+        reason = {
+            "not_a_picture": "not a picture",
+            "too_many_pixels": "too large a picture",
+            "damaged": "damaged picture",
+            "missing_package": "format that needs another package",
+        }[error.reason]
+        skipped.add(subject, reason, detail=str(error))
 
 
 def fault_of_caption(text: str) -> str | None:

@@ -35,7 +35,10 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One picture and its captions. `path` is absolute; `split` is train, val, test or ''."""
+    """One picture and its captions. `path` is absolute; `split` is train, val, test or ''.
+
+    `id` is 0 while a picture has none.
+    """
 
     id: int
     file_name: str
@@ -45,6 +48,11 @@ class Image:
     height: int | None = None
     captions: tuple[Caption, ...] = ()
     meaning: Mapping[str, Any] | None = None
+
+    @property
+    def subject(self) -> str:
+        """How messages name it."""
+        return f"image {self.id} ({self.file_name})" if self.id else self.file_name
 
 
 @dataclass(frozen=True, slots=True)

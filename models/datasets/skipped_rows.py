@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
 
 LINES_PER_REASON = 20
 KINDS = 20  # that one line counts
@@ -28,18 +27,6 @@ class SkippedRows:
     by_reason: dict[str, int] = field(default_factory=dict)
     passed_over: Counter[str] = field(default_factory=Counter)
 
-    @classmethod
-    def joined(cls, several: Iterable[SkippedRows]) -> Self:
-        """Return the skipped of several collections as those of one."""
-        lines: list[str] = []
-        by_reason: Counter[str] = Counter()
-        passed_over: Counter[str] = Counter()
-        for one in several:
-            lines += one.lines
-            by_reason.update(one.by_reason)
-            passed_over.update(one.passed_over)
-        return cls(lines, by_reason, passed_over)
-
     @property
     def total(self) -> int:
         """Count all skipped, those without a line too."""
@@ -52,10 +39,14 @@ class SkippedRows:
 
     def add(self, subject: str, reason: str, outcome: str = "skipped", detail: str = "") -> None:
         """Note one problem; `reason` is one of a few fixed phrases, `detail` is free."""
+        because = f"{reason} ({_one_line(detail)})" if detail else reason
+        self.note(reason, f"{_one_line(subject)}: {because}: {outcome}")
+
+    def note(self, reason: str, line: str) -> None:
+        """Note one problem that has its line already."""
         count = self.by_reason[reason] = self.by_reason.get(reason, 0) + 1
         if count <= LINES_PER_REASON:
-            because = f"{reason} ({_one_line(detail)})" if detail else reason
-            self.lines.append(f"{_one_line(subject)}: {because}: {outcome}")
+            self.lines.append(line)
 
     def told(self) -> list[str]:
         """Return the lines, one that counts what has none, and one for files passed over."""

@@ -166,7 +166,7 @@ def _readable(
             images.append(image)
             writer.skipped.pop(image.id, None)
         except PictureError as error:
-            line = f"image {image.id} ({image.file_name}): {error}: skipped"
+            line = f"{image.subject}: {error}: skipped"
             writer.skipped[image.id] = line
             skipped(line)
     return images, pixels
@@ -207,7 +207,7 @@ def _finite(
         image = images[bad[0]]
         value = "not numbers" if np.isnan(features[bad[0]]).any() else "beyond 65,504"
         raise FeaturesError(
-            f"{maker.backbone} gives image {image.id} ({image.file_name}) features that are "
+            f"{maker.backbone} gives {image.subject} features that are "
             f"{value}: its weights are damaged or do not fit this preprocessing; name others "
             f"with --weights"
         )

@@ -71,7 +71,7 @@ def cache_pixels(
         def squares(images: Sequence[Image]) -> Iterator[tuple[int, bytes]]:
             for image, pixels in _squares(images, preprocessing, workers, limits):
                 if isinstance(pixels, PictureError):
-                    skipped(f"image {image.id} ({image.file_name}): {pixels}: skipped")
+                    skipped(f"{image.subject}: {pixels}: skipped")
                 else:
                     yield image.id, pixels.tobytes()
 

@@ -138,9 +138,7 @@ def rows_of(dataset: Dataset, images: ImageInput) -> Rows:
     row = {image_id: at for at, image_id in enumerate(images.image_ids.tolist())}
     missing = next((image for image in dataset.images if image.id not in row), None)
     if missing is not None:
-        raise DatasetError(
-            f"image {missing.id} ({missing.file_name}) has no features: run 'hasse features' again"
-        )
+        raise DatasetError(f"{missing.subject} has no features: run 'hasse features' again")
     return np.array([row[image.id] for image in dataset.images])
 
 

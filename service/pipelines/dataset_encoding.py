@@ -102,7 +102,7 @@ class ImageSource:
                     pixels.append(future.result())
                     good.append(image)
                 except PictureError as error:
-                    self.skipped(f"image {image.id} ({image.file_name}): {error}: skipped")
+                    self.skipped(f"{image.subject}: {error}: skipped")
             if good:
                 # No yield inside: the caller would go on in this mode.
                 with torch.inference_mode():
@@ -122,7 +122,7 @@ class ImageSource:
             good = [image for image in batch if image.id in known]
             for image in batch:
                 if image.id not in known:
-                    self.skipped(f"image {image.id} ({image.file_name}): no features: skipped")
+                    self.skipped(f"{image.subject}: no features: skipped")
             if good:
                 regions = model.config.image_pooling == "regions"
                 features = store.select([image.id for image in good], regions=regions)

@@ -20,9 +20,8 @@ from index.segments.writer import Addition, Change
 from index.store import Index
 from index.types import CaptionRow, ImageRow, PathRow, Points
 from models.datasets import Image
-from models.datasets.builder import DatasetBuilder
-from models.datasets.skipped_rows import SkippedRows
-from models.images.limits import DEFAULT_LIMITS, PictureLimits
+from models.datasets.builder import SPLITS, note_unusable, sizes_of
+from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from models.images.taken import taken_at
 from service.pipelines.folder_scan import Scan, SeenFile, read_digests
 from service.pipelines.sync_plan import (
@@ -154,21 +153,22 @@ class FolderSync:
 
     def _usable_pictures(self) -> dict[str, Image]:
         """Return the new pictures by SHA-256, without those that cannot be used."""
-        builder = DatasetBuilder("the folder")
-        shas = list(self._plan.new)
-        for number, sha256 in enumerate(shas, start=1):
-            file = self._plan.new[sha256][0]
-            root = Path(file.path.removesuffix(f"/{file.name}"))
-            builder.image(number, file.name, [root], split=file.split)
-            texts = (text for texts in file.captions.values() for text in texts)
-            for at, text in enumerate(dict.fromkeys(texts)):
-                builder.caption(number * 1_000_000 + at, number, text)
+        skipped = self.scan.skipped
         for file in self.scan.files.values():
             if file.stamp is None and file.path not in self.scan.unsettled:
-                self.scan.skipped.add(file.name, "file not found")
-        usable = {shas[image.id - 1]: image for image in builder.usable(limits=self._limits)}
-        self.scan.skipped = SkippedRows.joined([self.scan.skipped, builder.skipped])
-        self._leave_out(set(shas) - set(usable))
+                skipped.add(file.name, "file not found")
+        usable: dict[str, Image] = {}
+        files = [files[0] for files in self._plan.new.values()]
+        sizes = sizes_of([Path(file.path) for file in files], self._limits)
+        for sha256, file, size in zip(list(self._plan.new), files, sizes, strict=True):
+            if isinstance(size, PictureError):
+                note_unusable(skipped, file.name, Path(file.path), size)
+                continue
+            split = SPLITS.get(file.split.lower())
+            if split is None:
+                skipped.add(file.name, "unknown split", "in no split", file.split)
+            usable[sha256] = Image(0, file.name, Path(file.path), split or "", *size)
+        self._leave_out(set(self._plan.new) - set(usable))
         return usable
 
     def _leave_out(self, unusable: set[str]) -> None:
@@ -180,24 +180,29 @@ class FolderSync:
 
     def _encode(self, progress: ProgressCallback) -> None:
         """Add the new pictures, block by block, each searchable when it is done."""
-        shas = {image.id: sha256 for sha256, image in self.pictures.items()}
+        shas = {image.path: sha256 for sha256, image in self.pictures.items()}
         model = self._loaded().model
-        source = self._encoders.source()
+        given = self._encoders.source()
+
+        def skip(line: str) -> None:
+            self.scan.skipped.note("cannot be decoded", line)
+            given.skipped(line)
+
+        source = replace(given, skipped=skip)
         done: set[str] = set()
         self._number()
         for part, points in source.blocks(model, list(self.pictures.values()), IMAGES_PER_CHANGE):
             while True:
                 try:
-                    self._add_block([shas[image.id] for image in part], part, points)
+                    self._add_block([shas[image.path] for image in part], part, points)
                 except Overtaken:
                     self._look_again()
                     self._number()
                 else:
                     break
-            done.update(shas[image.id] for image in part)
+            done.update(shas[image.path] for image in part)
             progress(len(done), len(self.pictures))
         if undecoded := set(self.pictures) - done:
-            self.scan.skipped.by_reason["cannot be decoded"] = len(undecoded)
             self._leave_out(undecoded)
 
     def _number(self) -> None:

@@ -313,7 +313,7 @@ def _tell_missing(
     captioned = [image for one in collections for image in one.images if image.captions]
     missing = [image for image in captioned if image.id not in known]
     if missing:
-        first = f"image {missing[0].id} ({missing[0].file_name})"
+        first = missing[0].subject
         skipped(
             f"pictures without features, left out: {len(missing):,} of {len(captioned):,}, the "
             f"first is {first}; 'hasse features' on this dataset makes those of new ones"

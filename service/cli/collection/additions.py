@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,7 @@ def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
         watch = FolderWatch(
             opened,
             folders,
-            _encoders(opened, options),
+            _encoders(opened, options, lambda line: None),  # the watch tells each line once
             exclude=options.exclude,
             limits=options.limits,
             on_change=report,
@@ -108,11 +109,13 @@ def created(folder: Path, checkpoint: Checkpoint) -> Index:
     return Index.create(folder, identity_of(checkpoint))
 
 
-def _encoders(index: Index, options: SyncOptions) -> Encoders:
+def _encoders(
+    index: Index, options: SyncOptions, skipped: Callable[[str], None] = tell
+) -> Encoders:
     def source() -> ImageSource:
         from service.pipelines.dataset_encoding import ImageSource
 
-        return ImageSource(None, options.batch_size, options.workers, tell, options.limits)
+        return ImageSource(None, options.batch_size, options.workers, skipped, options.limits)
 
     return encoders_of(index, options.model, options.device, source)
 
@@ -204,10 +207,10 @@ def _tell_vanished(folder: Path, vanished: Sequence[str], paths: Sequence[Path])
         tell(f"{path}: no longer there")
     if len(vanished) > _NAMED:
         tell(f"and {len(vanished) - _NAMED:,} more")
-    named = " ".join(str(path) for path in paths if not path.is_file())
+    named = shlex.join([str(folder), *(str(path) for path in paths if not path.is_file())])
     tell(
-        f"{count(len(vanished), 'file')} of the index no longer there: "
-        f"'hasse index sync {folder} {named}' removes what has vanished"
+        f"no longer there: {count(len(vanished), 'file')} of the index; "
+        f"this removes what has vanished: hasse index sync {named}"
     )
 
 

@@ -24,15 +24,17 @@ def print_hits(answer: ImageAnswer | CaptionAnswer) -> None:
     from service.lattice_schemas import CommonAnswer
     from service.schemas import ImageAnswer
 
+    known = any(hit.probability is not None for hit in answer.hits)
+    columns = ["rank", "image id", "violation", *(["likely"] if known else [])]
     if isinstance(answer, ImageAnswer):
         print_table(
-            ("rank", "image id", "violation", "likely", "path", "caption"),
-            [(*_cells(hit), hit.path, "".join(hit.captions[:1])) for hit in answer.hits],
+            [*columns, "path", "caption"],
+            [[*_cells(hit, known), hit.path, "".join(hit.captions[:1])] for hit in answer.hits],
         )
     else:
         print_table(
-            ("rank", "image id", "violation", "likely", "caption", "path"),
-            [(*_cells(hit), hit.caption, hit.path) for hit in answer.hits],
+            [*columns, "caption", "path"],
+            [[*_cells(hit, known), hit.caption, hit.path] for hit in answer.hits],
         )
     if isinstance(answer, ImageAnswer | CommonAnswer):
         warn_of_unknown_words(answer)
@@ -59,9 +61,11 @@ def open_first(answer: ImageAnswer | CaptionAnswer) -> None:
         typer.launch(path)
 
 
-def _cells(hit: ImageHit | CaptionHit) -> tuple[str, str, str, str]:
+def _cells(hit: ImageHit | CaptionHit, known: bool) -> list[str]:
+    """Return the first cells of a row; where no probability is `known`, there is none."""
+    cells = [str(hit.rank), str(hit.image_id), f"{hit.violation:.4f}"]
     likely = "unknown" if hit.probability is None else f"{hit.probability:.0%}"
-    return str(hit.rank), str(hit.image_id), f"{hit.violation:.4f}", likely
+    return [*cells, likely] if known else cells
 
 
 def warn_of_unknown_words(answer: ImageAnswer | CommonAnswer | Entailment) -> None:

@@ -27,22 +27,6 @@ def test_a_flood_is_counted_and_does_not_hide_other_reasons() -> None:
     assert skipped.summary() == "file not found: 10,000, empty caption: 1"
 
 
-def test_the_problems_of_several_collections_are_told_as_those_of_one() -> None:
-    one, other = SkippedRows(), SkippedRows()
-    for at in range(LINES_PER_REASON + 5):
-        one.add(f"image {at}", "no captions", "kept")
-    other.add("image 1", "no captions", "kept")
-    other.add("image 2", "not a picture")
-    joined = SkippedRows.joined([one, other])
-    assert joined.by_reason == {"no captions": LINES_PER_REASON + 6, "not a picture": 1}
-    assert joined.told() == [
-        *one.lines,
-        *other.lines,
-        f"and 5 more; in all no captions: {LINES_PER_REASON + 6}, not a picture: 1",
-    ]
-    assert other.told() == other.lines
-
-
 def test_names_from_strangers_stay_on_one_short_line() -> None:
     skipped = SkippedRows()
     skipped.add("image 1 (a\nb\x1b[31m\udc80" + "x" * 10_000 + ")", "file not found")

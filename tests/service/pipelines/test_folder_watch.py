@@ -98,6 +98,18 @@ def test_watch_keeps_what_is_in_a_folder_that_goes_missing_and_comes_back(
     until(index, root, lambda found: found[1][1] == ["back.png"])
 
 
+def test_watch_names_a_broken_picture_once(index: Index, root: Path, lines: list[str]) -> None:
+    until(index, root, lambda found: len(found) == 1)
+    draw(root / "broken.png", 2)
+    whole = (root / "broken.png").read_bytes()
+    (root / "broken.png").write_bytes(whole[: len(whole) // 2])
+    draw(root / "3.png", 3)
+    until(index, root, lambda found: len(found) == 2)
+    draw(root / "4.png", 4)
+    until(index, root, lambda found: len(found) == 3)
+    assert [line.partition(" (")[0] for line in lines] == ["broken.png: damaged or cut short"]
+
+
 def test_watch_goes_on_after_an_error(
     index: Index, root: Path, model: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
