@@ -108,16 +108,19 @@ async def _picture(
     engine: Engine, query: PageQuery, picture: bytes | int, shown: ShownPicture, scale: Scale
 ) -> View:
     """Show a picture, with its captions or with pictures like it, also where there are none."""
-    stages, notice = Stages(), ""
+    stages = Stages()
     if query.similar is None:
         found = await by_picture.captions(engine, picture, query.caption_options, stages)
         if found.searched:
             return _captions(engine, shown, found, scale, stages)
-        stages, notice = Stages(), "There are no captions here. These are the pictures like it."
+        stages = Stages()
     kind = query.similar or "alike"
     options = SimilarOptions(**dict(query.options), similar=kind)
     answer = await by_picture.similar(engine, picture, options, stages)
     proof = proof_of(answer, len(answer.hits), "picture", stages)
+    notice = ""
+    if query.similar is None and answer.hits:
+        notice = "There are no captions here. These are the pictures like it."
     return View(
         "similar.html",
         title=f"{KINDS[kind]} · {shown.name} · Hasse",

@@ -6,6 +6,8 @@ from html.parser import HTMLParser
 
 import httpx
 
+from tests.service.client import Client
+
 HTMX = {"HX-Request": "true"}  # headers of a request for a fragment
 
 
@@ -32,3 +34,8 @@ class Tags(HTMLParser):
 def said(response: httpx.Response) -> str:
     """Return the words of a page with single spaces."""
     return " ".join(Tags(response.text).words.split())
+
+
+def upload(client: Client, content: bytes, **fields: str) -> httpx.Response:
+    """Search by a picture that is sent."""
+    return client.post("/page/picture", files={"image": ("a.png", content)}, data=fields)

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -25,15 +24,11 @@ from service.page.rendering import HERE
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
-from tests.service.page.markup import HTMX, Tags, said
+from tests.service.page.markup import HTMX, Tags, said, upload
 from tests.tiny import tiny_model
 
 HOSTILE = "a dog <img src=x onerror=alert(1)> \"'&"
 VIEWS = ["/", "/?q=a+dog+zeppelin", "/?image=1003", "/?image=5", "/page/picture"]
-
-
-def upload(client: Client, content: bytes, **fields: str) -> httpx.Response:
-    return client.post("/page/picture", files={"image": ("a.png", content)}, data=fields)
 
 
 def test_home_shows_pictures_facts_and_examples(client: Client) -> None:
@@ -80,24 +75,12 @@ def test_search_by_stored_picture_links_to_its_file(client: Client) -> None:
     assert "/images/1003/file" in [link["href"] for link in page.of("a")]
 
 
-def test_search_by_upload_shows_the_picture_and_does_not_keep_it(client: Client) -> None:
-    response = upload(client, png(), k="12", mode="exact")
-    page = Tags(response.text)
-    assert response.status_code == 200
-    assert str(page.of("img")[0]["src"]).startswith("data:image/jpeg;base64,")
-    assert "every one compared" in said(response)
-    assert "Your picture was read, not kept." in said(response)
-    again = client.get("/page/picture")
-    assert again.status_code == 200
-    assert "That picture was not kept" in said(again)
-
-
 def test_search_in_empty_collection_claims_no_best(tmp_path: Path) -> None:
     with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
         client.engine.index.remove(range(1000, 1000 + IMAGES))
         for response, words in (
             (client.get("/", params={"q": "a dog"}), "There are no pictures in this collection"),
-            (upload(client, png()), "There are no captions in this collection"),
+            (upload(client, png()), "There are no pictures in this collection"),
         ):
             assert words in said(response)
             assert "here to search" in said(response)
@@ -268,13 +251,6 @@ def test_typing_replaces_one_history_entry(
     assert response.headers[name] == value
 
 
-def test_upload_gets_an_address_of_its_own(client: Client) -> None:
-    form = {"k": "12", "mode": "sideways", "upload": "x1"}
-    files = {"image": ("a.png", png())}
-    response = client.post("/page/picture", files=files, data=form, headers=HTMX)
-    assert response.headers["HX-Push-Url"] == "/page/picture?upload=x1&k=12"
-
-
 @pytest.mark.parametrize(
     ("view", "status", "words"),
     [
@@ -291,25 +267,6 @@ def test_search_error_is_a_page_with_its_status(
     assert response.status_code == status
     assert words in said(response)
     assert response.headers["Content-Type"] == "text/html; charset=utf-8"
-
-
-@pytest.mark.parametrize(
-    ("content", "status", "words"),
-    [
-        (b"hello", 415, "That is not a picture Hasse can read"),
-        (b"", 415, "That is not a picture Hasse can read"),
-        (png()[:400], 422, "That picture is damaged"),
-        (b"x" * 70_000, 413, "You can send at most 0.05 MB."),
-    ],
-)
-def test_upload_that_cannot_be_read_is_an_error_page(
-    collection: Path, content: bytes, status: int, words: str
-) -> None:
-    settings = Settings(index=collection, device="cpu", picture_bytes=50_000)
-    with Client(create_app(settings)) as client:
-        response = upload(client, content)
-    assert response.status_code == status
-    assert words in said(response)
 
 
 @pytest.fixture
@@ -382,14 +339,6 @@ def test_missing_key_and_spent_quota_are_error_pages(
         assert response.headers.get("HX-Push-Url", asked) == asked
     assert "as the password" in said(locked)
     assert "1 such request in a minute" in said(spent)
-
-
-def test_upload_that_fails_keeps_the_options_that_were_chosen(client: Client) -> None:
-    response = upload(client, b"no picture", k="12", mode="exact")
-    assert response.status_code == 415
-    assert '<option value="12" selected>' in response.text
-    assert 'name="mode" value="exact" checked' in response.text
-    assert response.text.count('type="hidden" name="k" value="12"') == 1
 
 
 def test_search_with_filters_that_leave_nothing_says_so_and_leads_to_all(client: Client) -> None:
