@@ -25,7 +25,7 @@ import torch
 from index.verify import verify
 from service.app import create_app
 from service.settings import Settings
-from tests.index.crashes import WritePoints, forked
+from tests.index.write_points import WritePoints, forked
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, picture
 from tests.service.hostile_pictures import encoded

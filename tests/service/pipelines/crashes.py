@@ -30,7 +30,7 @@ from service.pipelines.dataset_encoding import ImageSource
 from service.pipelines.folder_scan import scan
 from service.pipelines.folder_sync import Encoders, FolderSync
 from service.pipelines.folder_watch import FolderWatch
-from tests.index.crashes import WritePoints, forked
+from tests.index.write_points import WritePoints, forked
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
 
