@@ -53,6 +53,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     publish_file(partial, path)
 
 
+def write_at(path: Path, at: int, block: bytes) -> None:
+    """Write a block to the disk at a place of a file, and cut off all that is beyond it."""
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        file.truncate(at)
+        file.seek(at)
+        file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write_weights(
     path: Path, weights: Mapping[str, Tensor], notes: Mapping[str, str] | None = None
 ) -> None:

@@ -8,7 +8,7 @@ _LICENCE = "  1 This is where the licence is.\n"
 # Offset, words and the offsets above.
 _NOUNS = (
     ("00000001", ("entity",), ()),
-    ("00000002", ("animal", "beast"), ("00000001",)),
+    ("00000002", ("animal", "beast"), ("00000010",)),
     ("00000003", ("bird",), ("00000002",)),
     ("00000004", ("branch",), ("00000001",)),
     ("00000005", ("autumn",), ("00000001",)),
@@ -16,6 +16,7 @@ _NOUNS = (
     ("00000007", ("man",), ("00000001",)),
     ("00000008", ("men's_room",), ("00000001",)),
     ("00000009", ("run",), ("00000001",)),
+    ("00000010", ("physical_entity",), ("00000001",)),
 )
 _OTHERS: dict[str, tuple[str, ...]] = {
     "verb": ("sit", "run", "walk"),

@@ -124,6 +124,14 @@ def find_or_default(named: Path | None, dataset: Dataset) -> Path:
     return pretrained("scenes" if drawn else "photographs")
 
 
+def stored(model: OrderEmbedding) -> dict[str, Tensor]:
+    """Return the tensors that a checkpoint holds: all but those that an installed package has."""
+    tensors = model.state_dict()
+    if not is_installed(model.images.backbone):
+        return tensors
+    return {key: value for key, value in tensors.items() if not key.startswith(_BACKBONE)}
+
+
 def save(
     folder: Path,
     model: OrderEmbedding,
@@ -137,13 +145,12 @@ def save(
     `dtype` is how matrices are stored; see `models.checkpoints.weight_quantization`.
     """
     backbone = model.images.backbone
-    left_out = is_installed(backbone)
     config = {
         "format": KIND.format,
         "name": name,
         "model": asdict(model.config),
         "preprocessing": asdict(model.preprocessing),
-        "network": backbone.fingerprint() if left_out else backbone.origin,
+        "network": backbone.fingerprint() if is_installed(backbone) else backbone.origin,
     }
     calibration = calibration or Calibrations()
     others = {
@@ -151,11 +158,7 @@ def save(
         CALIBRATION: json.dumps(calibration.to_json()).encode(),
         METRICS: json.dumps(metrics, indent=2).encode(),
     }
-    tensors = {
-        _in_file(key): value
-        for key, value in model.state_dict().items()
-        if not (left_out and key.startswith(_BACKBONE))
-    }
+    tensors = {_in_file(key): value for key, value in stored(model).items()}
     KIND.save(folder, config, quantize(tensors, dtype), others)
 
 

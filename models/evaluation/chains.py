@@ -19,6 +19,7 @@ from models.evaluation.bootstrap import draws
 from models.tasks.abstraction.phrases import content_words
 
 SHUFFLED = 5  # pictures that each text is shown beside its own
+SHORT = 2
 SAMPLES = 500
 RADII = 50  # steps in which the radius around the root grows, as in HierarCaps
 
@@ -126,6 +127,34 @@ def measure(pairs: Pairs, truth: Floats) -> dict[str, Any]:
         "tau": _with_interval(lambda w: w @ taus / w.sum(), one, sampled),
         "in_order": _with_interval(lambda w: w @ (taus == 1) / w.sum(), one, sampled),
     }
+
+
+def reliability(pairs: Pairs, probability: Floats) -> dict[str, Any]:
+    """Compare probabilities (P,) with how often pairs are true, of short and of long texts.
+
+    Texts of at most `SHORT` content words are short.
+
+    Returns:
+        Of either kind a row for each tenth of the probability that has pairs, and the expected
+        calibration error: the mean over pairs of how far both are apart.
+    """
+    short = np.array([len(content_words(text)) <= SHORT for text in pairs.texts])[pairs.text_rows]
+    found: dict[str, Any] = {}
+    for name, kept in (("short", short), ("long", ~short)):
+        told, true = probability[kept], pairs.true[kept]
+        tenth = np.minimum((10 * told).astype(np.int64), 9)
+        rows = [
+            {
+                "from": at / 10,
+                "pairs": int((tenth == at).sum()),
+                "probability": float(told[tenth == at].mean()),
+                "true": float(true[tenth == at].mean()),
+            }
+            for at in np.unique(tenth).tolist()
+        ]
+        apart = sum(row["pairs"] * abs(row["probability"] - row["true"]) for row in rows)
+        found[name] = {"rows": rows, "error": apart / max(1, len(told))}
+    return found
 
 
 def mean_tau(pairs: Pairs, truth: Floats) -> float:

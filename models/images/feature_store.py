@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -33,7 +32,7 @@ from models.datasets import Image
 from models.encoders.names import full_name
 from models.encoders.regions import REGIONS
 from models.errors import HasseError
-from models.files import lock_folder, write_atomically
+from models.files import lock_folder, write_at, write_atomically
 from models.images.preprocessing import Preprocessing
 
 MANIFEST, FEATURES, IMAGES, STAMPS = "manifest.json", "features.f16", "images.i64", "stamps.i64"
@@ -253,9 +252,9 @@ class Appender:
         try:
             if images:
                 block = np.concatenate([features for *_, features in self._pending])
-                _append(self.folder / FEATURES, rows * row_bytes, block.astype("<f2"))
-                _append(self.folder / IMAGES, rows * 16, np.array(images, dtype="<i8"))
-                _append(self.folder / STAMPS, rows * 8, np.array(stamps, dtype="<i8"))
+                write_at(self.folder / FEATURES, rows * row_bytes, block.astype("<f2").tobytes())
+                write_at(self.folder / IMAGES, rows * 16, np.array(images, dtype="<i8").tobytes())
+                write_at(self.folder / STAMPS, rows * 8, np.array(stamps, dtype="<i8").tobytes())
             document = {"format": FORMAT, **asdict(manifest)}
             write_atomically(self.folder / MANIFEST, json.dumps(document, indent=1).encode())
         except OSError as error:
@@ -303,12 +302,3 @@ def _require_same(found: Maker, wanted: Maker, folder: Path) -> None:
                 f"the features in {folder} were made otherwise: {what} was {there} and is now "
                 f"{here}; name another --out, or delete that folder"
             )
-
-
-def _append(path: Path, at: int, block: NDArray[Any]) -> None:
-    with path.open("r+b" if path.exists() else "w+b") as file:
-        file.truncate(at)  # beyond it are at most rows of an interrupted run
-        file.seek(at)
-        file.write(block.tobytes())
-        file.flush()
-        os.fsync(file.fileno())

@@ -17,16 +17,57 @@ from models.vocabulary import END, PADDING, UNKNOWN
 Rows = NDArray[np.int64]
 
 
+class TextInputs(NamedTuple):
+    """What one step learns from texts without pictures; see `models.training.texts.lesson`.
+
+    Attributes:
+        captions: (C, F), features of the batch's captions.
+        others: tokens, lengths and features of other texts.
+        derived: images (D,) of the batch; tokens, lengths and features of a text derived from a
+            caption of each; and which texts hold of which images, (D, D).
+        classes: features of pictures of classes, then as `derived` without images.
+    """
+
+    captions: Tensor
+    others: tuple[Tensor, ...]
+    derived: tuple[Tensor, ...] = ()
+    classes: tuple[Tensor, ...] = ()
+
+
 class Batch(NamedTuple):
     """What one step learns from.
 
     Attributes:
         captions: how many, those of all processes.
         inputs: the tensors that the step takes, on the CPU.
+        texts: what it learns from texts without pictures, if anything.
     """
 
     captions: int
     inputs: tuple[Tensor, ...]
+    texts: TextInputs | None = None
+
+
+class TokenTable:
+    """Numbered texts, one after the other, from which batches are taken."""
+
+    def __init__(self, texts: Sequence[Sequence[int]], unknown_rate: float) -> None:
+        """Take texts in words' numbers, and the share of words that training forgets."""
+        self._words = np.concatenate(texts)
+        self._lengths = np.array([len(words) for words in texts])
+        self._first_word = np.cumsum(self._lengths) - self._lengths
+        self._unknown_rate = unknown_rate
+
+    def tokens(self, texts: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Return the words of texts, some forgotten: (C,) -> (C, T) padded and lengths (C,)."""
+        lengths = self._lengths[texts]
+        each = np.arange(lengths.max())
+        at = self._first_word[texts][:, None] + each
+        tokens = np.where(each < lengths[:, None], self._words.take(at, mode="clip"), PADDING)
+        if self._unknown_rate > 0:
+            forgotten = draw.random(tokens.shape) < self._unknown_rate
+            tokens[forgotten & (tokens != PADDING) & (tokens != END)] = UNKNOWN
+        return torch.from_numpy(tokens), torch.from_numpy(lengths)
 
 
 class Batches:
@@ -48,11 +89,8 @@ class Batches:
     ) -> None:
         """Number the images of a dataset; `captions` are all of theirs, in words' numbers."""
         self._size, self._take = size, captions_per_image
-        self._unknown_rate, self._seed = unknown_rate, seed
-        # The words of all captions one after the other, how many each has and where they begin.
-        self._words = np.concatenate(captions)
-        self._lengths = np.array([len(words) for words in captions])
-        self._first_word = np.cumsum(self._lengths) - self._lengths
+        self._seed = seed
+        self._table = TokenTable(captions, unknown_rate)
         self._captions = np.array([len(image.captions) for image in dataset.images])
         self._first_caption = np.cumsum(self._captions) - self._captions
         # A last image alone joins the batch before: it has no false pair, nor a batch statistic.
@@ -84,15 +122,8 @@ class Batches:
         return np.random.default_rng([self._seed, epoch, step])
 
     def tokens(self, captions: Rows, draw: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Return the words of captions, some forgotten: (C,) -> (C, T) padded and lengths (C,)."""
-        lengths = self._lengths[captions]
-        each = np.arange(lengths.max())
-        at = self._first_word[captions][:, None] + each
-        tokens = np.where(each < lengths[:, None], self._words.take(at, mode="clip"), PADDING)
-        if self._unknown_rate > 0:
-            forgotten = draw.random(tokens.shape) < self._unknown_rate
-            tokens[forgotten & (tokens != PADDING) & (tokens != END)] = UNKNOWN
-        return torch.from_numpy(tokens), torch.from_numpy(lengths)
+        """Return the words of captions, as `TokenTable.tokens`."""
+        return self._table.tokens(captions, draw)
 
 
 def seed_layers(*place: int) -> None:

@@ -36,7 +36,14 @@ class TrainingConfig:
         inverse_temperature: of the contrastive loss, in inverse units of the penalty.
         entailment: weight of the same loss of captions among themselves, premises in the place of
             images, where it is known which caption follows from which.
+        distillation: weight of what the caption encoder misses of the teacher's points of texts,
+            where there are features of texts; see `models.training.texts.lesson`.
+        other_texts: texts without images in a batch, likewise.
+        derived: weight of the same loss of images and texts derived from their captions.
+        classes: weight of the same loss of pictures of classes and names of theirs.
+        class_pictures: of those in a batch.
         clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
+        validate_every: epochs between two validations; the last epoch always has one.
         patience: epochs without a better validation before stopping early.
         min_word_count: rarer words of the training captions are unknown.
         views: read the features of random crops too, where features have them.
@@ -61,7 +68,13 @@ class TrainingConfig:
     margin: float = 0.05
     inverse_temperature: float = 30.0
     entailment: float = 0.0
+    distillation: float = 4.0
+    other_texts: int = 768
+    derived: float = 0.5
+    classes: float = 0.3
+    class_pictures: int = 128
     clip_norm: float = 2.0
+    validate_every: int = 1
     patience: int = 5
     min_word_count: int = 1
     views: bool = False
@@ -72,11 +85,14 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained with (ValueError)."""
-        counts = (self.epochs, self.patience, self.captions_per_image, self.min_word_count)
+        counts = (
+            *(self.epochs, self.patience, self.captions_per_image, self.min_word_count),
+            *(self.validate_every, self.other_texts, self.class_pictures),
+        )
         if min(counts) < 1 or self.batch_size < 2:
             raise ValueError(
-                "epochs, patience, captions_per_image and min_word_count are at least 1, "
-                "batch_size at least 2"
+                "epochs, patience, captions_per_image, min_word_count, validate_every, other_texts "
+                "and class_pictures are at least 1, batch_size at least 2"
             )
         above = (self.learning_rate, self.margin, self.inverse_temperature, self.clip_norm)
         most = f"and at most {LARGEST:g}"
@@ -84,9 +100,12 @@ class TrainingConfig:
             raise ValueError(
                 f"learning_rate, margin, inverse_temperature and clip_norm are above 0 {most}"
             )
-        least = (self.entailment, self.weight_decay, self.warm_up)
-        if not all(0 <= each <= LARGEST for each in least):
-            raise ValueError(f"entailment, weight_decay and warm_up are at least 0 {most}")
+        weights = (self.entailment, self.distillation, self.derived, self.classes)
+        if not all(0 <= each <= LARGEST for each in (*weights, self.weight_decay, self.warm_up)):
+            raise ValueError(
+                f"entailment, distillation, derived, classes, weight_decay and warm_up are at "
+                f"least 0 {most}"
+            )
         if not 0 <= self.unknown_rate <= 1:
             raise ValueError("unknown_rate is a share, from 0 to 1")
         if not 0 <= self.seed < 2**63:

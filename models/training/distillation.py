@@ -211,6 +211,7 @@ class Distillation(ResumableRun[Rows, float]):
         first = normalise_pixels(self.chosen(self.taught[: config.batch_size]))
         seen, _ = self.teacher.look(_smaller(first, self.teacher.side))
         student.head.bias.data.copy_(seen.mean((0, 2, 3)))  # type: ignore[union-attr]
+        self.model = student
         super().__init__(
             folder,
             {**same, "pictures": [len(pixels), fingerprint(pixels)]},

@@ -78,9 +78,39 @@ PRESETS: Mapping[str, Preset] = {
         ),
         steps=8,
     ),
-    # The built-in model: a small network learns from scratch, with the caption encoder. Small
-    # things decide what is true of a scene and of a caption, hence max pooling; images
-    # are the costly part of a step, hence four captions to each. Which captions follow from which
+    # The built-in model of photographs: `hasse` with a caption encoder that also learns from texts
+    # without images, in words that no caption has (models.training.texts).
+    "photographs": Preset(
+        TrainingConfig(
+            model=ModelConfig(
+                image_pooling="regions",
+                word_dimension=128,
+                caption_pooling="max",
+                ensemble=2,
+                directions="both",
+                hubness=1000,
+            ),
+            epochs=70,
+            batch_size=512,
+            learning_rate=4e-3,
+            loss="contrastive",
+            inverse_temperature=45.0,
+            schedule="cosine",
+            warm_up=50,
+            weight_decay=0.05,
+            distillation=10.0,
+            validate_every=14,
+            patience=70,
+            min_word_count=2,
+            views=True,
+            unknown_rate=0.05,
+            precision="bfloat16",
+            saved_dtype="int8",
+        ),
+    ),
+    # The built-in model of scenes: a small network learns from scratch, with the caption encoder.
+    # Small things decide what is true of a scene and of a caption, hence max pooling; images are
+    # the costly part of a step, hence four captions to each. Which captions follow from which
     # is known, so they learn from each other too.
     "scenes": Preset(
         TrainingConfig(

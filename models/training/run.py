@@ -74,9 +74,15 @@ class Run(ABC, Generic[Batch, Measured]):
     remedy = "lower --learning-rate"
     seconds_between_states = SECONDS_BETWEEN_STATES
 
-    def __init__(self, epochs: int, steps: int, patience: int | None = None) -> None:
-        """Plan `epochs` of `steps`; stop early after `patience` epochs without a better one."""
-        self.epochs, self.steps, self.patience = epochs, steps, patience or epochs
+    def __init__(
+        self, epochs: int, steps: int, patience: int | None = None, measure_every: int = 1
+    ) -> None:
+        """Plan `epochs` of `steps`; stop early after `patience` epochs without a better one.
+
+        The model is measured after every `measure_every` epochs and after the last one.
+        """
+        self.epochs, self.steps, self.measure_every = epochs, steps, measure_every
+        self.patience = max(patience or epochs, measure_every)
         self.notes: dict[str, Any] = {
             "epoch": 0,
             "step": 0,
@@ -180,9 +186,10 @@ class Run(ABC, Generic[Batch, Measured]):
     def end_epoch(self) -> None:
         """Measure the model, keep it if it is the best so far, and go on to the next epoch."""
         epoch, loss = self.notes["epoch"], self.notes["loss"] / self.steps
-        measured = self.measure(loss) if self.world.leads else None
+        due = (epoch + 1) % self.measure_every == 0 or epoch + 1 == self.epochs
+        measured = self.measure(loss) if due and self.world.leads else None
         if measured is not None and (quality := self.quality(measured)) > self.notes["best"]:
-            if epoch == 0:
+            if self.notes["best_epoch"] < 0:
                 self.save()  # a model without a state is taken for somebody else's
             self.notes |= {"best": quality, "best_epoch": epoch}
             self.keep(measured)
@@ -205,22 +212,23 @@ class ResumableRun(Run[Batch, Measured]):
         self,
         folder: Path,
         identity: Mapping[str, Any],
-        model: nn.Module,
+        learned: nn.Module,
         optimizer: Optimizer,
         *,
         epochs: int,
         steps: int,
         patience: int | None = None,
+        measure_every: int = 1,
     ) -> None:
         """Plan a training in `folder`; see `Run`.
 
         Args:
             identity: what distinguishes this training from others, as JSON.
-            model, optimizer: what a step changes.
+            learned, optimizer: what a step changes.
         """
-        super().__init__(epochs, steps, patience)
+        super().__init__(epochs, steps, patience, measure_every)
         self.folder, self.identity = folder, identity
-        self.model, self.optimizer = model, optimizer
+        self.learned, self.optimizer = learned, optimizer
         self.notes |= {**identity, "seconds": 0.0, "history": []}
         self._started = self.now()
 
@@ -247,7 +255,7 @@ class ResumableRun(Run[Batch, Measured]):
         if found is None:
             return
         require_same(self.folder, self.identity)
-        load_state(self.folder, self.model, self.optimizer)
+        load_state(self.folder, self.learned, self.optimizer)
         self.notes |= found
         self._started = self.now() - found["seconds"]
 
@@ -255,7 +263,7 @@ class ResumableRun(Run[Batch, Measured]):
         """Save the state."""
         if self.world.leads:
             self.notes["seconds"] = self.seconds
-            save_state(self.folder, self.model, self.optimizer, self.notes)
+            save_state(self.folder, self.learned, self.optimizer, self.notes)
 
 
 def require_same(folder: Path, identity: Mapping[str, Any]) -> None:

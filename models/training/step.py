@@ -8,10 +8,12 @@ from torch import Tensor
 from models.kernels.cuda_graph import WORDS_MULTIPLE, CudaGraphStep
 from models.model import OrderEmbedding
 from models.score import penalties
+from models.training.batches import TextInputs
 from models.training.config import TrainingConfig
 from models.training.distributed import World
 from models.training.inputs import ImageInput
 from models.training.loss import contrastive_loss, hardest_loss, ranking_loss
+from models.training.texts.lesson import TextLesson
 
 
 class TrainingStep:
@@ -24,12 +26,20 @@ class TrainingStep:
     """
 
     def __init__(
-        self, config: TrainingConfig, model: OrderEmbedding, images: ImageInput, world: World
+        self,
+        config: TrainingConfig,
+        model: OrderEmbedding,
+        images: ImageInput,
+        world: World,
+        lesson: TextLesson | None = None,
     ) -> None:
         """Take a model where the world has it; all weights learn that require a gradient."""
         self._config, self._model, self._images, self._world = config, model, images, world
+        self._lesson = lesson
         self._matmul_dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         self._weights = [w for w in model.parameters() if w.requires_grad]
+        if lesson is not None:
+            self._weights += lesson.teacher.parameters()
         self.on_gpu = torch.device(world.device).type == "cuda"
         # On a GPU nothing of a step may wait for the processor, nor be a number that it knows.
         rate = config.learning_rate
@@ -42,7 +52,7 @@ class TrainingStep:
         )
         self._cuda_graph = (
             CudaGraphStep(self._learn, world.device)
-            if self.on_gpu and world.size == 1 and not images.learns_backbone
+            if self.on_gpu and world.size == 1 and not images.learns_backbone and lesson is None
             else None
         )
         self.words_multiple = 1 if self._cuda_graph is None else WORDS_MULTIPLE
@@ -52,12 +62,15 @@ class TrainingStep:
         self._model.train()
         self._model.set_matmul_dtype(self._matmul_dtype)
 
-    def __call__(self, inputs: tuple[Tensor, ...], rate: float) -> Tensor:
+    def __call__(
+        self, inputs: tuple[Tensor, ...], rate: float, texts: TextInputs | None = None
+    ) -> Tensor:
         """Take a step and return the loss before it, (), which a GPU may still be at work on.
 
         Args:
             inputs: what `_learn` takes, on the CPU.
             rate: the learning rate.
+            texts: what there is to learn from them, on the CPU.
         """
         for group in self.optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
@@ -66,7 +79,10 @@ class TrainingStep:
                 group["lr"] = rate
         if self._cuda_graph is not None:
             return self._cuda_graph(*inputs)
-        return self._learn(*(v.to(self._world.device, non_blocking=True) for v in inputs))
+        return self._learn(*map(self._placed, inputs), texts=texts)
+
+    def _placed(self, value: Tensor) -> Tensor:
+        return value.to(self._world.device, non_blocking=True)
 
     def _learn(
         self,
@@ -76,6 +92,7 @@ class TrainingStep:
         owners: Tensor,
         true: Tensor,
         *entailed: Tensor,
+        texts: TextInputs | None = None,
     ) -> Tensor:
         """Take one step and return the loss before it, ().
 
@@ -85,6 +102,7 @@ class TrainingStep:
             owners: (C,), the row of the image that each caption was written for.
             true: (B, C) of bool, which captions hold of which images.
             entailed: (C, C) of bool where it is known, which caption follows from which.
+            texts: what else is learned from.
         """
         image_points = self._world.gather(self._images.points(self._model, images), len(true))
         caption_points = self._world.gather(
@@ -95,6 +113,15 @@ class TrainingStep:
             each = torch.arange(len(follows), device=follows.device)
             among = self._loss(caption_points, caption_points, each, follows)
             loss = loss + self._config.entailment * among
+        if self._lesson is not None and texts is not None:
+            placed = TextInputs(
+                self._placed(texts.captions),
+                *(tuple(map(self._placed, part)) for part in texts[1:]),
+            )
+            more = self._lesson.loss(
+                self._model, self._mean_loss, image_points, caption_points, owners, true, placed
+            )
+            loss = loss + self._config.model.ensemble * len(owners) * more
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self._world.sum_gradients(self._weights)
@@ -108,6 +135,11 @@ class TrainingStep:
         norms = torch.stack(torch._foreach_norm(gradients))
         shares = (self._config.clip_norm / (norms + 1e-6)).clamp(max=1)
         torch._foreach_mul_(gradients, shares.unbind())
+
+    def _mean_loss(self, images: Tensor, captions: Tensor, owners: Tensor, true: Tensor) -> Tensor:
+        """Return the mean over captions and members of the ensemble."""
+        total = self._loss(images, captions, owners, true)
+        return total / (max(1, len(captions)) * self._config.model.ensemble)
 
     def _loss(self, images: Tensor, captions: Tensor, owners: Tensor, true: Tensor) -> Tensor:
         """Sum the losses of the ensemble's members; each learns by itself."""

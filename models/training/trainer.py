@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from models.checkpoints import checkpoint
@@ -34,6 +34,7 @@ from models.training.inputs import ImageInput, available, dataset_points, rows_o
 from models.training.run import Progress, ResumableRun, Stop, TrainingError
 from models.training.state import difference
 from models.training.step import TrainingStep
+from models.training.texts.lesson import TextLesson, TextSources
 from models.vocabulary import PADDING, Vocabulary
 
 # Fewer points tell little of what is near to everything; as many more tell how near is usual.
@@ -50,6 +51,7 @@ def identity(
     validation: Dataset,
     backbone_weights: dict[str, Tensor] | None,
     start: checkpoint.Checkpoint | None,
+    texts: TextSources | None = None,
 ) -> dict[str, Any]:
     """Return what distinguishes a training, known before its images are read."""
     network = None
@@ -62,6 +64,7 @@ def identity(
         "validation": _fingerprint(validation),
         "network": network,
         "start": None if start is None else start.fingerprint,
+        "texts": None if texts is None else texts.fingerprint(),
     }
 
 
@@ -87,6 +90,7 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         world: World = ALONE,
         least_references: int = LEAST_REFERENCES,
         chains: Sequence[Chain] = (),
+        texts: TextSources | None = None,
     ) -> None:
         """Prepare a training, or to go on with the one in `folder`.
 
@@ -100,11 +104,14 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
             start: where all weights that learn start, instead: a model of the same shape and words.
             world: a device, or one of several processes that each make this training.
             chains: of images of `validation`, to calibrate probabilities by.
+            texts: what else to learn from.
             least_references: without twice as many training images there is no hubness correction.
 
         Raises:
-            TrainingError: `start` is of another shape or has other words.
+            TrainingError: `start` is of another shape or has other words, or several processes
+                were to learn from texts.
             DatasetError: there is nothing to train or validate on.
+            FeaturesError: a text has no features.
         """
         images = training[1]
         dataset, held_out = available(*training), available(*validation)
@@ -115,24 +122,36 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         self.dataset, self.images, self.held_out = dataset, images, (held_out, validation[1])
         self.rows = rows_of(dataset, images)
         self.ground_truth = known_ground_truth(dataset)
-        vocabulary = _vocabulary(dataset, config.min_word_count)
+        if texts is not None and world.size > 1:
+            raise TrainingError("one process learns from texts: leave torchrun or --texts out")
+        known = () if texts is None else texts.features.texts
+        vocabulary = _vocabulary(dataset, config.min_word_count, known)
         self.plan = _batches(config, dataset, vocabulary)
         fitted = _with_hubness_of(config, len(dataset), least_references)
         learns = images.learns_backbone
         model = _initial(fitted, vocabulary, backbone_weights, start, learns_backbone=learns)
-        model.to(world.device)
-        self.training_step = TrainingStep(config, model, images, world)
-        same = identity(config, training[0], validation[0], backbone_weights, start)
+        learned: nn.Module = model
+        self.lesson = None
+        if texts is not None:
+            self.lesson = TextLesson(texts, config, dataset, images, vocabulary)
+            learned = nn.ModuleList([model, self.lesson.teacher])
+            if start is None:
+                self.lesson.begin(model)
+        self.model = model
+        learned.to(world.device)
+        self.training_step = TrainingStep(config, model, images, world, self.lesson)
+        same = identity(config, training[0], validation[0], backbone_weights, start, texts)
         # A picture may be readable in one call and not in another.
         same["selection"] = _selection(dataset, held_out)
         super().__init__(
             folder,
             same,
-            model,
+            learned,
             self.training_step.optimizer,
             epochs=config.epochs,
             steps=self.plan.steps,
             patience=config.patience,
+            measure_every=config.validate_every,
         )
 
     def train(
@@ -154,11 +173,15 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         """Yield what the steps of an epoch learn from."""
         self.training_step.begin()
         for step, rows, captions, owners in self.plan.of_epoch(epoch, first):
-            inputs = self._inputs(rows, captions, owners, self.plan.draw(epoch, step))
+            draw = self.plan.draw(epoch, step)
+            inputs = self._inputs(rows, captions, owners, draw)
             if self.training_step.on_gpu:
                 # A GPU copies pinned memory by itself, while the processor goes on.
                 inputs = tuple(value.pin_memory() for value in inputs)
-            yield Batch(len(captions), inputs)
+            texts = None
+            if self.lesson is not None:
+                texts = self.lesson.read(rows, self.rows[rows], captions, draw)
+            yield Batch(len(captions), inputs, texts)
 
     def _inputs(
         self, rows: Rows, captions: Rows, owners: Rows, draw: np.random.Generator
@@ -188,9 +211,9 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
             self.epochs * self.steps,
             self.config.warm_up,
         )
-        if self.images.learns_backbone:
+        if self.images.learns_backbone or self.lesson is not None:
             seed_layers(self.config.seed, epoch, step, self.world.rank)
-        loss = self.training_step(batch.inputs, rate)
+        loss = self.training_step(batch.inputs, rate, batch.texts)
         return loss / (batch.captions * self.config.model.ensemble)
 
     def measure(self, loss: float) -> Evaluation:
@@ -211,7 +234,8 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
             raise TrainingError(f"after epoch {epoch} points are not numbers: {_NO_NUMBER}")
         measured = evaluate(dataset, *points, self.config.model.score)
         row = {"epoch": epoch, "loss": loss, "validation": measured.to_json()}
-        self.notes["history"] = [*self.notes["history"][: epoch - 1], row]
+        before = [one for one in self.notes["history"] if one["epoch"] < epoch]
+        self.notes["history"] = [*before, row]
         self._measured = model, points
         return measured
 
@@ -256,8 +280,8 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
 
     def _round(self, model: OrderEmbedding) -> None:
         """Give a model the weights that come back when its own are stored."""
-        stored = quantize(model.state_dict(), self.config.saved_dtype)
-        model.load_state_dict(dequantize(stored))
+        rounded = dequantize(quantize(checkpoint.stored(model), self.config.saved_dtype))
+        model.load_state_dict(model.state_dict() | rounded)
 
     def _fit_hubness(self, model: OrderEmbedding, hubness: HubnessCorrection) -> None:
         """Fit a model's hubness correction to training images, each with one of its captions."""
@@ -277,10 +301,10 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         )
 
 
-def _vocabulary(dataset: Dataset, least: int) -> Vocabulary:
-    """Return the words of captions that come at least so often."""
+def _vocabulary(dataset: Dataset, least: int, others: Sequence[str] = ()) -> Vocabulary:
+    """Return the words of captions, or of texts that have them, which come at least so often."""
     try:
-        return Vocabulary.build([caption.text for caption in dataset.captions], least)
+        return Vocabulary.build(others or [caption.text for caption in dataset.captions], least)
     except ValueError:
         raise DatasetError(
             f"the captions of '{dataset.name}' have no word"

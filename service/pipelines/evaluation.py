@@ -13,7 +13,7 @@ from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Dataset, DatasetError, load
 from models.datasets.chains import Chain, read_chains
-from models.evaluation.chains import hierarchy, pair
+from models.evaluation.chains import hierarchy, pair, reliability
 from models.evaluation.chains import measure as measure_truth
 from models.evaluation.length_study import LengthStudy, length_study
 from models.evaluation.retrieval import Evaluation, Retrieval, retrieve
@@ -181,6 +181,7 @@ def measure_chains(
         each = zip(pairs.text_rows, violations, strict=True)
         probability = [float(by_text[text].probability(violation)) for text, violation in each]
         found["probability"] = measure_truth(pairs, np.array(probability))
+        found["reliability"] = reliability(pairs, np.array(probability))
     root = checkpoint.model.encode_captions([""])
     distances = np.linalg.norm(texts - root, axis=1).astype(np.float64)
     return found | {

@@ -32,6 +32,7 @@ from models.training.inputs import FeatureInput, ImageInput, PixelInput
 from models.training.presets import PRESETS
 from models.training.run import TrainingError, require_same
 from models.training.state import read_notes
+from models.training.texts.lesson import TextSources
 from models.training.trainer import RetrievalTraining, identity
 from service.plural import count
 
@@ -53,6 +54,9 @@ class TrainingRequest:
         weights: of the network; for features, if their file has moved.
         start: a checkpoint that learned weights start from.
         chains: texts from general to specific of validation images, to calibrate by.
+        texts: features of texts to learn from.
+        derived: texts from general to specific of training images, to learn from.
+        classes: of the classifier of the network that made the features, to learn from.
     """
 
     dataset: Path
@@ -66,6 +70,9 @@ class TrainingRequest:
     workers: int | None = None
     limits: PictureLimits = DEFAULT_LIMITS
     chains: Path | None = None
+    texts: Path | None = None
+    derived: Path | None = None
+    classes: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,15 @@ class TrainingPlan:
             DatasetError: there is no such dataset, or it has too few images.
             BackboneError: there is no such network.
         """
-        preset = PRESETS[request.preset or ("hasse" if request.features else "scenes")].on(device)
+        usual = "photographs" if request.texts else "hasse" if request.features else "scenes"
+        preset = PRESETS[request.preset or usual].on(device)
+        if request.texts and not request.features:
+            raise TrainingError("texts are learned from beside features: name some with --features")
+        if (request.derived or request.classes) and not request.texts:
+            raise TrainingError(
+                "derived texts and classes are learned from with the features of texts: name those "
+                "with --texts"
+            )
         choices = dict(request.choices)
         # A preset's pooling suits its own network or features; not every other network has it.
         other = "backbone" in choices or preset.config.model.image_pooling == "regions"
@@ -151,6 +166,11 @@ class TrainingPlan:
             start=self.start,
             world=world,
             chains=() if request.chains is None else read_chains(request.chains),
+            texts=None
+            if request.texts is None
+            else TextSources.read(
+                request.texts, request.derived, request.classes, inputs.config.model.backbone
+            ),
         )
 
 

@@ -56,7 +56,8 @@ class Lexicon:
         senses: the synsets of a base form by part of speech, the most frequent first.
         irregular: base forms of irregular ones.
         counts: how often a base form was met in WordNet's annotated texts.
-        words, above: of noun synsets: their words, and the synsets directly above them.
+        words, above, glosses: of noun synsets: their words, the synsets directly above them, and
+            what they mean.
     """
 
     senses: Mapping[PartOfSpeech, Mapping[str, tuple[str, ...]]]
@@ -64,6 +65,7 @@ class Lexicon:
     counts: Mapping[tuple[str, PartOfSpeech], int]
     words: Mapping[str, tuple[str, ...]]
     above: Mapping[str, tuple[str, ...]]
+    glosses: Mapping[str, str]
     _known: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
@@ -75,7 +77,7 @@ class Lexicon:
         """
         senses, irregular = {}, {}
         counts: dict[tuple[str, PartOfSpeech], int] = defaultdict(int)
-        words, above = {}, {}
+        words, above, glosses = {}, {}, {}
         try:
             for part in PARTS_OF_SPEECH:
                 rows = [line.split() for line in _lines(folder, f"index.{part}")]
@@ -88,9 +90,11 @@ class Lexicon:
                 if rest[0] in _NUMBERED:
                     counts[word, _NUMBERED[rest[0]]] += int(count)
             for line in _lines(folder, "data.noun"):
-                row = line.partition(" | ")[0].split()
+                data, _, gloss = line.partition(" | ")
+                row = data.split()
                 first = 4 + 2 * int(row[3], 16)
                 words[row[0]] = tuple(word.lower() for word in row[4:first:2])
+                glosses[row[0]] = gloss.partition(";")[0].strip()
                 pointers = row[first + 1 : first + 1 + 4 * int(row[first])]
                 above[row[0]] = tuple(
                     target
@@ -104,7 +108,7 @@ class Lexicon:
                 f"{folder} does not hold WordNet's database files ({error}): name the folder "
                 f"with index.noun"
             ) from error
-        return cls(senses, irregular, counts, words, above)
+        return cls(senses, irregular, counts, words, above, glosses)
 
     def base(self, word: str, part: PartOfSpeech) -> str | None:
         """Return the base form of a word as that part of speech, or None if it is none."""
@@ -128,6 +132,15 @@ class Lexicon:
         """Return the synsets above the usual sense of a noun, the nearest first."""
         base = self.base(noun.replace(" ", "_"), "noun")
         return [] if base is None else _closure(self.senses["noun"][base][:1], self.above)[1:]
+
+    def kinds(self, synset: str) -> dict[str, int]:
+        """Return a synset and all above it, each with the steps that it takes to get there."""
+        steps = {synset: 0}
+        for one in (reached := [synset]):  # grows while it is read
+            new = [above for above in self.above[one] if above not in steps]
+            steps |= dict.fromkeys(new, steps[one] + 1)
+            reached += new
+        return steps
 
     def implied(self, word: str) -> frozenset[str]:
         """Return the words that hold of whatever a word holds of: "puppy" implies "dog"."""

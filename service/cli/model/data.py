@@ -45,6 +45,11 @@ Images = Annotated[
 Out = Annotated[
     Path, typer.Option("--out", "-o", help="Where to write the dataset.", metavar="DIR")
 ]
+WordNet = Annotated[
+    Path,
+    typer.Option(metavar="DIR", help="WordNet's database files (Debian: apt install wordnet)."),
+]
+WORDNET = Path("/usr/share/wordnet")
 Json = Annotated[bool, typer.Option("--json", help="Print what was imported as JSON, for scripts.")]
 
 
@@ -203,10 +208,7 @@ def abstract(
     *,
     dataset: DatasetFolder,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where chains go.")],
-    wordnet: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="WordNet's database files (Debian: apt install wordnet)."),
-    ] = Path("/usr/share/wordnet"),
+    wordnet: WordNet = WORDNET,
     split: Annotated[
         str, typer.Option(help="Whose captions; '' for those of pictures in no split.")
     ] = "val",
@@ -232,6 +234,88 @@ def abstract(
     write_chains(out, chains)
     captions = sum(len(image.captions) for image in images)
     typer.echo(f"{out}: {count(len(chains), 'chain')} of {count(captions, 'caption')}")
+
+
+@data.add
+def classes(
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where they go.")],
+    wordnet: WordNet = WORDNET,
+) -> None:
+    """Name ImageNet's 1,000 classes and all that they are kinds of, by WordNet.
+
+    A network that was trained on them has seen far more than the captions say: 'hasse train
+    --classes' learns their names. The list of classes is timm's (pip install 'hasse[timm]').
+
+    \b
+    [bold]Example[/bold]
+      hasse data classes --out data/classes.jsonl
+    """
+    from models.tasks.abstraction.classes import imagenet_classes, imagenet_synsets, write_classes
+    from models.tasks.abstraction.lexicon import Lexicon
+
+    named = imagenet_classes(Lexicon.read(wordnet), imagenet_synsets())
+    write_classes(out, named)
+    names = {text for one in named for text in one.texts}
+    typer.echo(f"{out}: {len(named):,} classes with {count(len(names), 'name')}")
+
+
+@data.add
+def texts(
+    *,
+    dataset: DatasetFolder,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where texts go.")],
+    captions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Captions of other pictures, one a line, as Flickr30k's token file has them; "
+            "repeat it for several.",
+        ),
+    ] = None,
+    derived: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Chains of 'hasse data abstract', to be among the texts."
+        ),
+    ] = None,
+    classes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Names of 'hasse data classes', to be among them."),
+    ] = None,
+    wordnet: WordNet = WORDNET,
+    split: Annotated[str, typer.Option(help="Whose captions; '' for those of no split.")] = "train",
+    words: Annotated[int, typer.Option(min=1, help="Most words that the texts are made of.")] = (
+        28_000
+    ),
+) -> None:
+    """Collect texts that a model should understand though it has no pictures of them.
+
+    They are the dataset's captions, other people's, the noun phrases of both, and names and
+    glosses of things in WordNet. 'hasse text-features' makes features of them, and 'hasse train
+    --texts' learns from those.
+
+    \b
+    [bold]Example[/bold]
+      hasse data texts data/flickr8k --captions results_20130124.token --out data/texts.txt
+    """
+    from models.datasets import load
+    from models.datasets.chains import read_chains
+    from models.tasks.abstraction.classes import read_classes
+    from models.tasks.abstraction.lexicon import Lexicon
+    from models.tasks.abstraction.texts import collect, read_texts, write_texts
+
+    said = [caption.text for caption in load(dataset).split(split).captions]
+    said += [text for file in captions or () for text in read_texts(file)]
+    others = [
+        text for file in derived or () for one in read_chains(file) for text in one.texts[:-1]
+    ]
+    if classes is not None:
+        others += [text for one in read_classes(classes) for text in one.texts]
+    with progress("collecting") as report:
+        found = collect(said, Lexicon.read(wordnet), others, words, report)
+    write_texts(out, found)
+    typer.echo(f"{out}: {count(len(found), 'text')}")
 
 
 def _keep(dataset: Dataset, skipped: SkippedRows, out: Path, as_json: bool) -> None:

@@ -246,6 +246,22 @@ def _show_chains(found: Mapping[str, Any], name: str) -> None:
         f"tau of generality and {kind}: {_ranged(measured['tau'])}; chains in perfect order: "
         f"{_ranged(measured['in_order'])}; {count(found['chains'], 'chain')}"
     )
+    for kind, table in found.get("reliability", {}).items():
+        rows = [
+            (f"{row['from']:.1f}", f"{row['pairs']:,}", f"{row['probability']:.3f}", _bar(row))
+            for row in table["rows"]
+        ]
+        typer.echo()
+        print_table((f"{name}{kind} texts: from", "pairs", "probability", "true"), rows)
+        typer.echo(f"expected calibration error of {kind} texts: {table['error']:.3f}")
+
+
+def _bar(row: Mapping[str, float]) -> str:
+    """Draw the share of true pairs, with a mark where the probability puts it."""
+    told, true = (round(20 * row[key]) for key in ("probability", "true"))
+    bar = ["█" if at < true else "·" for at in range(20)]
+    bar[min(told, 19)] = "|"
+    return f"{row['true']:.3f} {''.join(bar)}"
 
 
 def _ranged(value: Mapping[str, float]) -> str:

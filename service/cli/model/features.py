@@ -82,6 +82,11 @@ Framing = Annotated[
     ),
 ]
 
+Resampling = Annotated[
+    Literal["bilinear", "bicubic"] | None,
+    typer.Option("--interpolation", show_default=OWN, help="How pictures are scaled."),
+]
+
 
 def features(
     *,
@@ -96,6 +101,7 @@ def features(
     resize: Resize = None,
     crop: Crop = None,
     framing: Framing = None,
+    interpolation: Resampling = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
@@ -127,6 +133,7 @@ def features(
         "resize": resize,
         "crop": crop,
         "framing": framing,
+        "interpolation": interpolation,
         "crops": int(crops),
     }
     with consistent_options():

@@ -30,11 +30,11 @@ ModelOut = Annotated[
     ),
 ]
 PresetName = Annotated[
-    Literal["hasse", "order", "order-reversed", "cosine", "scenes"] | None,
+    Literal["hasse", "order", "order-reversed", "cosine", "photographs", "scenes"] | None,
     typer.Option(
-        show_default="hasse with --features, else scenes",
+        show_default="photographs with --texts, hasse with --features, else scenes",
         help="Where all other options start: what we found to retrieve best on features, the "
-        "paper's way with the order or one of its two controls, or as the built-in model "
+        "paper's way with the order or one of its two controls, or as a built-in model "
         "was trained.",
     ),
 ]
@@ -58,6 +58,33 @@ Chains = Annotated[
         rich_help_panel=DATA,
         help="Calibrate probabilities on these texts of validation pictures, from general to "
         "specific, of 'hasse data abstract', and not on captions alone.",
+    ),
+]
+Texts = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        rich_help_panel=DATA,
+        help="Learn from these texts too, of 'hasse text-features': they need no pictures, and "
+        "the model then knows their words.",
+    ),
+]
+Derived = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=DATA,
+        help="With --texts: learn from what follows from captions of training pictures, of "
+        "'hasse data abstract --split train'.",
+    ),
+]
+Classes = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=DATA,
+        help="With --texts: learn the names of the classes that the network was trained on, of "
+        "'hasse data classes'.",
     ),
 ]
 ScoreName = Annotated[
@@ -140,6 +167,9 @@ def train(
     train_split: TrainSplit = "train",
     val_split: ValidationSplit = "val",
     chains: Chains = None,
+    texts: Texts = None,
+    derived: Derived = None,
+    classes: Classes = None,
     score: ScoreName = None,
     dimension: Dimension = None,
     backbone: BackboneName = None,
@@ -194,6 +224,9 @@ def train(
         workers,
         picture_limits(),
         chains,
+        texts,
+        derived,
+        classes,
     )
     plan = TrainingPlan.of(request, place)
     with world(place) as processes, resumable(lambda: _kept(out)), processes.lock_folder(out):

@@ -10,7 +10,7 @@ import pytest
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.datasets.chains import Chain
 from models.evaluation.calibration import calibrate_chains
-from models.evaluation.chains import Pairs, hierarchy, measure, pair
+from models.evaluation.chains import Pairs, hierarchy, measure, pair, reliability
 
 CHAINS = [
     Chain(1, ("animal", "dog", "a red dog"), ("beast",)),
@@ -115,3 +115,13 @@ def test_calibrate_chains_makes_general_texts_truer_than_specific_ones() -> None
     assert general >= specific
     assert found.of("dog").threshold > found.of("a red dog").threshold
     assert found.of("dog").of("a red dog") == found.of("dog")
+
+
+def test_reliability_compares_probabilities_with_what_is_true() -> None:
+    found = pairs()
+    right = reliability(found, found.true.astype(np.float64))
+    assert right["short"]["error"] == 0
+    wrong = reliability(found, (~found.true).astype(np.float64))
+    assert wrong["short"]["error"] == 1
+    assert sum(row["pairs"] for row in wrong["short"]["rows"]) == len(found.true)
+    assert wrong["long"] == {"rows": [], "error": 0}, "no text has three content words"

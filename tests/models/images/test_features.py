@@ -146,7 +146,7 @@ def test_a_full_disk_keeps_what_is_there_and_says_so(
 ) -> None:
     dataset = pictures(tmp_path / "p", 6)
     extract(replace(dataset, images=dataset.images[:2]), backbone, SMALL, tmp_path / "f")
-    for failing in ("_append", "write_atomically"):
+    for failing in ("write_at", "write_atomically"):
         with monkeypatch.context() as patch:
 
             def full(*_: object) -> None:

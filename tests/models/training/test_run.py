@@ -26,6 +26,7 @@ class LineFit(ResumableRun[Tensor, float]):
         epochs: int = 2,
         steps: int = 5,
         patience: int | None = None,
+        measure_every: int = 1,
         margin: float = 0.1,
         qualities: tuple[float, ...] = (),
     ) -> None:
@@ -40,6 +41,7 @@ class LineFit(ResumableRun[Tensor, float]):
             epochs=epochs,
             steps=steps,
             patience=patience,
+            measure_every=measure_every,
         )
         self.happened: list[str] = []
         self.kept: list[int] = []
@@ -53,7 +55,7 @@ class LineFit(ResumableRun[Tensor, float]):
 
     def step(self, epoch: int, step: int, batch: Tensor) -> Tensor:
         self.happened.append("learn")
-        loss: Tensor = (self.model(batch) - 2 * batch).square().mean()
+        loss: Tensor = (self.learned(batch) - 2 * batch).square().mean()
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -76,7 +78,7 @@ class LineFit(ResumableRun[Tensor, float]):
         return self.clock
 
     def weights(self) -> list[float]:
-        return [weight.item() for weight in self.model.parameters()]
+        return [weight.item() for weight in self.learned.parameters()]
 
 
 def finished(folder: Path) -> list[float]:
@@ -113,6 +115,18 @@ def test_run_reports_the_mean_loss_of_an_epoch_and_its_measure(tmp_path: Path) -
     ends = [now for now in told if now.measured is not None]
     assert [(now.measured, now.best) for now in ends] == [(3.0, True), (1.0, False)]
     assert [now.loss for now in ends] == [told[4].loss, told[10].loss]
+
+
+def test_run_measures_every_few_epochs_and_the_last(tmp_path: Path) -> None:
+    measured: list[int] = []
+
+    def report(now: Progress[float]) -> None:
+        if now.measured is not None:
+            measured.append(now.epoch)
+
+    better = (1.0, 2.0, 3.0)
+    LineFit(tmp_path, epochs=8, steps=1, patience=1, measure_every=3, qualities=better).run(report)
+    assert measured == [2, 5, 7]
 
 
 def test_run_keeps_better_epochs_and_stops_when_patience_ends(tmp_path: Path) -> None:

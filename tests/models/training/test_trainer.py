@@ -13,13 +13,14 @@ from safetensors.torch import load_file
 from models.checkpoints.model_folder import WEIGHTS
 from models.checkpoints.weight_quantization import WeightDtype
 from models.datasets import Dataset, DatasetError
+from models.encoders.names import LITE
 from models.encoders.registry import build_backbone
 from models.evaluation.calibration import calibrations
 from models.evaluation.ground_truth import known_ground_truth
 from models.evaluation.ranking import RankingMetrics, average_precisions
 from models.evaluation.retrieval import Evaluation, evaluate
 from models.order import pairwise_violation
-from models.training.inputs import ImageInput, dataset_points
+from models.training.inputs import FeatureInput, ImageInput, dataset_points
 from models.training.run import Progress, TrainingError
 from models.training.state import FILE_NAME
 from models.training.trainer import RetrievalTraining, quality
@@ -49,6 +50,18 @@ def test_training_lowers_the_loss_and_raises_the_recall(tmp_path: Path) -> None:
     assert last is not None
     assert first is not None
     assert last.rsum > first.rsum
+
+
+def test_rounded_checkpoint_leaves_an_installed_network_as_it_is(tmp_path: Path) -> None:
+    dataset = collection()
+    rows = np.random.default_rng(0).random((len(dataset), 1280), dtype=np.float32)
+    data = dataset, FeatureInput(np.array([image.id for image in dataset.images]), rows)
+    config = replace(
+        CONFIG, model=replace(CONFIG.model, backbone=LITE), saved_dtype="int8", epochs=1
+    )
+    network = dict(build_backbone(LITE).state_dict())
+    RetrievalTraining(config, "lite", tmp_path, data, data, backbone_weights=network).train()
+    assert not any("backbone" in key for key in load_file(tmp_path / WEIGHTS))
 
 
 def test_contrastive_loss_raises_the_recall(tmp_path: Path) -> None:

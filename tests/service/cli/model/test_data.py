@@ -168,6 +168,28 @@ def test_nothing_usable_is_one_sentence_with_the_remedy(
     assert not (tmp_path / "out" / "dataset.json").exists()
 
 
+def test_texts_collects_captions_of_others_and_names_of_classes(
+    pictures: Path, tmp_path: Path
+) -> None:
+    out, wordnet = tmp_path / "data", write_wordnet(tmp_path / "wordnet")
+    assert hasse("data", "import", "folder", pictures, "--out", out).status == 0
+    (tmp_path / "others.txt").write_text("a zebra sleeps\n")
+    (tmp_path / "classes.jsonl").write_text('{"texts": ["a tench"], "steps": [0]}\n')
+    options = ("--captions", tmp_path / "others.txt", "--classes", tmp_path / "classes.jsonl")
+    texts = tmp_path / "texts.txt"
+    to = ("--split", "", "--wordnet", wordnet, "--out", texts)
+    told = hasse("data", "texts", out, *options, *to)
+    found = texts.read_text().splitlines()
+    assert told.out == f"{texts}: {len(found)} texts\n", told.err
+    assert {"a dog runs", "a zebra sleeps", "a tench", "dog"} <= set(found)
+
+
+def test_classes_needs_the_wordnet_that_they_are_of(tmp_path: Path) -> None:
+    wordnet = write_wordnet(tmp_path / "wordnet")
+    refused = hasse("data", "classes", "--wordnet", wordnet, "--out", tmp_path / "classes.jsonl")
+    assert "WordNet has no noun 01440764: its version is not 3.0" in refused.error
+
+
 def test_abstract_derives_chains_and_leaves_the_dataset_alone(
     pictures: Path, tmp_path: Path
 ) -> None:

@@ -156,6 +156,7 @@ def test_evaluate_measures_truth_on_chains(home: Path, tmp_path: Path) -> None:
     assert "probability on chains" in shown
     assert "specific true, general false" in shown
     assert "; 23 chains\n" in shown
+    assert "expected calibration error of short texts" in shown
     one = tmp_path / "one.jsonl"
     one.write_text(json.dumps(rows[0]) + "\n")
     assert "give more chains" in hasse(*measure, "--chains", one).error

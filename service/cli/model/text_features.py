@@ -1,0 +1,56 @@
+"""`hasse text-features`: every text through a frozen sentence encoder, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli.model.long_running import AGAIN, stoppable
+from service.cli.terminal.errors import resumable
+from service.cli.terminal.options import Device
+from service.cli.terminal.progress import progress
+from service.plural import count
+
+
+def text_features(
+    *,
+    texts: Annotated[
+        Path, typer.Argument(metavar="TEXTS", help="The file written by 'hasse data texts'.")
+    ],
+    encoder: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of a sentence encoder such as all-MiniLM-L6-v2: config.json, "
+            "model.safetensors and its tokenizer.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the features are kept.")
+    ],
+    device: Device = "auto",
+) -> None:
+    """Compute features of texts with a sentence encoder that stays as it is.
+
+    'hasse train --texts' learns from them. Stop it at any time and run the same command to go on.
+
+    \b
+    [bold]Example[/bold]
+      hasse text-features data/texts.txt --encoder all-MiniLM-L6-v2 --out data/text-features
+    """
+    from models.tasks.abstraction.texts import read_texts
+    from models.training.texts.sentence_encoder import SentenceEncoder
+    from models.training.texts.text_features import TextExtractionStopped, extract_texts
+    from service.runtime.device import pick_device
+
+    wanted = read_texts(texts)
+    model = SentenceEncoder(encoder, pick_device(device))
+    with (
+        progress("features") as report,
+        stoppable(lambda: AGAIN, TextExtractionStopped) as stop,
+        resumable(lambda: f"finished features are kept in {out}; {AGAIN}"),
+    ):
+        found = extract_texts(wanted, model, out, progress=report, stop=stop)
+    typer.echo(f"{out}: {count(len(found.texts), 'text')}")
