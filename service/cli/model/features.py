@@ -114,8 +114,8 @@ def features(
 
     \b
     [bold]Examples[/bold]
-      hasse features data/coco --backbone torchvision/resnet50 --download-weights \\
-          --out data/coco-features
+      hasse features data/coco --backbone torchvision/resnet50 \\
+          --download-weights --out data/coco-features
       hasse features data/flickr8k --backbone torchvision/vgg19 --weights vgg19.pth \\
           --crops 10 --out data/flickr8k-features
     """

@@ -53,7 +53,7 @@ def test_the_reference_lists_every_command(path: tuple[str, ...]) -> None:
 
 def test_the_reference_lists_no_other_command() -> None:
     listed = {
-        tuple(name.split()) for name in re.findall(r"^\| `hasse ([a-z0-9 ]+)` \|", REFERENCE, re.M)
+        tuple(name.split()) for name in re.findall(r"^\| `hasse ([a-z0-9 -]+)` \|", REFERENCE, re.M)
     }
     assert listed == set(ALL)
 
@@ -62,7 +62,7 @@ def test_every_example_in_the_documents_and_in_help_is_a_command_that_exists() -
     texts = [*DOCUMENTS, *(command.help or "" for command in HELPED.values())]
     for text in (text.replace("\\\n", "") for text in texts):
         for line in re.findall(r"^ *(?:[A-Z_]+=\S+ )?hasse ([^|#\n]+?)(?: \\)?$", text, re.M):
-            words = tuple(re.match(r"(?:[a-z0-9]+ ?)*", line)[0].split())  # type: ignore[index]
+            words = tuple(re.match(r"(?:[a-z0-9]+(?:-[a-z0-9]+)* ?)*", line)[0].split())  # type: ignore[index]
             known = any(words[: len(path)] == path for path in ALL)
             assert known, f"hasse {line}"
             for option in re.findall(r"(?<!\S)--[a-z-]+", line):
