@@ -297,7 +297,8 @@ def texts(
 
     \b
     [bold]Example[/bold]
-      hasse data texts data/flickr8k --captions results_20130124.token --out data/texts.txt
+      hasse data texts data/flickr8k --captions results_20130124.token \\
+          --out data/texts.txt
     """
     from models.datasets import load
     from models.datasets.chains import read_chains

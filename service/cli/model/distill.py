@@ -90,8 +90,8 @@ def distill(
           --out data/student
       hasse distill data/flickr8k --teacher data/model --epochs 280 \\
           --out data/student
-      hasse distill data/coco --teacher torchvision/resnet50 --weights resnet50.pth \\
-          --out data/student
+      hasse distill data/coco --teacher torchvision/resnet50 \\
+          --weights resnet50.pth --out data/student
     """
     from models.encoders.mixed_precision import supports_bfloat16
     from models.training.distillation import DistillationConfig

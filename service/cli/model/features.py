@@ -116,8 +116,8 @@ def features(
     [bold]Examples[/bold]
       hasse features data/coco --backbone torchvision/resnet50 \\
           --download-weights --out data/coco-features
-      hasse features data/flickr8k --backbone torchvision/vgg19 --weights vgg19.pth \\
-          --crops 10 --out data/flickr8k-features
+      hasse features data/flickr8k --backbone torchvision/vgg19 \\
+          --weights vgg19.pth --crops 10 --out data/flickr8k-features
     """
     from models.datasets import load
     from models.encoders.registry import build_backbone

@@ -38,7 +38,8 @@ def text_features(
 
     \b
     [bold]Example[/bold]
-      hasse text-features data/texts.txt --encoder all-MiniLM-L6-v2 --out data/text-features
+      hasse text-features data/texts.txt --encoder all-MiniLM-L6-v2 \\
+          --out data/text-features
     """
     from models.tasks.abstraction.texts import read_texts
     from models.training.texts.sentence_encoder import SentenceEncoder
