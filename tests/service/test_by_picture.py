@@ -27,6 +27,7 @@ from service.schemas import ImageAnswer
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png, without_paths
+from tests.service.core.calibrated import calibrate
 from tests.service.problems import problem
 
 
@@ -143,11 +144,10 @@ def test_specific_captions_lead_those_likely_to_be_true(
 ) -> None:
     monkeypatch.setattr(client.engine, "specificity", ByWords())
     plain = asked(client, k=100)
-    loaded = client.engine.checkpoint
-    assert loaded.calibration.image is not None
-    calibration = replace(loaded.calibration.image, threshold=plain["hits"][2]["violation"])
-    calibrated = replace(loaded, calibration=Calibrations(image=calibration))
-    monkeypatch.setattr(client.engine, "checkpoint", calibrated)
+    known = client.engine.calibration.image
+    assert known is not None
+    calibration = replace(known, threshold=plain["hits"][2]["violation"])
+    calibrate(client, monkeypatch, Calibrations(image=calibration))
     answer = asked(client, k=100, prefer="specific")
     likely = [hit for hit in plain["hits"] if hit["violation"] <= calibration.threshold]
     likely.sort(key=lambda hit: -ord(hit["caption"][2]))

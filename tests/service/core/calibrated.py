@@ -6,15 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from service.core.engine import Engine
+from models.evaluation.calibration import Calibrations
 from tests.service.client import Client
+
+
+def calibrate(client: Client, monkeypatch: pytest.MonkeyPatch, known: Calibrations) -> None:
+    """Let the model of an application be calibrated like this until the test ends."""
+    engine = client.engine
+    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
 
 
 def learn(client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float | None) -> None:
     """Let a model call that true between captions which violates no more; None: nobody knows."""
-    engine: Engine = client.engine
-    known = engine.checkpoint.calibration
+    known = client.engine.calibration
     assert known.caption is not None
     told = None if threshold is None else replace(known.caption, threshold=threshold)
-    known = replace(known, caption=told)
-    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
+    calibrate(client, monkeypatch, replace(known, caption=told))

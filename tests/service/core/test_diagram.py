@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,23 +16,22 @@ from models.vocabulary import Vocabulary
 from service.app import create_app
 from service.core.diagram import NODES
 from service.core.encoding import Point
-from service.core.engine import Engine
 from service.lattice_schemas import Diagram
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
+from tests.service.core.calibrated import calibrate
 
 
 @pytest.fixture(params=["entailment", "truth of images", "nothing"])
 def learned(request: pytest.FixtureRequest, client: Client, monkeypatch: pytest.MonkeyPatch) -> str:
     """What the model knows the violations of: pairs of captions too, pairs with images, or none."""
-    engine: Engine = client.engine
     known = {
-        "entailment": engine.checkpoint.calibration,
-        "truth of images": Calibrations(image=engine.checkpoint.calibration.image),
+        "entailment": client.engine.calibration,
+        "truth of images": Calibrations(image=client.engine.calibration.image),
         "nothing": Calibrations(),
     }[request.param]
-    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
+    calibrate(client, monkeypatch, known)
     return str(request.param)
 
 
@@ -97,17 +95,20 @@ def drawn(client: Client) -> set[str]:
     return {text for node in nodes for text in node["captions"]}
 
 
-def test_diagram_without_calibration_takes_the_best_quarter_of_captions(
+def own_captions(client: Client) -> set[str]:
+    """Return the captions of that image."""
+    return {each["caption"] for each in client.get("/images/1003").json()["captions"]}
+
+
+def test_diagram_without_calibration_takes_the_best_quarter_of_captions_and_its_own(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"image": ("a.png", png(3))}
     hits = client.post("/search/captions", files=files, data={"k": "24"}).json()["hits"]
     texts = list(dict.fromkeys(hit["caption"] for hit in hits))
-    engine: Engine = client.engine
-    unknown = replace(engine.checkpoint, calibration=Calibrations())
-    monkeypatch.setattr(engine, "checkpoint", unknown)
+    calibrate(client, monkeypatch, Calibrations())
     assert len(texts) == 6
-    assert drawn(client) == set(texts[:2])
+    assert drawn(client) == {*texts[:2], *own_captions(client)}
 
 
 def test_diagram_of_image_leaves_out_captions_without_a_known_word(
@@ -139,17 +140,22 @@ def test_diagram_leaves_out_captions_removed_meanwhile(
 
 
 @pytest.mark.parametrize("known", ["captions too", "images alone"])
-def test_diagram_of_image_without_true_captions_is_empty(
+def test_diagram_of_image_has_its_own_captions_even_if_none_is_likely(
     client: Client, monkeypatch: pytest.MonkeyPatch, known: str
 ) -> None:
-    engine: Engine = client.engine
     nothing = Calibration((0.0, 1.0), (0.01, 0.0), 0.0, 100, 10)
-    pairs = engine.checkpoint.calibration.caption if known == "captions too" else None
+    pairs = client.engine.calibration.caption if known == "captions too" else None
     calibration = Calibrations(image=nothing, caption=pairs)
-    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=calibration))
-    found = client.get("/images/1003/diagram")
-    assert (found.status_code, found.json()["nodes"], found.json()["edges"]) == (200, [], [])
-    page = client.get("/page/diagram?image=1003")
+    calibrate(client, monkeypatch, calibration)
+    assert drawn(client) == own_captions(client)
+
+
+def test_diagram_of_image_without_captions_is_empty(tmp_path: Path) -> None:
+    index = make_collection(tmp_path, captions_each=0)
+    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+        found = client.get("/images/1003/diagram")
+        assert (found.status_code, found.json()["nodes"], found.json()["edges"]) == (200, [], [])
+        page = client.get("/page/diagram?image=1003")
     assert "There are no captions in this collection that are true of it." in page.text
 
 
@@ -157,12 +163,10 @@ def test_diagram_in_empty_collection_has_only_the_caption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client(create_app(Settings(index=make_collection(tmp_path), device="cpu"))) as client:
-        engine: Engine = client.engine
-        engine.index.remove(range(1000, 1000 + IMAGES))
-        known = engine.checkpoint.calibration
+        client.engine.index.remove(range(1000, 1000 + IMAGES))
+        known = client.engine.calibration
         for learned in (known, Calibrations(image=known.image), Calibrations()):
-            checkpoint = replace(engine.checkpoint, calibration=learned)
-            monkeypatch.setattr(engine, "checkpoint", checkpoint)
+            calibrate(client, monkeypatch, learned)
             found = client.get("/diagram", params={"caption": "a dog runs"})
             assert found.status_code == 200, found.text
             assert [node["captions"] for node in found.json()["nodes"]] == [["a dog runs"]]

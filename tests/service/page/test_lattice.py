@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from models.evaluation.calibration import Calibration, Calibrations
-from service.core.engine import Engine
 from tests.service.client import Client
 from tests.service.collection import png
+from tests.service.core.calibrated import calibrate
 from tests.service.page.markup import HTMX, Tags, said
 
 
@@ -127,9 +127,8 @@ def test_claim_about_upload_that_cannot_be_read_is_an_error_page(
 def test_no_match_notice_is_shown_if_the_best_is_beyond_the_threshold(
     client: Client, monkeypatch: pytest.MonkeyPatch, threshold: float, is_said: bool
 ) -> None:
-    engine: Engine = client.engine
     known = Calibrations(image=Calibration((0.1, 0.9), (0.9, 0.1), threshold, 100, 10))
-    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
+    calibrate(client, monkeypatch, known)
     for path, words in (
         ("/?q=a+red+animal", "This is not likely to be true of any picture here."),
         ("/?image=1003", "No caption here is likely to be true of it."),
@@ -152,13 +151,12 @@ def test_no_match_notice_is_shown_if_the_best_is_beyond_the_threshold(
 def test_no_match_notice_of_words_uses_the_calibration_of_captions(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine: Engine = client.engine
     strict = Calibration((0.1, 0.9), (0.9, 0.1), 0.0, 100, 10)
     for known, is_said in (
         (Calibrations(image=strict), False),
         (Calibrations(image=replace(strict, threshold=9.0), caption=strict), True),
     ):
-        monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=known))
+        calibrate(client, monkeypatch, known)
         page = client.get("/page/combine?operation=common&words=a+person+runs%0Aa+cat+runs")
         assert ("No caption here is likely to be true of it all." in said(page)) is is_said
 
@@ -166,12 +164,10 @@ def test_no_match_notice_of_words_uses_the_calibration_of_captions(
 def test_no_match_notice_is_not_shown_without_calibration(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine: Engine = client.engine
     strict = Calibrations(image=Calibration((0.1, 0.9), (0.9, 0.1), 0.0, 100, 10))
-    monkeypatch.setattr(engine, "checkpoint", replace(engine.checkpoint, calibration=strict))
+    calibrate(client, monkeypatch, strict)
     # How far a picture is from another is no violation of a caption.
     page = client.get("/page/combine?operation=all_of&image=1003&image=1005")
     assert "The nearest come first" not in said(page)
-    unknown = replace(engine.checkpoint, calibration=Calibrations())
-    monkeypatch.setattr(engine, "checkpoint", unknown)
+    calibrate(client, monkeypatch, Calibrations())
     assert "The nearest come first" not in said(client.get("/?q=a+red+animal"))
