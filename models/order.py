@@ -17,7 +17,7 @@ Shapes: N is the dimension of a point, B and C are numbers of points.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -72,53 +72,64 @@ def pairwise_violation(x: Tensor, y: Tensor) -> Tensor:
         with torch.cuda.device(x.device):
             result = GpuViolation.apply(x, y)
     elif x.device.type == "cpu" and x.dtype == y.dtype == torch.float32:
-        result = _cpu_violation().apply(x, y)
+        result = _cpu_violation()(x, y)
     else:
-        result = _BlockedViolation.apply(x, y)
+        result = blocked_violation(x, y)
+    return result
+
+
+def blocked_violation(x: Tensor, y: Tensor, block_elements: int = BLOCK_ELEMENTS) -> Tensor:
+    """Return what `pairwise_violation` does, on any device, by blocks of the cube of differences.
+
+    `block_elements` bounds the elements of the cube that exist at one time.
+    """
+    result: Tensor = _BlockedViolation.apply(x, y, block_elements)
     return result
 
 
 @cache
-def _cpu_violation() -> type[torch.autograd.Function]:
+def _cpu_violation() -> Callable[[Tensor, Tensor], Tensor]:
     try:
         from models.kernels.cpu_violations import CpuViolation
     except ModuleNotFoundError:  # numba, which a machine that only learns on a GPU may lack
-        return _BlockedViolation
-    return CpuViolation
+        return blocked_violation
+    kernel: Callable[[Tensor, Tensor], Tensor] = CpuViolation.apply
+    return kernel
 
 
 class _BlockedViolation(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, y: Tensor, block_elements: int) -> Tensor:
         ctx.save_for_backward(x, y)
+        ctx.block_elements = block_elements
         out = x.new_empty(x.shape[0], y.shape[0])
-        for rows, columns, gap in _gaps(x, y):
+        for rows, columns, gap in _gaps(x, y, block_elements):
             out[rows, columns] = torch.linalg.vecdot(gap, gap)
         return out
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         # dE/dy = 2 max(0, y - x), dE/dx = -2 max(0, y - x), each weighted by the gradient of
         # its own entry and summed over the other set.
         (grad,) = grads
         x, y = ctx.saved_tensors
         grad_x, grad_y = torch.zeros_like(x), torch.zeros_like(y)
-        for rows, columns, gap in _gaps(x, y):
+        for rows, columns, gap in _gaps(x, y, ctx.block_elements):
             gap.mul_(grad[rows, columns, None])  # (b, c, N)
             grad_x[rows] -= gap.sum(1)
             grad_y[columns] += gap.sum(0)
-        return grad_x.mul_(2), grad_y.mul_(2)
+        return grad_x.mul_(2), grad_y.mul_(2), None
 
 
-def _gaps(x: Tensor, y: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
+def _gaps(x: Tensor, y: Tensor, block_elements: int) -> Iterator[tuple[slice, slice, Tensor]]:
     """Yield max(0, y[c] - x[b]) block by block: rows of x, of y, and (b, c, N).
 
     All blocks are written to the same memory: new memory would cost more than the arithmetic. The
     caller may change it.
     """
     count, dimension = max(1, y.shape[0]), max(1, x.shape[1])
-    across = min(count, max(1, BLOCK_ELEMENTS // dimension))
-    down = min(max(1, x.shape[0]), max(1, BLOCK_ELEMENTS // (across * dimension)))
+    across = min(count, max(1, block_elements // dimension))
+    down = min(max(1, x.shape[0]), max(1, block_elements // (across * dimension)))
     memory = x.new_empty(down * across * x.shape[1])
     for at in range(0, y.shape[0], across):
         part = y[at : at + across]

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import order
-from models.order import join, meet, pairwise_violation, precedes, violation
+from models.order import blocked_violation, join, meet, pairwise_violation, precedes, violation
 from tests import oracle
 
 coordinates = st.floats(0, 10, width=32)
@@ -95,33 +95,31 @@ def test_tolerance_overlooks_a_small_shortfall() -> None:
     ("b", "c", "n"), [(1, 1, 1), (5, 3, 4), (2, 33, 17), (0, 3, 4), (2, 0, 4), (2, 3, 0)]
 )
 def test_pairwise_equals_the_plain_cube_in_blocks_of_any_size(
-    monkeypatch: pytest.MonkeyPatch, block: int, b: int, c: int, n: int
+    block: int, b: int, c: int, n: int
 ) -> None:
-    monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.rand(rows, n, generator=generator, dtype=torch.double) for rows in (b, c))
-    found = pairwise_violation(x, y)
+    found = blocked_violation(x, y, block)
     assert found.dtype == torch.double
     np.testing.assert_allclose(found.numpy(), oracle.pairwise_violation(x, y), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("block", [5, 1 << 20])
 def test_the_pairwise_gradient_is_that_of_the_formula(
-    monkeypatch: pytest.MonkeyPatch, block: int
+    block: int,
 ) -> None:
-    monkeypatch.setattr(order, "BLOCK_ELEMENTS", block)
     generator = torch.Generator().manual_seed(1)
     x = torch.rand(4, 6, generator=generator, dtype=torch.double, requires_grad=True)
     y = torch.rand(3, 6, generator=generator, dtype=torch.double, requires_grad=True)
     weight = torch.rand(4, 3, generator=generator, dtype=torch.double)
     plain = ((y[None] - x[:, None]).clamp(min=0).square().sum(-1) * weight).sum()
     expected = torch.autograd.grad(plain, (x, y))
-    ours = torch.autograd.grad((pairwise_violation(x, y) * weight).sum(), (x, y))
+    ours = torch.autograd.grad((blocked_violation(x, y, block) * weight).sum(), (x, y))
     for mine, theirs in zip(ours, expected, strict=True):
         torch.testing.assert_close(mine, theirs)
 
 
-def test_the_cube_never_exists_forward_or_backward(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cube_never_exists_forward_or_backward() -> None:
     largest = 0
 
     class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -132,11 +130,10 @@ def test_the_cube_never_exists_forward_or_backward(monkeypatch: pytest.MonkeyPat
                 largest = max(largest, out.untyped_storage().nbytes() // out.element_size())
             return result
 
-    monkeypatch.setattr(order, "BLOCK_ELEMENTS", 4096)
     x = torch.rand(50, 64, dtype=torch.double, requires_grad=True)
     y = torch.rand(70, 64, dtype=torch.double, requires_grad=True)
     with Watch():  # type: ignore[no-untyped-call]
-        torch.autograd.grad(pairwise_violation(x, y).sum(), (x, y))
+        torch.autograd.grad(blocked_violation(x, y, 4096).sum(), (x, y))
     assert 0 < largest <= y.numel(), "nothing is larger than the points themselves"
 
 
