@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import torch
@@ -28,6 +28,9 @@ from models.encoders.text_inference import TextInference
 from models.images.preprocessing import Preprocessing
 from models.score import SCORES, Score
 from models.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from models.encoders.backbone import Backbone
 
 Points = NDArray[np.float32]
 PointLength = Literal["unit", "learned"]
@@ -176,6 +179,11 @@ class OrderEmbedding(nn.Module):
         self._text_inference = TextInference(self.captions)
         if self.hubness is not None:
             self.hubness.for_inference()
+
+    @property
+    def backbone(self) -> Backbone:
+        """The network from pictures to features."""
+        return self.images.backbone
 
     def set_matmul_dtype(self, dtype: torch.dtype) -> None:
         """Choose the type in which the GRU and the projection of images multiply matrices."""

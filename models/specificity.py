@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from models.model import OrderEmbedding, Points
+from models.embedding_model import EmbeddingModel
+from models.model import Points
 from models.score import penalties_between
 
 _CACHED = 100_000  # texts
@@ -23,7 +24,7 @@ class Specificity:
     caption claims. Others tell nothing.
     """
 
-    def __init__(self, model: OrderEmbedding) -> None:
+    def __init__(self, model: EmbeddingModel) -> None:
         self._score = model.config.score
         hubness = model.hubness
         fitted = hubness is not None and bool(hubness.inverse_temperature)

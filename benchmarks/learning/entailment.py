@@ -126,7 +126,7 @@ def labelled(
     if start is not None:
         begun = checkpoint.load(start)
         shaped = start_from(begun, config)
-        own = replace(shaped.model, length=begun.model.config.length)
+        own = replace(shaped.model, length=begun.trained.config.length)
         as_it_is = replace(shaped, epochs=0, model=own)
         row(f"order, {begun.name} as it is", as_it_is, begun)
         row(f"order, started from {begun.name}", shaped, begun)

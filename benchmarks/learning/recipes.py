@@ -164,7 +164,7 @@ COMPARED = (
 
 def measured(folder: Path, held_out: Dataset, features: ImageInput) -> Retrieval:
     """Rank the held-out split with the checkpoint in a folder."""
-    model = load(folder).model
+    model = load(folder).trained
     return retrieve(held_out, *dataset_points(model, held_out, features), model.config.score)
 
 

@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    built_in = checkpoint.load(checkpoint.pretrained()).model
+    built_in = checkpoint.load(checkpoint.pretrained()).trained
     assert isinstance(built_in.captions, CaptionEncoder)
     numbered = [
         built_in.vocabulary.encode(text, built_in.config.max_words)

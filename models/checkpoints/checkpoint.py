@@ -25,26 +25,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from models.checkpoints import towers
 from models.checkpoints.model_folder import (
     CONFIG,
     UNNAMED,
     WEIGHTS,
     CheckpointError,
     ModelKind,
+    kind_of,
     read_sums,
     weights,
 )
 from models.checkpoints.weight_quantization import WeightDtype, quantize
 from models.datasets import Dataset
+from models.embedding_model import EmbeddingModel, Words
 from models.encoders.names import full_name
 from models.encoders.registry import is_installed
 from models.evaluation.calibration import Calibrations
+from models.home import home
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig, OrderEmbedding
 from models.vocabulary import Vocabulary
 
-VOCABULARY, CALIBRATION, METRICS = "vocabulary.json", "calibration.json", "metrics.json"
-KIND = ModelKind(UNNAMED, "hasse train", 2, (VOCABULARY, CALIBRATION, METRICS))
+KIND = ModelKind(UNNAMED, "hasse train", 2, towers.KIND.others)
+VOCABULARY, CALIBRATION, METRICS = KIND.others
 _IMAGE_ENCODER, _BACKBONE = "images.", "images.backbone."  # prefixes of their tensors
 # Names in the model, and in model.safetensors where they differ.
 _FILE_NAMES = (
@@ -59,7 +63,7 @@ PRETRAINED = Path(__file__).parents[1] / "pretrained"
 class Checkpoint:
     """A loaded model and what is known of it."""
 
-    model: OrderEmbedding
+    model: EmbeddingModel
     name: str
     fingerprint: str
     calibration: Calibrations
@@ -67,9 +71,23 @@ class Checkpoint:
     folder: Path
 
     @property
-    def vocabulary(self) -> Vocabulary:
-        """The words that the model learned."""
+    def vocabulary(self) -> Words:
+        """Tells which words the model knows."""
         return self.model.vocabulary
+
+    @property
+    def trained(self) -> OrderEmbedding:
+        """The model, where Hasse trained it.
+
+        Raises:
+            CheckpointError: its encoders are another library's.
+        """
+        if not isinstance(self.model, OrderEmbedding):
+            raise CheckpointError(
+                f"{self.folder} has the encoders of another library, which cannot be trained or "
+                f"taught by: name a model that 'hasse train' wrote"
+            )
+        return self.model
 
 
 def pretrained(name: str = "scenes") -> Path:
@@ -88,10 +106,20 @@ def pretrained(name: str = "scenes") -> Path:
 
 
 def find(named: Path) -> Path:
-    """Return the folder of a checkpoint: a folder's own, or of the name of a built-in one."""
-    built_in = PRETRAINED / named.name
-    by_name = len(named.parts) == 1 and not named.exists() and built_in.is_dir()
-    return built_in if by_name else named
+    """Return the folder of a checkpoint: its own, or that of a model with this name.
+
+    Names are those of built-in models, and of models that 'hasse model make' made.
+    """
+    if len(named.parts) == 1 and not named.exists():
+        for folder in (PRETRAINED / named.name, made_models() / named.name):
+            if folder.is_dir():
+                return folder
+    return named
+
+
+def made_models() -> Path:
+    """Return the folder of the models that 'hasse model make' makes."""
+    return home() / "models"
 
 
 def remembered(name: str, fingerprint: str, folder: str) -> Path:
@@ -100,7 +128,7 @@ def remembered(name: str, fingerprint: str, folder: str) -> Path:
     A built-in one is recognized by name and fingerprint, wherever Hasse is installed now.
 
     Raises:
-        CheckpointError: it is not built in, and no folder was recorded.
+        CheckpointError: it is not built in, and no folder was recorded or none is there.
     """
     built_in = PRETRAINED / Path(name).name
     sums = read_sums(built_in)
@@ -109,6 +137,12 @@ def remembered(name: str, fingerprint: str, folder: str) -> Path:
     if not folder:
         raise CheckpointError(
             f"the index does not say where its model '{name}' is: name it with --model"
+        )
+    if not Path(folder).is_dir():
+        raise CheckpointError(
+            f"the index was made by the model '{name}', which is not in {folder} any more: name "
+            f"where it is with --model, or make another with 'hasse model make' and bring the "
+            f"index over to it with 'hasse index reencode'"
         )
     return Path(folder)
 
@@ -179,33 +213,50 @@ def load(
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
             training wrote the model anew meanwhile.
     """
-    with KIND.open(folder) as (config, sums):
-        model = OrderEmbedding(
-            ModelConfig(**config["model"] | {"backbone": full_name(config["model"]["backbone"])}),
-            Vocabulary.load(folder / VOCABULARY),
-            Preprocessing(**config["preprocessing"]),
-            with_pictures=with_pictures,
-        )
+    kind = towers.KIND if kind_of(folder) == towers.KIND.name else KIND
+    with kind.open(folder) as (config, sums):
+        if kind is KIND:
+            model: EmbeddingModel = _trained(folder, config, with_pictures=with_pictures)
+        else:
+            model = towers.load(folder, config, with_pictures=with_pictures)
         name = str(config["name"])
         calibration = Calibrations.from_json(json.loads((folder / CALIBRATION).read_bytes()))
         metrics = json.loads((folder / METRICS).read_bytes())
-        with weights(folder) as found:
-            wanted = {_in_file(key): key for key in model.state_dict()}
-            state = {
-                wanted.get(key, key): value
-                for key, value in found.items()
-                if with_pictures or not key.startswith(_IMAGE_ENCODER)
-            }
-            if with_pictures:
-                network = config.get("network")
-                if not any(key.startswith(_BACKBONE) for key in state):
-                    state |= _installed_weights(model, network, folder)
-                model.images.backbone.origin = network
-            model.load_state_dict(state)
-    model = model.to(device).eval()
-    if not to_learn:
+    model.to(device)
+    model.eval()
+    if isinstance(model, OrderEmbedding) and not to_learn:
         model.for_inference()
     return Checkpoint(model, name, _fingerprint(sums), calibration, metrics, folder)
+
+
+def calibrate(folder: Path, calibration: Calibrations) -> None:
+    """Give a model another calibration; its fingerprint stays."""
+    (towers.KIND if kind_of(folder) == towers.KIND.name else KIND).replace(
+        folder, CALIBRATION, json.dumps(calibration.to_json()).encode()
+    )
+
+
+def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
+    model = OrderEmbedding(
+        ModelConfig(**config["model"] | {"backbone": full_name(config["model"]["backbone"])}),
+        Vocabulary.load(folder / VOCABULARY),
+        Preprocessing(**config["preprocessing"]),
+        with_pictures=with_pictures,
+    )
+    with weights(folder) as found:
+        wanted = {_in_file(key): key for key in model.state_dict()}
+        state = {
+            wanted.get(key, key): value
+            for key, value in found.items()
+            if with_pictures or not key.startswith(_IMAGE_ENCODER)
+        }
+        if with_pictures:
+            network = config.get("network")
+            if not any(key.startswith(_BACKBONE) for key in state):
+                state |= _installed_weights(model, network, folder)
+            model.images.backbone.origin = network
+        model.load_state_dict(state)
+    return model
 
 
 def _installed_weights(

@@ -74,9 +74,15 @@ class ModelKind:
         sums = {WEIGHTS: _sum_of(folder / WEIGHTS)}
         for name, content in (*others.items(), (CONFIG, described)):
             sums[name] = hashlib.sha256(content).hexdigest()
-        lines = (f"{found}  {name}\n" for name, found in sums.items())
-        write_atomically(folder / SUMS, "".join(lines).encode())
+        _write_sums(folder, sums)
         write_atomically(folder / CONFIG, described)
+
+    def replace(self, folder: Path, name: str, content: bytes) -> None:
+        """Write one of the other files of a model anew."""
+        sums = read_sums(folder) or {}
+        sums[name] = hashlib.sha256(content).hexdigest()
+        write_atomically(folder / name, content)
+        _write_sums(folder, sums)
 
     @contextmanager
     def open(self, folder: Path) -> Iterator[ModelFiles]:
@@ -174,6 +180,19 @@ def require_no_model(folder: Path) -> None:
         raise CheckpointError(
             f"{folder} holds a model already: choose another --out, or delete it to train again"
         )
+
+
+def kind_of(folder: Path) -> str | None:
+    """Return the kind of the model of a folder; None where there is none, or it is damaged."""
+    try:
+        return str(json.loads((folder / CONFIG).read_bytes()).get("kind", UNNAMED))
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _write_sums(folder: Path, sums: Mapping[str, str]) -> None:
+    lines = (f"{found}  {name}\n" for name, found in sums.items())
+    write_atomically(folder / SUMS, "".join(lines).encode())
 
 
 def read_sums(folder: Path) -> dict[str, str] | None:

@@ -5,18 +5,29 @@ from __future__ import annotations
 import difflib
 import importlib.util
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from models.encoders.backbone import Backbone, fingerprint_of
-from models.encoders.downloads import Progress, PublishedFile, Tell, download, hub_files
+from models.encoders.libraries.downloads import (
+    Progress,
+    PublishedFile,
+    Tell,
+    download,
+    download_repository,
+)
 from models.encoders.names import LITE
 from models.encoders.weights import BackboneError
 
-LIBRARIES = ("torchvision", "timm")
+if TYPE_CHECKING:
+    from models.encoders.libraries.open_clip import Towers
+
+# The package and the extra of Hasse that each library needs; torchvision is always there.
+_EXTRAS = {"timm": ("timm", "timm"), "open_clip": ("open_clip", "clip")}
+LIBRARIES = ("torchvision", *_EXTRAS)
 
 
 def build_backbone(name: str, weights: Path | None = None) -> Backbone:
-    """Build an encoder of pictures by its name, with random weights or those of a file.
+    """Build an encoder of pictures by its name, with random weights or those of a file or folder.
 
     `LITE` needs no file: a package that is installed with Hasse has its weights.
 
@@ -24,6 +35,10 @@ def build_backbone(name: str, weights: Path | None = None) -> Backbone:
         BackboneError: there is no such encoder, or the file does not hold its weights.
     """
     library, inner = _parts(name)
+    if library == "open_clip":
+        from models.encoders.libraries import open_clip
+
+        return open_clip.build_images(name, weights)
     if name == LITE:
         from models.encoders.libraries import efficientnet_lite
         from models.encoders.libraries.torchvision import TorchvisionBackbone
@@ -31,7 +46,9 @@ def build_backbone(name: str, weights: Path | None = None) -> Backbone:
         network = efficientnet_lite.pretrained()
         backbone: Backbone = TorchvisionBackbone(name, network, efficientnet_lite.PREPROCESSING)
     elif library == "timm":
-        backbone = _timm(name).build(inner, name)
+        from models.encoders.libraries import timm
+
+        backbone = timm.build(inner, name)
     else:
         from models.encoders.libraries import torchvision
 
@@ -39,6 +56,28 @@ def build_backbone(name: str, weights: Path | None = None) -> Backbone:
     if weights is not None:
         backbone.load_weights(weights)
     return backbone
+
+
+def build_towers(name: str, weights: Path) -> Towers:
+    """Build an encoder of pictures and one of texts that share a space, by their name.
+
+    Raises:
+        BackboneError: there are none of that name, or the file does not hold their weights.
+    """
+    library, _ = _parts(name)
+    if library != "open_clip":
+        raise BackboneError(
+            f"{name} encodes no texts: name a model of open_clip, such as "
+            f"open_clip/ViT-B-32:laion2b_s34b_b79k"
+        )
+    from models.encoders.libraries import open_clip
+
+    return open_clip.towers(open_clip.Source.of(name, weights))
+
+
+def require_library(name: str) -> None:
+    """Refuse an encoder whose library does not exist or is not installed (BackboneError)."""
+    _parts(name)
 
 
 def is_installed(backbone: Backbone) -> bool:
@@ -56,7 +95,7 @@ def is_installed(backbone: Backbone) -> bool:
 def download_weights(
     name: str, progress: Progress | None = None, tell: Tell = lambda line: None
 ) -> Path:
-    """Download the published weights of an encoder once, and return their file.
+    """Download the published weights of an encoder once, and return their file or folder.
 
     Raises:
         BackboneError: there are none, or they cannot be downloaded.
@@ -71,28 +110,24 @@ def download_weights(
         file = url.rsplit("/", 1)[1]
         begins = Path(file).stem.rsplit("-", 1)[-1]
         return download(PublishedFile(url, f"torchvision/{file}", begins), progress, tell)
-    files = hub_files(_timm(name).hub_repository(inner))
-    weights = next((file for file in files if file.place.endswith("/model.safetensors")), None)
-    if weights is None:
-        raise BackboneError(f"timm publishes no weights of '{inner}' as safetensors")
-    return download(weights, progress, tell)
+    if library == "timm":
+        from models.encoders.libraries import timm
 
+        repository, wanted = timm.hub_repository(inner), timm.wanted_files
+        return download_repository(repository, wanted, progress, tell) / timm.WEIGHTS
+    from models.encoders.libraries import open_clip
 
-def _timm(name: str) -> ModuleType:
-    if importlib.util.find_spec("timm") is None:
-        raise BackboneError(f"{name} needs a package that is missing: pip install 'hasse[timm]'")
-    from models.encoders.libraries import timm
-
-    return timm
+    repository = open_clip.hub_repository(name)
+    return download_repository(repository, open_clip.wanted_files, progress, tell)
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Return an encoder's library and its name there."""
+    """Return an encoder's library, which is installed, and its name there."""
     library, slash, inner = name.partition("/")
     if not slash:
         raise BackboneError(
             f"'{name}' is not an encoder's name, which begins with its library's: "
-            f"torchvision/{name} or timm/{name}"
+            f"torchvision/{name}, timm/{name} or open_clip/{name}"
         )
     if library not in LIBRARIES:
         near = difflib.get_close_matches(library, LIBRARIES, n=1)
@@ -101,4 +136,7 @@ def _parts(name: str) -> tuple[str, str]:
             f"no encoders come from '{library}'; they come from {' or '.join(known)}, as in "
             f"torchvision/resnet50 or timm/tf_efficientnet_lite2"
         )
+    package, extra = _EXTRAS.get(library, ("torchvision", ""))
+    if name != LITE and importlib.util.find_spec(package) is None:
+        raise BackboneError(f"{name} needs a package that is missing: pip install 'hasse[{extra}]'")
     return library, inner

@@ -344,14 +344,14 @@ def _initial(
     torch.manual_seed(config.seed)
     model = OrderEmbedding(config.model, vocabulary, config.preprocessing)
     if start is not None:
-        other = difference(asdict(start.model.config), asdict(config.model))
-        if other or start.model.vocabulary.words != vocabulary.words:
+        other = difference(asdict(start.trained.config), asdict(config.model))
+        if other or start.trained.vocabulary.words != vocabulary.words:
             what = f"another shape ({other})" if other else "other words"
             raise TrainingError(
                 f"{start.folder} has {what} than this training: start from a model trained on "
                 f"these captions with these options, or from none"
             )
-        model.load_state_dict(start.model.state_dict())
+        model.load_state_dict(start.trained.state_dict())
     # Features are those of one network, also where a checkpoint holds it rounded.
     if backbone_weights is not None and (start is None or not learns_backbone):
         model.images.backbone.load_state_dict(backbone_weights)

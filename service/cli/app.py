@@ -16,6 +16,7 @@ from service.cli.model.entailment import entailment
 from service.cli.model.evaluate import evaluate
 from service.cli.model.features import features
 from service.cli.model.hypernyms import hypernyms
+from service.cli.model.model import model
 from service.cli.model.text_features import text_features
 from service.cli.model.train import train
 from service.cli.serving.demo import demo
@@ -85,6 +86,7 @@ app.add(entails, _COLLECTION)
 app.add(serve, _COLLECTION)
 app.add(key, _COLLECTION)
 app.add_typer(data, name="data", rich_help_panel=_MODEL)
+app.add_typer(model, name="model", rich_help_panel=_MODEL)
 app.add(features, _MODEL)
 app.add(text_features, _MODEL)
 app.add(train, _MODEL)

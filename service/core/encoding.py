@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from prometheus_client import Histogram
 from torch import Tensor
 
+from models.embedding_model import EmbeddingModel, Words
 from models.errors import HasseError
-from models.model import OrderEmbedding, Points
-from models.vocabulary import Vocabulary
+from models.model import Points
 from service.core.batching import After, Batcher, Done, Next
 from service.core.stages import Stages
 from service.errors import ServiceError, invalid, shown
@@ -49,9 +49,7 @@ def check_caption(caption: str, settings: Settings, field: str = "caption") -> N
         raise invalid(field, "the caption is blank: say what the images show")
 
 
-def check_query(
-    text: str, vocabulary: Vocabulary, settings: Settings, field: str = "caption"
-) -> None:
+def check_query(text: str, vocabulary: Words, settings: Settings, field: str = "caption") -> None:
     """Refuse a caption to search by that is out of bounds, or of which the model knows no word.
 
     All captions without a known word have the same point, so what is found by it says nothing.
@@ -83,7 +81,7 @@ class Encoder:
 
     def __init__(
         self,
-        model: OrderEmbedding,
+        model: EmbeddingModel,
         settings: Settings,
         *,
         batch_size: Histogram | None = None,

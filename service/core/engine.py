@@ -20,10 +20,10 @@ from index.segments.upkeep import Upkeep
 from index.store import Index
 from index.types import CaptionRow, Kind
 from models.checkpoints.checkpoint import Checkpoint
+from models.embedding_model import Words
 from models.evaluation.calibration import Calibrations
 from models.score import Score
 from models.specificity import Specificity
-from models.vocabulary import Vocabulary
 from service.core.admission import Admission
 from service.core.encoding import Encoder, Point, check_query
 from service.core.pictures import PictureReader, version_of
@@ -185,7 +185,7 @@ class Engine:
         return self.checkpoint.model.device
 
     @property
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> Words:
         """The words that the model knows."""
         return self.checkpoint.model.vocabulary
 

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from models.datasets import Dataset, DatasetError, Image
 from models.datasets.builder import Tally
+from models.embedding_model import EmbeddingModel
 from models.images.features import FeaturesError, FeatureStore
 from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from models.images.prefetch import decode_ahead
-from models.model import OrderEmbedding, Points
+from models.model import Points
 
 Skipped = Callable[[str], None]
 
@@ -43,7 +44,7 @@ class ImageSource:
     block_seconds: float = 2.0
 
     def points(
-        self, model: OrderEmbedding, images: Sequence[Image]
+        self, model: EmbeddingModel, images: Sequence[Image]
     ) -> Iterator[tuple[list[Image], Points]]:
         """Yield images with their points, in order, a batch at a time: B images, (B, N).
 
@@ -59,7 +60,7 @@ class ImageSource:
             yield from self._from_features(model, images, self.features)
 
     def blocks(
-        self, model: OrderEmbedding, images: Sequence[Image], limit: int = 4096
+        self, model: EmbeddingModel, images: Sequence[Image], limit: int = 4096
     ) -> Iterator[tuple[list[Image], Points]]:
         """Yield what `points` does, gathered into blocks that are worth a write to the disk.
 
@@ -90,7 +91,7 @@ class ImageSource:
         )
 
     def _from_pictures(
-        self, model: OrderEmbedding, images: Iterable[Image]
+        self, model: EmbeddingModel, images: Iterable[Image]
     ) -> Iterator[tuple[list[Image], Points]]:
         for batch in decode_ahead(
             images, model.preprocessing, self.batch_size, self.workers, limits=self.limits
@@ -111,7 +112,7 @@ class ImageSource:
                 yield good, points
 
     def _from_features(
-        self, model: OrderEmbedding, images: Sequence[Image], folder: Path
+        self, model: EmbeddingModel, images: Sequence[Image], folder: Path
     ) -> Iterator[tuple[list[Image], Points]]:
         store = FeatureStore.open(folder)
         require_features_of(model, store, folder)
@@ -129,9 +130,9 @@ class ImageSource:
                 yield good, model.encode_features(features)
 
 
-def require_features_of(model: OrderEmbedding, store: FeatureStore, folder: Path) -> None:
+def require_features_of(model: EmbeddingModel, store: FeatureStore, folder: Path) -> None:
     """Refuse features of another network or preparation, or without regions (FeaturesError)."""
-    backbone = model.images.backbone
+    backbone = model.backbone
     if (
         store.maker.weights != backbone.fingerprint()
         or store.maker.preprocessing != model.preprocessing
@@ -163,7 +164,7 @@ class Encoded:
 
 
 def encode_dataset(
-    model: OrderEmbedding, dataset: Dataset, source: ImageSource, progress: Tally
+    model: EmbeddingModel, dataset: Dataset, source: ImageSource, progress: Tally
 ) -> Encoded:
     """Encode all of a dataset; images that cannot be read are not in the result.
 

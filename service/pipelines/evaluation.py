@@ -13,6 +13,7 @@ from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Dataset, DatasetError, load
 from models.datasets.chains import Chain, read_chains
+from models.evaluation.calibration import Calibrations, calibrations
 from models.evaluation.chains import hierarchy, pair, reliability
 from models.evaluation.chains import measure as measure_truth
 from models.evaluation.length_study import LengthStudy, length_study
@@ -187,6 +188,24 @@ def measure_chains(
     return found | {
         "hierarchy": hierarchy(pairs, kept, every.astype(np.float64), distances, images)
     }
+
+
+def calibrate(
+    folder: Path, dataset: Dataset, source: ImageSource, device: str, bars: ProgressBars
+) -> Calibrations:
+    """Measure on captioned pictures what a model's violations mean, and keep it with the model.
+
+    Raises:
+        CheckpointError: the folder holds no model.
+        DatasetError: there are no captions to measure on.
+    """
+    loaded = checkpoint.load(folder, device)
+    with bars("encoding") as progress:
+        encoded = encode_dataset(loaded.model, dataset, source, progress)
+    score = loaded.model.config.score
+    found = calibrations(encoded.dataset, encoded.images, encoded.captions, score)
+    checkpoint.calibrate(folder, found)
+    return found
 
 
 def comparison(first: Measured, second: Measured) -> dict[str, Any]:

@@ -69,18 +69,18 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
     Raises:
         EntailmentError: the model compares captions in another way.
     """
-    comparison = {"order": "order", "cosine": "symmetric"}.get(checkpoint.model.config.score)
+    comparison = {"order": "order", "cosine": "symmetric"}.get(checkpoint.trained.config.score)
     if comparison is None:
         raise EntailmentError(
-            f"{checkpoint.folder} compares by {checkpoint.model.config.score}, as no model of "
+            f"{checkpoint.folder} compares by {checkpoint.trained.config.score}, as no model of "
             f"entailment does: choose a --start of the score order or cosine"
         )
     if comparison != config.model.comparison:
         raise EntailmentError(
-            f"{checkpoint.folder} compares by {checkpoint.model.config.score} and cannot start a "
+            f"{checkpoint.folder} compares by {checkpoint.trained.config.score} and cannot start a "
             f"model that compares by {config.model.comparison}: choose the other --comparison"
         )
-    of = checkpoint.model.config
+    of = checkpoint.trained.config
     shape = replace(
         config.model,
         dimension=of.dimension // of.ensemble,
@@ -115,11 +115,11 @@ def initial(
         ) from None
     if start is None:
         return SentenceEmbedding(config.model, own)
-    learned = start.model.vocabulary.words
+    learned = start.trained.vocabulary.words
     known = set(learned)
     vocabulary = Vocabulary([*learned, *(word for word in own.words if word not in known)])
     model = SentenceEmbedding(config.model, vocabulary)
-    encoder = start.model.captions
+    encoder = start.trained.captions
     first = encoder.encoders[0] if isinstance(encoder, Ensemble) else encoder
     weights = {key: value.clone() for key, value in first.state_dict().items()}
     table = weights["embedding.weight"]

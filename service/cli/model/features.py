@@ -29,13 +29,16 @@ FeatureFolder = Annotated[
 BackboneName = Annotated[
     str,
     typer.Option(
-        help="torchvision/NAME or timm/NAME: torchvision/vgg19 is the paper's, "
+        help="torchvision/NAME, timm/NAME or open_clip/NAME: torchvision/vgg19 is the paper's, "
         "timm/tf_efficientnet_lite2 comes with its weights. docs/encoders.md compares them."
     ),
 ]
 Weights = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Its weights: .safetensors, or a state dict as .pth."),
+    typer.Option(
+        metavar="PATH",
+        help="Its weights: .safetensors, or a state dict as .pth. Of open_clip also a folder.",
+    ),
 ]
 DownloadWeights = Annotated[
     bool,
@@ -128,7 +131,9 @@ def features(
     collection = load(dataset)
     if regions and crops != "1":
         raise CommandError("regions need one crop: leave --regions or --crops out")
-    network = build_backbone(backbone)
+    if download_weights and weights is not None:
+        raise CommandError(f"--weights names {weights}: leave it or --download-weights out")
+    network = build_backbone(backbone, weights)
     chosen: dict[str, Any] = {
         "resize": resize,
         "crop": crop,
@@ -141,9 +146,8 @@ def features(
             network.preprocessing,
             **{name: value for name, value in chosen.items() if value is not None},
         )
-    file = _weights(backbone, weights, download=download_weights)
-    if file is not None:
-        network.load_weights(file)
+    if weights is None and (weights := _weights(backbone, download=download_weights)) is not None:
+        network.load_weights(weights)
     run = partial(
         extract,
         collection,
@@ -156,7 +160,7 @@ def features(
         batch_size=batch_size,
         workers=workers,
     )
-    _show(_extract(run, out, file), collection)
+    _show(_extract(run, out, weights), collection)
 
 
 def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path | None) -> FeatureStore:
@@ -182,7 +186,7 @@ def _show(store: FeatureStore, collection: Dataset) -> None:
     typer.echo(f"{store.folder}: {there:,} of {count(len(collection), 'picture')}")
 
 
-def _weights(backbone: str, weights: Path | None, *, download: bool) -> Path | None:
+def _weights(backbone: str, *, download: bool) -> Path | None:
     """Return the file of the network's weights, downloaded if that was asked for.
 
     It is None for the network whose weights are installed.
@@ -190,15 +194,13 @@ def _weights(backbone: str, weights: Path | None, *, download: bool) -> Path | N
     from models.encoders import registry
     from models.encoders.names import LITE
 
-    if download and weights is not None:
-        raise CommandError(f"--weights names {weights}: leave it or --download-weights out")
     if download:
         with progress(f"downloading the weights of {backbone}") as report:
             return registry.download_weights(backbone, report, tell)
-    if weights is None and backbone != LITE:
+    if backbone != LITE:
         raise CommandError(
             "name the network's weights with --weights FILE, or download those that its library "
             "publishes with --download-weights: features of a network that has learned nothing "
             "say nothing"
         )
-    return weights
+    return None

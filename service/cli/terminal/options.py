@@ -21,7 +21,7 @@ Model = Annotated[
         "-m",
         metavar="DIR",
         show_default="scenes for drawn scenes, otherwise photographs",
-        help="Folder of the checkpoint, or the name of a built-in one.",
+        help="Folder of the checkpoint, or a name that 'hasse model list' lists.",
     ),
 ]
 Features = Annotated[
@@ -82,8 +82,8 @@ ServiceModel = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder of the checkpoint, or the name of a built-in one, if it has moved since the "
-        "index was built.",
+        help="Folder of the checkpoint, or a name that 'hasse model list' lists, if it has moved "
+        "since the index was built.",
     ),
 ]
 ServiceDevice = Annotated[

@@ -38,7 +38,7 @@ def test_a_loaded_model_encodes_as_the_saved_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         loaded.model.encode_images([picture]), model.encode_images([picture]), atol=1e-6
     )
-    assert not loaded.model.training
+    assert not loaded.trained.training
     assert (loaded.name, loaded.metrics) == ("tiny", {"seen": 3})
     assert loaded.calibration == calibration
 
@@ -57,7 +57,7 @@ def test_load_without_pictures_encodes_captions(tmp_path: Path) -> None:
 def test_load_to_learn_returns_the_saved_weights(tmp_path: Path) -> None:
     model = tiny_model()
     checkpoint.save(tmp_path, model, "tiny", {})
-    loaded = checkpoint.load(tmp_path, to_learn=True).model
+    loaded = checkpoint.load(tmp_path, to_learn=True).trained
     saved = model.state_dict()
     assert loaded.state_dict().keys() == saved.keys()
     assert all(torch.equal(value, saved[key]) for key, value in loaded.state_dict().items())
@@ -117,12 +117,12 @@ def test_a_model_remembers_the_network_whose_features_it_learned_from(tmp_path: 
     own = model.images.backbone.fingerprint()
     model.images.backbone.origin = "the fingerprint"
     checkpoint.save(tmp_path, model, "tiny", {})
-    assert checkpoint.load(tmp_path).model.images.backbone.origin == "the fingerprint"
+    assert checkpoint.load(tmp_path).trained.images.backbone.origin == "the fingerprint"
     config = json.loads((tmp_path / CONFIG).read_text())
     del config["network"]  # it is its own, then
     (tmp_path / CONFIG).write_text(json.dumps(config))
     seal(tmp_path)
-    assert checkpoint.load(tmp_path).model.images.backbone.origin == own
+    assert checkpoint.load(tmp_path).trained.images.backbone.origin == own
 
 
 @pytest.mark.parametrize("written", range(6))
@@ -346,7 +346,7 @@ def test_save_writes_the_tensor_names_of_built_in_models(
     name: str, tensors: set[str], tmp_path: Path
 ) -> None:
     built_in = checkpoint.load(checkpoint.pretrained(name), to_learn=True)
-    checkpoint.save(tmp_path, built_in.model, name, {}, dtype="int8")
+    checkpoint.save(tmp_path, built_in.trained, name, {}, dtype="int8")
     stored, written = (
         {key.removesuffix(".scale") for key in load_file(folder / WEIGHTS)}
         for folder in (checkpoint.pretrained(name), tmp_path)

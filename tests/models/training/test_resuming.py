@@ -85,7 +85,9 @@ def test_training_with_hubness_correction_stopped_ends_with_the_same_weights(
     then = RetrievalTraining(
         still, "then", tmp_path / "then", data, data, start=first, least_references=10
     ).train()
-    for found, before in zip(*(dataset_points(m.model, *data) for m in (then, first)), strict=True):
+    for found, before in zip(
+        *(dataset_points(m.trained, *data) for m in (then, first)), strict=True
+    ):
         np.testing.assert_allclose(found, before, atol=1e-5)
 
 

@@ -119,7 +119,7 @@ def test_checkpoint_orders_coordinates_by_weight_and_the_state_does_not(
     tmp_path: Path,
 ) -> None:
     data = (collection(), features(collection()))
-    model = run(tmp_path, replace(CONFIG, epochs=1)).model
+    model = run(tmp_path, replace(CONFIG, epochs=1)).trained
     captions = model.encode_captions([caption.text for caption in data[0].captions])
     weight = np.square(captions).mean(0)
     assert (np.diff(weight) <= 1e-6).all()
@@ -158,7 +158,7 @@ def test_metrics_of_a_checkpoint_were_measured_on_its_stored_weights(
     kept = run(
         tmp_path, replace(config, saved_dtype=dtype, precision=precision), data, least_references=10
     )
-    points = dataset_points(kept.model, *data)
+    points = dataset_points(kept.trained, *data)
     measured = evaluate(data[0], *points, "order").to_json()
     said = kept.metrics["history"][-1]["validation"]
     for direction in ("caption_retrieval", "image_retrieval"):
@@ -183,9 +183,9 @@ def test_hubness_correction_uses_training_points_and_changes_lengths_only(tmp_pa
     hubness = evened.model.hubness
     assert hubness is not None
     assert len(hubness.images) == len(hubness.captions) == 20  # and ten to tell what is usual
-    assert evened.model.config.hubness == 20
-    every = dataset_points(plain.model, *data)
-    points = dataset_points(evened.model, *data)
+    assert evened.trained.config.hubness == 20
+    every = dataset_points(plain.trained, *data)
+    points = dataset_points(evened.trained, *data)
     for found, unit, members in zip(points, every, (hubness.images, hubness.captions), strict=True):
         lengths = np.linalg.norm(found, axis=1)
         assert np.ptp(lengths) > 0.001
@@ -204,7 +204,7 @@ def test_frozen_backbone_keeps_its_weights(tmp_path: Path) -> None:
     trained = RetrievalTraining(
         CONFIG, "frozen", tmp_path, data, data, backbone_weights=start
     ).train()
-    for key, value in trained.model.images.backbone.state_dict().items():
+    for key, value in trained.trained.images.backbone.state_dict().items():
         assert value.equal(start[key]), key
 
 
@@ -242,9 +242,9 @@ def test_training_on_features_keeps_their_network_where_the_start_has_it_rounded
     then = RetrievalTraining(
         exact, "then", tmp_path / "then", data, data, backbone_weights=start, start=first
     ).train()
-    networks = (one.model.images.backbone for one in (first, then))
+    networks = (one.trained.images.backbone for one in (first, then))
     assert len({network.fingerprint() for network in networks}) == 1
-    for key, value in then.model.images.backbone.state_dict().items():
+    for key, value in then.trained.images.backbone.state_dict().items():
         assert value.equal(start[key]), key
 
 
@@ -256,8 +256,8 @@ def test_backbone_that_learns_starts_from_the_weights_of_the_start(tmp_path: Pat
     then = RetrievalTraining(
         still, "then", tmp_path / "then", data, data, backbone_weights=other, start=first
     ).train()
-    weights = dict(first.model.images.backbone.named_parameters())
-    for name, weight in then.model.images.backbone.named_parameters():
+    weights = dict(first.trained.images.backbone.named_parameters())
+    for name, weight in then.trained.images.backbone.named_parameters():
         torch.testing.assert_close(weight, weights[name], atol=1e-6, rtol=0)
 
 

@@ -30,7 +30,7 @@ def writable(folder: Path) -> Iterator[Client]:
 
 @pytest.fixture(scope="package")
 def model(collection: Path) -> OrderEmbedding:
-    return checkpoint.load(collection.parent / "model").model
+    return checkpoint.load(collection.parent / "model").trained
 
 
 @pytest.fixture(scope="package")

@@ -40,7 +40,7 @@ def test_an_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path)
     with pytest.raises(DatasetError, match=r"check the paths in its dataset\.json"):
         indexing.build(gone, loaded, tmp_path / "index", ImageSource())
     there, features = pictures(tmp_path, 2), tmp_path / "features"
-    extract(there, loaded.model.images.backbone, loaded.model.preprocessing, features)
+    extract(there, loaded.trained.images.backbone, loaded.model.preprocessing, features)
     other = Dataset("other", (replace(there.images[0], id=2),))
     with pytest.raises(DatasetError, match="run 'hasse features' on this dataset"):
         indexing.build(other, loaded, tmp_path / "index", ImageSource(features))

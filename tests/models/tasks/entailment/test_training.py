@@ -235,7 +235,7 @@ def test_of_several_members_the_first_is_the_starting_point(corpus: Corpus, tmp_
         points = torch.from_numpy(begun.model.encode_captions([text]))
         with torch.inference_mode():
             found = model([model.tokens(text)])
-        torch.testing.assert_close(found, begun.model.split_ensemble(points)[0])
+        torch.testing.assert_close(found, begun.trained.split_ensemble(points)[0])
     assert model.vocabulary.knows("horse")
 
 

@@ -12,7 +12,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +56,7 @@ def hub_files(repository: str, hub: str = HUB) -> list[PublishedFile]:
     Raises:
         BackboneError: the hub cannot be asked.
     """
-    url = f"{hub}/api/models/{repository}/tree/main"
+    url = f"{hub}/api/models/{repository}/tree/main?recursive=true"
     folder = downloads() / repository
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:  # noqa: S310
@@ -76,6 +76,37 @@ def hub_files(repository: str, hub: str = HUB) -> list[PublishedFile]:
             f"{url} cannot be read ({str(error).strip()}): download {hub}/{repository} elsewhere "
             f"and put its files into {folder}, or name their folder with --weights"
         ) from error
+
+
+def download_repository(
+    repository: str,
+    choose: Callable[[Sequence[str]], list[str]],
+    progress: Progress | None = None,
+    tell: Tell = lambda line: None,
+    hub: str = HUB,
+) -> Path:
+    """Download the files that are needed of a repository once, and return their folder.
+
+    `choose` returns them in the order in which to download them, given the names of all, or none
+    where something is missing. The last is the one that makes the others worth having: where it
+    is, nothing is asked of the hub.
+
+    Raises:
+        BackboneError: they are not there, or cannot be downloaded.
+    """
+    folder = downloads() / repository
+    there = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    if choose(there):
+        return folder
+    files = {file.place.removeprefix(f"{repository}/"): file for file in hub_files(repository, hub)}
+    wanted = choose(list(files))
+    if not wanted:
+        raise BackboneError(
+            f"{hub}/{repository} has no weights that Hasse reads: name a file with --weights"
+        )
+    for name in wanted:
+        download(files[name], progress, tell)
+    return folder
 
 
 def download(

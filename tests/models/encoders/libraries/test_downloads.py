@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from models.encoders.downloads import PublishedFile, download, hub_files
+from models.encoders.libraries.downloads import PublishedFile, download, hub_files
 from models.encoders.libraries.torchvision import published_url
 from models.encoders.registry import download_weights
 from models.encoders.weights import BackboneError

@@ -1,0 +1,95 @@
+"""What a search needs of a model, whoever trained it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from models.images.preprocessing import Preprocessing
+from models.score import Score
+
+if TYPE_CHECKING:
+    from models.encoders.backbone import Backbone
+    from models.encoders.hubness import HubnessCorrection
+    from models.encoders.image_encoder import ImagePooling
+    from models.model import Points
+
+
+class Words(Protocol):
+    """Tells which words of a text a model knows."""
+
+    def knows(self, text: str) -> bool:
+        """Tell whether any word is known; texts without one are all alike to the model."""
+        ...
+
+    def unknown(self, text: str) -> list[str]:
+        """List the words that are not known, each once, in order."""
+        ...
+
+
+class Shape(Protocol):
+    """What a configuration says of the points; see `ModelConfig`."""
+
+    @property
+    def score(self) -> Score: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def image_pooling(self) -> ImagePooling: ...
+    @property
+    def length(self) -> str: ...
+
+
+class EmbeddingModel(Protocol):
+    """Captions and pictures to points: `OrderEmbedding`, or `TwoTowers` of another library."""
+
+    preprocessing: Preprocessing
+
+    @property
+    def hubness(self) -> HubnessCorrection | None:
+        """What corrects hubness, if anything does."""
+        ...
+
+    @property
+    def config(self) -> Shape: ...
+    @property
+    def vocabulary(self) -> Words: ...
+    @property
+    def backbone(self) -> Backbone:
+        """The network from pictures to features."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        ...
+
+    def to(self, device: str | torch.device) -> object:
+        """Move the weights to a device."""
+        ...
+
+    def eval(self) -> object:
+        """Prepare to encode."""
+        ...
+
+    def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
+        """Return the points of captions, in their order: (B, N)."""
+        ...
+
+    def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
+        """Return the points of pictures, in their order: (B, N)."""
+        ...
+
+    def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
+        """Return the points of the backbone's cached features: (B, F) -> (B, N)."""
+        ...
+
+    def pixel_points(self, pixels: Tensor) -> Tensor:
+        """Encode preprocessed pictures: (B, crops, 3, H, W) -> (B, N)."""
+        ...

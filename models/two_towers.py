@@ -1,0 +1,115 @@
+"""Two pretrained encoders that share a space, taken as they are: nothing has to be learned.
+
+Their points are compared by the cosine, as they were trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from models.embedding_model import Words
+from models.encoders.image_encoder import ImagePooling
+from models.encoders.libraries import open_clip
+from models.encoders.libraries.open_clip import Towers
+from models.score import Score
+
+if TYPE_CHECKING:
+    from models.model import Points
+
+
+@dataclass(frozen=True, slots=True)
+class TowersConfig:
+    """Which encoders, beside what all such models have in common; see `ModelConfig`.
+
+    Attributes:
+        encoder: the name of both, as of `models.encoders.registry`.
+        weights: the SHA-256 of the file that their weights came from.
+    """
+
+    encoder: str
+    weights: str
+    dimension: int
+    score: Score = "cosine"
+    image_pooling: ImagePooling = "average"
+    length: str = "unit"
+
+
+class TwoTowers(nn.Module):
+    """An encoder of pictures and one of captions; points have unit length and keep their signs.
+
+    Attributes:
+        config: which encoders they are.
+        architecture: how they are built.
+        preprocessing: how pictures are prepared.
+        hubness: there is no correction.
+    """
+
+    hubness = None
+
+    def __init__(self, config: TowersConfig, towers: Towers) -> None:
+        super().__init__()
+        self.config = config
+        self.architecture = towers.architecture
+        self.preprocessing = towers.images.preprocessing
+        self.images = towers.images.freeze()
+        self.texts = towers.texts.eval().requires_grad_(False)
+
+    @classmethod
+    def build(cls, config: dict[str, Any], architecture: open_clip.Architecture) -> TwoTowers:
+        """Build both with random weights."""
+        own = TowersConfig(**config)
+        return cls(own, open_clip.build(own.encoder, architecture))
+
+    @property
+    def vocabulary(self) -> Words:
+        """Tells which words the tokenizer has learned."""
+        return self.texts
+
+    @property
+    def backbone(self) -> open_clip.OpenClipImages:
+        """The encoder of pictures."""
+        return self.images
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.texts.parameters()).device
+
+    def pixel_points(self, pixels: Tensor) -> Tensor:
+        """Encode preprocessed pictures: (B, 1, 3, H, W) -> (B, N)."""
+        features = self.images(pixels.flatten(0, 1)).unflatten(0, pixels.shape[:2])
+        return normalize(features.mean(1), dim=-1)
+
+    @torch.inference_mode()
+    def encode_captions(self, texts: Sequence[str], batch_size: int = 256) -> Points:
+        """Return the points of captions, in their order: (B, N) float32."""
+        points = np.empty((len(texts), self.config.dimension), dtype=np.float32)
+        for start in range(0, len(texts), batch_size):
+            batch = self.texts(texts[start : start + batch_size])
+            points[start : start + batch_size] = normalize(batch, dim=-1).cpu()
+        return points
+
+    @torch.inference_mode()
+    def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:
+        """Return the points of pictures, in their order: (B, N) float32."""
+        points = np.empty((len(pictures), self.config.dimension), dtype=np.float32)
+        for start in range(0, len(pictures), batch_size):
+            batch = pictures[start : start + batch_size]
+            pixels = torch.stack([self.preprocessing.apply(picture) for picture in batch])
+            points[start : start + batch_size] = self.pixel_points(pixels.to(self.device)).cpu()
+        return points
+
+    def encode_features(self, features: NDArray[np.floating], batch_size: int = 1024) -> Points:
+        """Return the points of the cached features of pictures: (B, N) -> (B, N) float32."""
+        found = torch.from_numpy(np.asarray(features, dtype=np.float32))
+        points: Points = normalize(found, dim=-1).numpy()
+        return points

@@ -1,0 +1,191 @@
+"""`hasse model`: models that need no training, and what is known of all that have a name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.terminal.configuration import picture_limits
+from service.cli.terminal.errors import CommandError
+from service.cli.terminal.help_text import Commands
+from service.cli.terminal.options import (
+    BatchSize,
+    DatasetFolder,
+    Device,
+    Features,
+    Json,
+    Workers,
+)
+from service.cli.terminal.progress import progress, tell
+from service.cli.terminal.table import print_table
+from service.plural import count
+
+if TYPE_CHECKING:
+    from models.checkpoints.made_models import Description
+
+model = Commands(no_args_is_help=True, help="Make a model without training; list and remove them.")
+
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="What the model will be called.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name of a model, or the folder of a checkpoint.")
+]
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="ENCODER",
+        help="open_clip/MODEL:WEIGHTS, such as open_clip/ViT-B-32:laion2b_s34b_b79k. "
+        "docs/encoders.md compares them.",
+    ),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        help="A file of weights, or a folder as on the Hugging Face hub, with its configuration.",
+    ),
+]
+DownloadWeights = Annotated[
+    bool,
+    typer.Option("--download-weights", help="Download the weights that are published, once."),
+]
+Split = Annotated[str, typer.Option(help="Which pictures to measure on; '' for those in no split.")]
+
+
+@model.add
+def make(
+    *,
+    name: NewName,
+    encoder: From,
+    weights: Weights = None,
+    download_weights: DownloadWeights = False,
+) -> None:
+    """Make a model of a pretrained encoder of pictures and texts, as it is.
+
+    It compares by the cosine. Afterwards its name is good wherever a model is asked for. It says
+    how likely a caption is to be true only once 'hasse model calibrate' has measured it.
+
+    \b
+    [bold]Examples[/bold]
+      hasse model make clip --from open_clip/ViT-B-32:laion2b_s34b_b79k \\
+          --download-weights
+      hasse index add data/mine ~/Pictures --model clip
+    """
+    from models.checkpoints import made_models
+    from models.encoders import registry
+
+    if download_weights == (weights is not None):
+        raise CommandError(
+            "say where the weights are, with --weights PATH, or have those that are published "
+            "downloaded, with --download-weights"
+        )
+    made_models.require_free(name)
+    if weights is None:
+        with progress(f"downloading {encoder}") as report:
+            weights = registry.download_weights(encoder, report, tell)
+    folder = made_models.make(name, encoder, weights)
+    _show(made_models.describe(folder))
+    tell(f"to use it: hasse index add data/{name} FOLDER --model {name}")
+
+
+@model.add
+def calibrate(
+    *,
+    name: Name,
+    dataset: DatasetFolder,
+    split: Split = "val",
+    features: Features = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Measure on captioned pictures how likely captions are to be true, and keep it.
+
+    Points do not change, and neither do indexes. A service has to be started again.
+
+    \b
+    [bold]Examples[/bold]
+      hasse model calibrate clip data/coco
+    """
+    from models.checkpoints.checkpoint import find
+    from models.datasets import load
+    from service.pipelines.dataset_encoding import ImageSource
+    from service.pipelines.evaluation import calibrate as measure
+    from service.runtime.device import pick_device
+
+    folder, collection = find(Path(name)), load(dataset).split(split)
+    source = ImageSource(features, batch_size, workers, tell, picture_limits())
+    found = measure(folder, collection, source, pick_device(device), progress)
+    for kind, of in (("pictures", found.image), ("captions", found.caption)):
+        if of is None:
+            typer.echo(f"{kind}: not one true and one false pair, so nothing is known of them")
+        else:
+            typer.echo(
+                f"{kind}: {count(of.pairs, 'pair')}, {of.true:,} of them true; called true up to "
+                f"a violation of {of.threshold:.3f}"
+            )
+
+
+@model.command("list")
+def list_(*, as_json: Json = False) -> None:
+    """List the built-in models, and those that 'hasse model make' made."""
+    from models.checkpoints.made_models import described_models
+
+    found = list(described_models())
+    if as_json:
+        typer.echo(json.dumps([each.to_json() for each in found], indent=2))
+        return
+    columns = ("name", "encoder", "score", "dimension", "MB", "calibrated", "")
+    rows = [
+        (
+            each.name,
+            each.encoder,
+            each.score,
+            f"{each.dimension:,}",
+            f"{each.megabytes:,.0f}",
+            "yes" if each.calibrated else "no",
+            "built in" if each.built_in else "",
+        )
+        for each in found
+    ]
+    print_table(columns, rows)
+
+
+@model.add
+def show(*, name: Name, as_json: Json = False) -> None:
+    """Show what is known of one model."""
+    from models.checkpoints.checkpoint import find
+    from models.checkpoints.made_models import describe
+
+    found = describe(find(Path(name)))
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        _show(found)
+
+
+@model.add
+def remove(*, name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]) -> None:
+    """Delete a model that 'hasse model make' made. Indexes that it made need it."""
+    from models.checkpoints import made_models
+
+    typer.echo(f"removed {made_models.remove(name)}")
+
+
+def _show(found: Description) -> None:
+    says = "yes" if found.calibrated else "no: 'hasse model calibrate' measures it on captions"
+    print_table(
+        ("", ""),
+        [
+            ("name", found.name),
+            ("encoder", found.encoder),
+            ("score", found.score),
+            ("dimension", f"{found.dimension:,}"),
+            ("size", f"{found.megabytes:,.1f} MB"),
+            ("calibrated", says),
+            ("folder", found.folder),
+        ],
+    )

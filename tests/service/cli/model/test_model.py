@@ -1,0 +1,157 @@
+"""`hasse model`: a pretrained model is made, searched with, calibrated and removed by its name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import open_clip
+import pytest
+import torch
+from PIL import Image
+
+from models.checkpoints import checkpoint
+from models.encoders import registry
+from service.app import create_app
+from service.settings import Settings
+from tests.service.cli.shapes import COLOURS, SHAPES, done, draw
+from tests.service.cli.shell import hasse
+from tests.service.client import Client
+from tests.tiny import tiny_checkpoint
+from tests.tiny_clip import NAME, tiny_clip
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the folder in which models are kept."""
+    monkeypatch.setenv("HASSE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "models"
+
+
+def pictures(folder: Path) -> Path:
+    folder.mkdir()
+    for colour in COLOURS:
+        for shape in SHAPES:
+            draw(folder, colour, shape)
+    return folder
+
+
+def make(tmp_path: Path, name: str = "mine") -> None:
+    done(hasse("model", "make", name, "--from", NAME, "--weights", tmp_path / "clip"))
+
+
+def test_a_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) -> None:
+    theirs = tiny_clip(tmp_path / "clip")
+    make(tmp_path)
+    index, folder = tmp_path / "index", pictures(tmp_path / "pictures")
+    done(hasse("index", "add", index, folder, "--model", "mine"))
+
+    asked = "a red circle"
+    found = json.loads(done(hasse("search", asked, "--index", index, "-k", 3, "--json")).out)
+    read = open_clip.get_tokenizer(f"local-dir:{tmp_path / 'clip'}")
+    with torch.inference_mode():
+        text = theirs.encode_text(read([asked]), normalize=True).numpy()
+    model = checkpoint.load(checkpoint.find(Path("mine"))).model
+    files = sorted(folder.glob("*.png"))
+    images = model.encode_images([Image.open(file).convert("RGB") for file in files])
+    best = np.argsort(1 - images @ text[0], kind="stable")[:3]
+    assert [hit["file_name"] for hit in found["hits"]] == [files[at].name for at in best]
+    violations = [hit["violation"] for hit in found["hits"]]
+    np.testing.assert_allclose(violations, (1 - images @ text[0])[best], atol=1e-5)
+    assert found["certified"]
+    assert [hit["probability"] for hit in found["hits"]] == [None] * 3
+
+    with Client(create_app(Settings(index=index, device="cpu"))) as client:
+        answer = client.post("/search/images", json={"caption": asked, "k": 3}).json()
+        assert [hit["file_name"] for hit in answer["hits"]] == [files[at].name for at in best]
+        with files[0].open("rb") as picture:
+            captions = client.post("/search/captions", files={"image": picture}, data={"k": 2})
+        assert len(captions.json()["hits"]) == 2
+        assert client.get("/", params={"caption": asked}).status_code == 200
+        refused = client.post("/search/images", json={"caption": "σκύλος"})
+        assert refused.status_code == 422
+        assert "σκύλος" in refused.json()["detail"]
+        part = client.post("/search/images", json={"caption": "red σκύλος"}).json()
+        assert part["unknown_words"] == ["σκύλος"]
+
+
+def test_a_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
+    tiny_clip(tmp_path / "clip")
+    make(tmp_path)
+    folder = pictures(tmp_path / "pictures")
+    done(hasse("data", "import", "folder", folder, "--out", tmp_path / "data"))
+    index = tmp_path / "index"
+    done(hasse("index", "build", tmp_path / "data", "--model", "mine", "--out", index))
+    before = checkpoint.load(checkpoint.find(Path("mine"))).fingerprint
+    told = done(hasse("model", "calibrate", "mine", tmp_path / "data", "--split", ""))
+    assert told.out.startswith("pictures: ")
+    assert checkpoint.load(checkpoint.find(Path("mine"))).fingerprint == before
+    found = json.loads(done(hasse("search", "a red circle", "--index", index, "--json")).out)
+    assert all(0 <= hit["probability"] <= 1 for hit in found["hits"])
+
+
+def test_models_are_listed_shown_and_removed(tmp_path: Path, home: Path) -> None:
+    tiny_clip(tmp_path / "clip")
+    make(tmp_path)
+    listed = json.loads(done(hasse("model", "list", "--json")).out)
+    assert [each["name"] for each in listed] == ["photographs", "scenes", "mine"]
+    assert "built in" in done(hasse("model", "list")).out
+    shown = json.loads(done(hasse("model", "show", "mine", "--json")).out)
+    assert shown["encoder"] == NAME
+    assert (shown["score"], shown["dimension"], shown["calibrated"]) == ("cosine", 16, False)
+    assert "'hasse model calibrate' measures it" in done(hasse("model", "show", "mine")).out
+    trained = tiny_checkpoint(tmp_path / "trained")
+    shown = json.loads(done(hasse("model", "show", trained, "--json")).out)
+    assert shown["encoder"] == "torchvision/shufflenet_v2_x0_5"
+
+    assert (
+        "there is a model 'mine'"
+        in hasse("model", "make", "mine", "--from", NAME, "--weights", tmp_path / "clip").error
+    )
+    assert str(home / "mine") in done(hasse("model", "remove", "mine")).out
+    assert list(home.iterdir()) == []
+    assert "no model 'mine' was made here; there is none" in hasse("model", "remove", "mine").error
+    assert "comes with Hasse and stays" in hasse("model", "remove", "scenes").error
+
+
+def test_weights_are_downloaded_where_that_is_asked_for(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_clip(tmp_path / "clip")
+    asked: list[str] = []
+
+    def download(name: str, *_: object) -> Path:
+        asked.append(name)
+        return tmp_path / "clip"
+
+    monkeypatch.setattr(registry, "download_weights", download)
+    assert "say where the weights are" in hasse("model", "make", "mine", "--from", NAME).error
+    refused = hasse("model", "make", "scenes", "--from", NAME, "--download-weights")
+    assert "is the name of a built-in model" in refused.error
+    assert asked == []
+    done(hasse("model", "make", "mine", "--from", NAME, "--download-weights"))
+    assert asked == [NAME]
+    assert (home / "mine" / "config.json").is_file()
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "", "a b"])
+def test_a_name_that_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
+    tiny_clip(tmp_path / "clip")
+    refused = hasse("model", "make", name, "--from", NAME, "--weights", tmp_path / "clip")
+    assert "cannot be the name of a model" in refused.error
+
+
+def test_an_index_of_one_model_is_not_searched_with_another(tmp_path: Path) -> None:
+    for seed, name in ((0, "one"), (1, "two")):
+        tiny_clip(tmp_path / "clip", seed)
+        make(tmp_path, name)
+    index = tmp_path / "index"
+    done(hasse("index", "add", index, pictures(tmp_path / "pictures"), "--model", "one"))
+    refused = hasse("search", "a circle", "--index", index, "--model", "two")
+    assert refused.status == 1
+    assert "hasse index reencode" in refused.error
+    done(hasse("model", "remove", "one"))
+    assert "hasse model make" in hasse("search", "a circle", "--index", index).error
+    done(hasse("index", "reencode", index, "--model", "two"))
+    done(hasse("search", "a circle", "--index", index))
