@@ -86,6 +86,14 @@ class BadQueryError(HasseIndexError):
     """A query that cannot be answered: wrong dimension, not finite, k out of range."""
 
 
+class BadShardsError(HasseIndexError):
+    """The index cannot be divided so."""
+
+
+class ShardUnreachableError(HasseIndexError):
+    """A machine that searches a part of the index does not answer."""
+
+
 @contextmanager
 def disk_full_reported(folder: Path) -> Iterator[None]:
     """Turn a full disk into one sentence about `folder`.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from index.bounds.lower_bounds import CODES
+from index.catalog.records import SegmentRecord
 from index.catalog.schema import FORMAT
 from index.search.cost_model import Costs
 from index.search.query import Query
 from index.search.search import is_scanned
-from index.segments.segment import MANIFEST, POINTS, Segment
+from index.segments.segment import MANIFEST, POINTS
 from index.segments.snapshot import LiveSegment, Snapshot
 from index.types import Kind, ModelIdentity
 
@@ -59,15 +61,15 @@ def describe(folder: Path, snapshot: Snapshot, costs: Costs) -> IndexInfo:
         snapshot.live("image"),
         snapshot.live("caption"),
         sum(segment.bytes for segment in segments),
-        sum(_resident(live.segment) for live in snapshot.segments),
+        sum(resident_bytes(live.segment.record) for live in snapshot.segments),
         segments,
     )
 
 
-def _resident(segment: Segment) -> int:
-    files = segment.record.files
-    unread = {MANIFEST} if segment.bounds is None else {MANIFEST, POINTS}
-    return sum(file.bytes for name, file in files.items() if name not in unread)
+def resident_bytes(record: SegmentRecord) -> int:
+    """Return how many bytes of a segment a certified search reads over and over."""
+    unread = {MANIFEST, POINTS} if CODES in record.files else {MANIFEST}
+    return sum(file.bytes for name, file in record.files.items() if name not in unread)
 
 
 def _segment_info(live: LiveSegment, costs: Costs) -> SegmentInfo:

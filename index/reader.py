@@ -33,6 +33,7 @@ class Reader:
         catalog: Catalog,
         verify: Verify = "checksums",
         on_load: Callable[[Snapshot], None] = lambda snapshot: None,
+        loader: Loader | None = None,
     ) -> None:
         """Open the visible generation; `on_load` is told of it and of each that follows.
 
@@ -42,10 +43,10 @@ class Reader:
         self._folder = folder
         self._catalog = catalog
         self._on_load = on_load
-        self._masks = Masks(folder)
-        self._distinct = DistinctTexts()
+        self._narrowing = Narrowing(folder, catalog)
+        self.with_same_texts = self._narrowing.with_same_texts
         self._refreshing = threading.Lock()
-        self._loader = Loader(folder, catalog, verify)
+        self._loader = loader or Loader(folder, catalog, verify)
         self._notifications = Notifications(folder)
         self._seen = self._notifications.latest()  # before the generation that it may be about
         try:
@@ -95,30 +96,12 @@ class Reader:
     def select(self, kind: Kind, selection: Selection) -> Snapshot:
         """Return the generation with all rows of `kind` excluded that are not selected."""
         while True:
-            narrowed = self._narrowed(self.snapshot, kind, selection)
-            # The catalog may have been ahead of the snapshot and without rows it still shows.
+            narrowed = self._narrowing.narrowed(self.snapshot, kind, selection)
+            # The catalog may have been ahead of the snapshot.
             # Another thread may have loaded the newer generation first.
             self.refresh()
             if self.snapshot.generation == narrowed.generation:
                 return narrowed
-
-    def _narrowed(self, snapshot: Snapshot, kind: Kind, selection: Selection) -> Snapshot:
-        rows = replace(selection, distinct_texts=False)
-        if rows != Selection() or kind == "image":
-            snapshot = self._masks.narrowed(snapshot, self._catalog, kind, rows)
-        if selection.distinct_texts and kind == "caption":
-            snapshot = self._distinct.narrowed(snapshot, self._catalog, rows)
-        return snapshot
-
-    def with_same_texts(self, query: Query, answers: Sequence[Answer]) -> Sequence[Answer]:
-        """Return answers with the captions that read as their hits, if each text is one hit."""
-        if query.selection is None or not query.selection.distinct_texts:
-            return answers
-        rows = replace(query.selection, distinct_texts=False)
-        return [
-            replace(one, same=self._distinct.same(one.generation, rows, one.ids.tolist()))
-            for one in answers
-        ]
 
     def check_counts(self) -> None:
         """Compare the rows of the catalog with those of the segments.
@@ -152,6 +135,37 @@ class Reader:
                 + f" or bring the index over with 'hasse index reencode {self._folder} --model "
                 "NAME'"
             )
+
+
+class Narrowing:
+    """Narrows snapshots to selections; caches what a selection excludes."""
+
+    def __init__(self, folder: Path, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._masks = Masks(folder)
+        self._distinct = DistinctTexts()
+
+    def narrowed(self, snapshot: Snapshot, kind: Kind, selection: Selection) -> Snapshot:
+        """Return a snapshot with all rows of `kind` excluded that are not selected.
+
+        The catalog may be ahead of the snapshot: rows that were removed since are excluded too.
+        """
+        rows = replace(selection, distinct_texts=False)
+        if rows != Selection() or kind == "image":
+            snapshot = self._masks.narrowed(snapshot, self._catalog, kind, rows)
+        if selection.distinct_texts and kind == "caption":
+            snapshot = self._distinct.narrowed(snapshot, self._catalog, rows)
+        return snapshot
+
+    def with_same_texts(self, query: Query, answers: Sequence[Answer]) -> Sequence[Answer]:
+        """Return answers with the captions that read as their hits, if each text is one hit."""
+        if query.selection is None or not query.selection.distinct_texts:
+            return answers
+        rows = replace(query.selection, distinct_texts=False)
+        return [
+            replace(one, same=self._distinct.same(one.generation, rows, one.ids.tolist()))
+            for one in answers
+        ]
 
 
 class Notifications:

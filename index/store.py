@@ -43,6 +43,7 @@ from index.search.similar import search_similar
 from index.segments import compaction
 from index.segments.arrays import release_memory
 from index.segments.compaction import Choice, Compacted, ProgressCallback, tiers
+from index.segments.loading import Loader
 from index.segments.segment import Verify
 from index.segments.snapshot import Snapshot
 from index.segments.writer import LOCK_TIMEOUT, Addition, Change, Writer, writing
@@ -73,6 +74,7 @@ class Index:
         threads: int | None = None,
         device: str = "cpu",
         thresholds: Thresholds = DEFAULT,
+        loader: Loader | None = None,
     ) -> None:
         self.folder = folder
         self.catalog = catalog
@@ -80,7 +82,7 @@ class Index:
         self._workers = Workers(threads)
         self._writing = threading.Lock()
         self._accelerator = _accelerator(device)
-        self._reader = Reader(folder, catalog, verify, self._keep_on_device)
+        self._reader = Reader(folder, catalog, verify, self._keep_on_device, loader)
 
     @classmethod
     def create(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,19 +12,30 @@ from index.catalog.catalog import Catalog, refuse_other_model
 from index.catalog.records import SegmentRecord, State
 from index.errors import DamagedIndexError
 from index.segments.combined import CombinedSegment, combined, is_small
+from index.segments.leases import Lease
 from index.segments.leases import lease as leased
 from index.segments.segment import SEGMENTS_FOLDER, Segment, Verify
 from index.segments.snapshot import LiveSegment, Snapshot
 from index.types import KINDS, Ids, Kind, ModelIdentity
 
+Deletions: TypeAlias = Mapping[Kind, tuple[Ids, Ids]]  # ids and the generations that deleted them
+
 
 class Loader:
     """Makes one snapshot after another of one index; one thread at a time may ask."""
 
-    def __init__(self, folder: Path, catalog: Catalog, verify: Verify) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        catalog: Catalog,
+        verify: Verify,
+        locate: Callable[[SegmentRecord], Path] | None = None,
+    ) -> None:
+        """`locate` returns the folder of a segment; by default it lies in that of the index."""
         self._folder = folder
         self._catalog = catalog
         self._verify: Verify = verify
+        self._locate = locate or (lambda record: folder / SEGMENTS_FOLDER / record.name)
         self._combined: dict[Kind, CombinedSegment] = {}
 
     def load(self, before: Snapshot | None = None) -> Snapshot:
@@ -47,28 +59,43 @@ class Loader:
                 lease.release()
                 continue
             try:
-                segments = self._segments(state, known)
+                return self.snapshot(state, deletions_of(state), before, lease)
             except DamagedIndexError:
                 # Where nothing can be leased it may be gone at any time.
                 if self._catalog.generation() == state.generation:
                     raise
-                continue
-            searched = self._searched(segments)
-            return Snapshot(state.generation, state.model, segments, searched, lease)
 
-    def _segments(self, state: State, known: dict[str, LiveSegment]) -> tuple[LiveSegment, ...]:
-        deleted = {kind: _deletions(state, kind) for kind in KINDS}
+    def snapshot(
+        self, state: State, deleted: Deletions, before: Snapshot | None, lease: Lease
+    ) -> Snapshot:
+        """Open the segments of a state.
+
+        What `before` has open stays open. `deleted` are the deletions of the state, at least those
+        since `before` and since the oldest segment that is new, if `before` is older.
+
+        Raises:
+            DamagedIndexError: a file disagrees with the state.
+        """
+        known = {live.segment.record.name: live for live in before.segments} if before else {}
+        seen = before.generation if before else 0
         segments = []
         for record in state.segments:
-            live = known.get(record.name) or LiveSegment.whole(self._open(record, state))
+            live, since = known.get(record.name), record.generation
+            if live is None:
+                live = LiveSegment.whole(self._open(record, state))
+            elif seen <= state.generation:
+                since = max(since, seen)
+            else:  # a later generation, which lacks rows of this one
+                live = LiveSegment.whole(live.segment)
             # An id is deleted here when it was deleted after the segment was written.
             ids, generations = deleted[record.kind]
-            segments.append(live.without(ids[generations > record.generation]))
-        return tuple(segments)
+            segments.append(live.without(ids[generations > since]))
+        found = tuple(segments)
+        return Snapshot(state.generation, state.model, found, self._searched(found), lease)
 
     def _open(self, record: SegmentRecord, state: State) -> Segment:
         check_fit(self._folder, record, state.model)
-        return Segment.open(self._folder / SEGMENTS_FOLDER / record.name, record, self._verify)
+        return Segment.open(self._locate(record), record, self._verify)
 
     def _searched(self, segments: Sequence[LiveSegment]) -> tuple[LiveSegment, ...]:
         searched = [live for live in segments if not is_small(live)]
@@ -100,8 +127,11 @@ def check_fit(folder: Path, record: SegmentRecord, model: ModelIdentity) -> None
         )
 
 
-def _deletions(state: State, kind: Kind) -> tuple[Ids, Ids]:
-    """Return the deleted ids of a kind and the generations that deleted them, (D,) each."""
-    found = [(one.id, one.generation) for one in state.deleted if one.kind == kind]
-    ids, generations = np.array(found, np.int64).reshape(-1, 2).T
-    return ids, generations
+def deletions_of(state: State) -> Deletions:
+    """Return the deleted ids of each kind and the generations that deleted them, (D,) each."""
+    found: dict[Kind, tuple[Ids, Ids]] = {}
+    for kind in KINDS:
+        pairs = [(one.id, one.generation) for one in state.deleted if one.kind == kind]
+        ids, generations = np.array(pairs, np.int64).reshape(-1, 2).T
+        found[kind] = (ids, generations)
+    return found

@@ -76,6 +76,11 @@ class Snapshot:
         searched = self.segments if self.together is None else self.together
         return [live for live in searched if live.segment.record.kind == kind]
 
+    def ids(self, kind: Kind) -> Ids:
+        """Return the ids of the rows of one kind that live, in no order."""
+        living = [live.segment.ids[live.rows()] for live in self.of(kind)]
+        return np.concatenate([np.empty(0, np.int64), *living])
+
     def points(self, kind: Kind, ids: Sequence[int]) -> dict[int, Points]:
         """Return the stored points (N,) of those of `ids` that there are, by id."""
         found: dict[int, Points] = {}

@@ -88,8 +88,7 @@ def _some_images(index: Index) -> list[int]:
 
     So the sample does not depend on segments, and changes little when a few images come or go.
     """
-    living = [live.segment.ids[live.rows()] for live in index.snapshot.of("image")]
-    ids = np.concatenate([np.empty(0, np.int64), *living])
+    ids = index.snapshot.ids("image")
     hashes = _hashes(ids)
     if len(ids) > _SAMPLED:
         smallest = np.argpartition(hashes, _SAMPLED)[:_SAMPLED]

@@ -15,6 +15,7 @@ from index import build as index_build
 from index import durable
 from index.catalog.catalog import open_catalog
 from index.catalog.places import stored_path
+from index.segments.compaction import ROWS_PER_SEGMENT
 from index.staging import refuse_unfinished
 from index.store import Index
 from index.types import CaptionRow, Ids, ImageRow, ModelIdentity
@@ -49,6 +50,7 @@ def build(
     source: ImageSource,
     progress: ProgressCallback = lambda done, total: None,
     captions_per_block: int = CAPTIONS_PER_BLOCK,
+    rows_per_segment: int | None = None,
 ) -> Index:
     """Index a dataset; what was finished before a kill is not encoded again.
 
@@ -68,6 +70,7 @@ def build(
         source=_fingerprint(dataset, source),
         total=_count(dataset),
         progress=progress,
+        rows_per_segment=rows_per_segment or ROWS_PER_SEGMENT,
     )
 
 

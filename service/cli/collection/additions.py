@@ -128,13 +128,21 @@ def loaded(folder: Path, device: str) -> Checkpoint:
     return checkpoint.load(folder, pick_device(device))
 
 
-def built(dataset: Dataset, checkpoint: Checkpoint, folder: Path, source: ImageSource) -> Index:
+def built(
+    dataset: Dataset,
+    checkpoint: Checkpoint,
+    folder: Path,
+    source: ImageSource,
+    segment_rows: int | None = None,
+) -> Index:
     """Build an index of a dataset, with progress."""
     from service.pipelines import indexing
 
     kept = f"what is encoded is kept in {folder}; the same command goes on from there"
     with progress("indexing") as report, resumable(lambda: kept):
-        return indexing.build(dataset, checkpoint, folder, source, report)
+        return indexing.build(
+            dataset, checkpoint, folder, source, report, rows_per_segment=segment_rows
+        )
 
 
 def summary(counts: Counts) -> str:

@@ -78,6 +78,14 @@ def build(
         str | None, typer.Option(show_default="all", help="Only the pictures of this split.")
     ] = None,
     features: Features = None,
+    segment_rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            show_default="1,048,576",
+            help="Rows of a segment; more segments divide among more machines.",
+        ),
+    ] = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
@@ -103,7 +111,7 @@ def build(
         collection = collection.split(split)
     checkpoint = loaded(find_or_default(model, collection), device)
     source = ImageSource(features, batch_size, workers, tell, picture_limits())
-    with built(collection, checkpoint, out, source) as made:
+    with built(collection, checkpoint, out, source, segment_rows) as made:
         print_size(made.info(), out)
     typer.echo(f'next: hasse search "..." --index {out}, or hasse serve --index {out}', err=True)
 

@@ -154,7 +154,7 @@ def test_an_answer_over_a_selection_is_of_one_generation_whoever_sees_the_next_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_index(tmp_path / "i") as writer, Index.open(tmp_path / "i") as reader:
-        narrowed = reader._reader._masks.narrowed
+        narrowed = reader._reader._narrowing._masks.narrowed
 
         def overtaken(*args: Any) -> Snapshot:
             monkeypatch.undo()
@@ -163,7 +163,7 @@ def test_an_answer_over_a_selection_is_of_one_generation_whoever_sees_the_next_o
             reader.refresh()  # by another thread, between the look at the catalog and ours
             return found
 
-        monkeypatch.setattr(reader._reader._masks, "narrowed", overtaken)
+        monkeypatch.setattr(reader._reader._narrowing._masks, "narrowed", overtaken)
         answer = reader.search(Query("image", 12, selection=Selection(split="val")), np.zeros(16))
         assert (answer.generation, answer.searched) == (2, 11)
         assert sorted(answer.ids.tolist()) == [1, 2, 3, 4, *range(6, 13)]

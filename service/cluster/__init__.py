@@ -1,0 +1,1 @@
+"""Several machines: shards and their replicas on Ray, and the entrances that ask them."""

@@ -1,0 +1,177 @@
+"""One shard: searches the segments that are its part of an index, in any generation it is told."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from index.catalog.catalog import open_catalog
+from index.catalog.records import SegmentRecord, State
+from index.errors import BadShardsError
+from index.kernels.threads import Workers
+from index.reader import Narrowing
+from index.search.cost_model import MEASURED
+from index.search.query import Answer, Query
+from index.search.search import search, search_jointly
+from index.search.similar import search_similar
+from index.segments.leases import lease as leased
+from index.segments.loading import Deletions, Loader, deletions_of
+from index.segments.segment import SEGMENTS_FOLDER, Verify
+from index.segments.snapshot import Snapshot
+from index.shards import read_plan, require_server
+from index.types import KINDS, MODES, Kind, ModelIdentity, Points
+from service.cluster.copies import local_copy
+
+_HELD = 8  # generations: entrances may lag behind each other
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one generation is to one shard."""
+
+    generation: int
+    model: ModelIdentity
+    segments: tuple[SegmentRecord, ...]
+    deleted: Deletions
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Searches that go to a shard together: points (B, N), or the parts of one joint search."""
+
+    query: Query
+    points: Points
+    joint: bool = False
+
+
+class Shard:
+    """A part of an index, open. Any number of threads may ask.
+
+    Args:
+        folder: of the index, on storage that all machines share.
+        number, shards: which shard it is, of how many.
+        threads: that a search runs in.
+        copies: a folder of this machine that segments are copied to first; None maps them where
+            they are.
+
+    Raises:
+        HasseIndexError: the index cannot be opened, there is no such plan, or a file is damaged.
+    """
+
+    def __init__(
+        self, folder: Path, number: int, shards: int, threads: int, copies: Path | None = None
+    ) -> None:
+        self._folder, self._number, self._shards = folder, number, shards
+        self._catalog = open_catalog(folder)
+        self._workers = Workers(threads)
+        self._narrowing = Narrowing(folder, self._catalog)
+        self._opening = threading.Lock()
+        self._held: OrderedDict[int, Snapshot] = OrderedDict()
+
+        def locate(record: SegmentRecord) -> Path:
+            place = folder / SEGMENTS_FOLDER / record.name
+            return place if copies is None else local_copy(place, copies, record)
+
+        # A copy has been compared with its checksums when it is located.
+        verify: Verify = "checksums" if copies is None else "sizes"
+        self._loader = Loader(folder, self._catalog, verify, locate)
+        try:
+            require_server(folder, self._catalog)
+            self._open(self._newest())
+            self._warm()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def generations(self) -> list[int]:
+        """The generations that it holds."""
+        return sorted(self._held)
+
+    def search(self, generation: int, ask: Ask, view: View | None = None) -> list[Answer] | None:
+        """Answer each query over this part of a generation; None where it is neither held nor told.
+
+        Raises:
+            DamagedIndexError: a segment is not what was written.
+        """
+        snapshot = self._snapshot(generation, view)
+        if snapshot is None:
+            return None
+        query = ask.query
+        if query.selection is not None:
+            snapshot = self._narrowing.narrowed(snapshot, query.kind, query.selection)
+        if ask.joint:
+            return [search_jointly(snapshot, ask.points, query, self._workers)]
+        if query.relation is not None:
+            similar = search_similar(snapshot, ask.points, query, query.relation, self._workers)
+            return list(similar)
+        found = search(snapshot, ask.points, query, self._workers, costs=MEASURED)
+        return list(self._narrowing.with_same_texts(query, found))
+
+    def points(
+        self, generation: int, kind: Kind, ids: Sequence[int], view: View | None = None
+    ) -> dict[int, Points] | None:
+        """Return the points of those of `ids` that are here; None as `search` does."""
+        snapshot = self._snapshot(generation, view)
+        return None if snapshot is None else snapshot.points(kind, ids)
+
+    def look(self) -> None:
+        """Keep the leases of the generations that are held."""
+        self._catalog.shared_locks.renew()
+
+    def close(self) -> None:
+        """Let go of all generations."""
+        self._held.clear()
+        self._catalog.close()
+        self._workers.close()
+
+    def _snapshot(self, generation: int, view: View | None) -> Snapshot | None:
+        held = self._held.get(generation)
+        if held is None and view is not None:
+            held = self._open(view)
+        return held
+
+    def _open(self, view: View) -> Snapshot:
+        with self._opening:
+            held = self._held.get(view.generation)
+            if held is not None:
+                return held
+            # Who tells of the generation holds a lease of it until it is answered.
+            lease = leased(self._folder, self._catalog, view.generation)
+            state = State(view.model, view.generation, view.segments, ())
+            before = next(reversed(self._held.values()), None)
+            held = self._loader.snapshot(state, view.deleted, before, lease)
+            self._held[view.generation] = held
+            for old in sorted(self._held)[:-_HELD]:
+                del self._held[old]
+            return held
+
+    def _newest(self) -> View:
+        while True:
+            generation = self._catalog.generation()
+            lease = leased(self._folder, self._catalog, generation)
+            plan = read_plan(self._catalog, self._shards)
+            if plan is None:
+                raise BadShardsError(
+                    f"there is no plan of {self._folder} for {self._shards} shards: make one with "
+                    f"'hasse cluster plan {self._folder} --shards {self._shards}'"
+                )
+            state = self._catalog.state()
+            if state.generation == generation:
+                own = plan.of(self._number, state.segments)
+                return View(generation, state.model, own, deletions_of(state))
+            lease.release()
+
+    def _warm(self) -> None:
+        """Compile the kernels now, and not for the first client."""
+        (snapshot,) = self._held.values()
+        for kind in KINDS:
+            for mode in MODES:
+                for batch in (1, 2):
+                    points = np.zeros((batch, snapshot.model.dimension), np.float32)
+                    search(snapshot, points, Query(kind, 1, mode), self._workers)
