@@ -27,6 +27,7 @@ from index.errors import (
     DiskFullError,
     IndexLockedError,
     ReadOnlyIndexError,
+    ShardUnreachableError,
 )
 from models.errors import HasseError
 from service.addresses import address
@@ -36,9 +37,15 @@ MEDIA_TYPE = "application/problem+json"
 # A browser asks for a password, which is the key. Programs send the key as a token.
 CHALLENGE = {"WWW-Authenticate": 'Bearer, Basic realm="Hasse", charset="UTF-8"'}
 
-# Errors that reading an intact catalog can raise. SQLite also writes when it reads: it merges its
+# Errors that reading an intact index can raise. SQLite also writes when it reads: it merges its
 # log, and needs space for what its processes share.
-UNREADABLE = (CatalogUnreachableError, DiskFullError, IndexLockedError, ReadOnlyIndexError)
+UNREADABLE = (
+    CatalogUnreachableError,
+    DiskFullError,
+    IndexLockedError,
+    ReadOnlyIndexError,
+    ShardUnreachableError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +121,11 @@ def reaching_catalog() -> Iterator[None]:
 
 
 def unreachable(error: Exception) -> ServiceError:
-    """Return the error for a catalog that does not answer, and log the cause."""
+    """Return the error for a catalog or a shard that does not answer, and log the cause."""
+    if isinstance(error, ShardUnreachableError):
+        event("shard unreachable", logging.ERROR, error=str(error))
+        detail = "a part of the collection does not answer: try again shortly"
+        return ServiceError("not_ready", detail, retry_after=1)
     event("catalog unreachable", logging.ERROR, error=str(error))
     return ServiceError(
         "catalog_unreachable",

@@ -190,6 +190,14 @@ class Settings(BaseSettings):
         default=64_000_000, ge=0, description="Memory that holds thumbnails already made."
     )
 
+    partial_answers: bool = Field(
+        default=False,
+        description=(
+            "Whether a search is answered, not certified, while a shard of a cluster does not "
+            "answer; otherwise it is 503."
+        ),
+    )
+
     refresh_seconds: Seconds = Field(
         default=1.0,
         gt=0,

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.build import build
+from index.catalog.database import CATALOG_URL
 from index.catalog.schema import FORMAT
+from index.segments.compaction import ROWS_PER_SEGMENT
 from index.types import CaptionRow, Ids, ImageRow, ModelIdentity
 from models.checkpoints import checkpoint
 from models.datasets.scenes.generate import CAPTIONS_PER_IMAGE, scene_and_captions
@@ -34,8 +36,13 @@ def captions(scenes: int = _SCENES) -> list[str]:
     ]
 
 
-def collection(folder: Path, rows: int) -> Path:
-    """Build an index of `rows` images with a caption each below `folder`, unless it is there."""
+def collection(
+    folder: Path, rows: int, *, catalog: str = "", rows_per_segment: int = ROWS_PER_SEGMENT
+) -> Path:
+    """Build an index of `rows` images with a caption each below `folder`, unless it is there.
+
+    Its catalog is in the empty database that `catalog` names, if any.
+    """
     place, note = folder / f"rows-{rows}", folder / f"rows-{rows}.json"
     built_in = checkpoint.load(checkpoint.pretrained())
     made_of = {"rows": rows, "model": built_in.fingerprint, "format": FORMAT}
@@ -71,8 +78,18 @@ def collection(folder: Path, rows: int) -> Path:
         config.score,
         str(built_in.folder),
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    build(place, identity, images, their_captions, source=f"{rows} points", total=2 * rows).close()
+    place.mkdir(parents=True, exist_ok=True)
+    if catalog:
+        (place / CATALOG_URL).write_text(catalog)
+    build(
+        place,
+        identity,
+        images,
+        their_captions,
+        source=f"{rows} points",
+        total=2 * rows,
+        rows_per_segment=rows_per_segment,
+    ).close()
     note.write_text(json.dumps(made_of))
     return place
 

@@ -19,6 +19,7 @@ from service.cli.model.hypernyms import hypernyms
 from service.cli.model.model import model
 from service.cli.model.text_features import text_features
 from service.cli.model.train import train
+from service.cli.serving.cluster import cluster
 from service.cli.serving.demo import demo
 from service.cli.serving.key import key
 from service.cli.serving.serve import serve
@@ -84,6 +85,7 @@ app.add(demo, _COLLECTION)
 app.add(search, _COLLECTION)
 app.add(entails, _COLLECTION)
 app.add(serve, _COLLECTION)
+app.add_typer(cluster, name="cluster", rich_help_panel=_COLLECTION)
 app.add(key, _COLLECTION)
 app.add_typer(data, name="data", rich_help_panel=_MODEL)
 app.add_typer(model, name="model", rich_help_panel=_MODEL)

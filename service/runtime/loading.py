@@ -57,6 +57,22 @@ def closed_on_failure(index: Index) -> Iterator[None]:
         raise
 
 
+def model_for(index: Index, settings: Settings) -> Checkpoint:
+    """Load the checkpoint that the settings name for an index, or else the one that made it.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be used.
+        ModelMismatchError: another model made the index.
+        service.runtime.device.DeviceError: this machine has no such device.
+    """
+    device = pick_device(settings.device)
+    if settings.model is None:
+        return _its_own_model(index, device, with_pictures=True)
+    loaded = checkpoint.load(checkpoint.find(settings.model), device, with_pictures=True)
+    index.require_model(loaded.fingerprint)
+    return loaded
+
+
 def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint:
     """Load the checkpoint that an index says it was built with."""
     model = index.model

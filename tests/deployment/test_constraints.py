@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-PIN = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)*)==(\d+(?:\.\d+)*)")
+PIN = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)*)==(\d+(?:\.\d+)*(?:b\d+)?)")
 
 
 def pins() -> dict[str, str]:
@@ -41,7 +41,7 @@ def test_every_direct_dependency_is_pinned_at_or_above_its_minimum() -> None:
             continue
         name, _, minimum = requirement.partition(">=")
         assert minimum, f"{requirement}: say the oldest version that works"
-        pinned = tuple(int(part) for part in pins()[name].split("."))
+        pinned = tuple(int(part) for part in pins()[name.split("[")[0]].split("."))
         assert pinned >= tuple(int(part) for part in minimum.split(".")), requirement
 
 

@@ -1,0 +1,133 @@
+"""Serve a collection from several nodes on this machine, and let what may fail fail.
+
+    python -m benchmarks.cluster data/cluster --database postgresql+psycopg://user@host/postgres
+
+Prints the table of docs/cluster.md. The server gets a database for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.cluster import trial
+from benchmarks.cluster.nodes import Entrance, Nodes
+from benchmarks.reliability.collection import captions, collection
+from benchmarks.report import Line, finish, machine
+from index.store import Index
+from index.types import Points
+from models.checkpoints import checkpoint
+from service.cluster.connection import connect
+from service.cluster.deployment import Layout, RayShards
+from service.cluster.index import ClusterIndex
+
+NAME = "hasse_benchmark_cluster"
+SHARDS, REPLICAS, NODES = 2, 2, 3
+
+
+def options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--database", required=True, help="a PostgreSQL server")
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--answers", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of load while nodes die")
+    parser.add_argument("--additions", type=int, default=1000)
+    parser.add_argument("--deletions", type=int, default=200)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run all trials and print their table."""
+    asked, at = options(), machine()
+    place = (asked.folder / f"{time.time_ns()}").resolve()
+    index = collection(
+        place,
+        asked.rows,
+        catalog=trial.new_database(asked.database, NAME),
+        rows_per_segment=asked.rows // (2 * SHARDS),
+    )
+    texts = list(dict.fromkeys(captions()))[: asked.answers]
+    model = checkpoint.load(checkpoint.pretrained()).model
+    points = model.encode_captions(texts)
+    with Nodes(NODES, cpus=4) as nodes, Index.open(index, threads=1) as local:
+        lines = list(trials(asked, index, nodes, local, texts, points))
+    finish(
+        f"{asked.rows:,} images of {model.config.dimension} coordinates, {SHARDS} shards of "
+        f"{REPLICAS} replicas, {NODES + 1} nodes on one machine, PostgreSQL beside them",
+        lines,
+        at,
+    )
+
+
+def trials(
+    asked: argparse.Namespace,
+    index: Path,
+    nodes: Nodes,
+    local: Index,
+    texts: list[str],
+    points: Points,
+) -> Iterator[Line]:
+    """Yield one line after another, as they are measured."""
+    os.environ |= nodes.environment
+    trial.command(nodes, "plan", str(index), "--shards", str(SHARDS))
+    local.refresh()
+    expected = trial.expected(local, points[:200], texts[:200])
+    started = time.monotonic()
+    serve = ("--shards", str(SHARDS), "--set", "open_writes=true")
+    first = Entrance(nodes, index, *serve, "--replicas", str(REPLICAS))
+    yield Line("start-up, shards and entrance", f"{time.monotonic() - started:.0f} s")
+    started = time.monotonic()
+    second = Entrance(nodes, index, *serve)
+    yield Line("start-up of another entrance", f"{time.monotonic() - started:.0f} s")
+    ray = connect(nodes.address)
+    with ClusterIndex(
+        index, RayShards(ray, Layout(index, SHARDS, REPLICAS), 5.0), SHARDS
+    ) as cluster:
+        yield from trial.answers_and_overhead(local, cluster, points, len(texts))
+    yield from trial.memory([first, second])
+    ray.shutdown()
+    urls = [first.url, second.url]
+    calm = trial.under_load(urls, expected, asked.seconds / 4)
+    yield calm.line(f"{trial.CLIENTS} clients, nothing fails", len(calm.seconds))
+    every = asked.seconds / 6
+    dying = trial.under_load(urls, expected, asked.seconds, trial.killing(nodes, every))
+    what = f"a node is killed every {every:.0f} s, a new one joins"
+    yield dying.line(what, len(dying.seconds) // 1000, "1 in 1,000 failed")
+    yield Line(
+        "full strength after that", f"{trial.full_strength(nodes, index, REPLICAS):.0f} s later"
+    )
+    line, ids = trial.writes(first.url, second.url, asked.additions, asked.deletions)
+    yield line
+    # Drawn noise is no hit of a caption: the answers stay.
+    killed = trial.under_load(urls, expected, 10, trial.after(3, first.process.kill))
+    yield killed.line("an entrance is killed")
+    yield trial.still_there(second.url, ids)
+    cut = trial.under_load(
+        [second.url],
+        expected,
+        20,
+        trial.after(2, lambda: trial.cut_off(asked.database, NAME, 10)),
+    )
+    yield Line("PostgreSQL is cut off for 10 s", cut.words, "503", not cut.wrong)
+    yield trial.under_load([second.url], expected, 5).line("after that")
+    trial.command(nodes, "plan", str(index), "--shards", "4")
+    made: list[Entrance] = []
+
+    def update() -> None:
+        made.append(Entrance(nodes, index, "--shards", "4", "--replicas", "1"))
+
+    yield trial.under_load([second.url], expected, 60, trial.after(1, update)).line(
+        "4 shards are deployed beside 2"
+    )
+    yield trial.under_load([made[0].url], expected, 5).line("the entrance of the 4 shards")
+    for entrance in (first, second, *made):
+        entrance.close()
+
+
+if __name__ == "__main__":
+    main()

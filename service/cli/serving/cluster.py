@@ -1,0 +1,177 @@
+"""`hasse cluster`: serves an index from several machines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli.serving.serve import Host, More, Port
+from service.cli.terminal.configuration import configure, warn_of_misspelt_variables
+from service.cli.terminal.help_text import Commands, join_lines
+from service.cli.terminal.options import IndexFolder, Json, ServiceDevice, ServiceModel
+from service.cli.terminal.progress import tell
+from service.cli.terminal.table import print_table
+from service.plural import count
+
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        show_default="the cluster of this machine",
+        help="The head of the Ray cluster to join.",
+    ),
+]
+Shards = Annotated[int, typer.Option(min=1, metavar="S", help="Parts that the index has.")]
+
+cluster = Commands(
+    no_args_is_help=True,
+    help=join_lines("""Serve an index from several machines, on Ray.
+
+    Needs the extra 'cluster' on every machine, an index on storage that all of them share, and its
+    catalog in PostgreSQL: docs/cluster.md says how.
+
+    \b
+    [bold]Examples[/bold]
+      hasse cluster plan data/mine-index --shards 2
+      hasse cluster serve data/mine-index --shards 2 --replicas 2
+      hasse cluster serve data/mine-index --shards 2 --address head:6379
+      hasse cluster status data/mine-index
+      hasse cluster stop data/mine-index
+    """),
+)
+
+
+@cluster.add
+def plan(*, index: IndexFolder, shards: Shards, as_json: Json = False) -> None:
+    """Divide an index into shards of about as many rows, and show what each one needs.
+
+    The plan is written into the catalog. It can be made again at any time: shards that serve
+    follow it. Segments that are added later go to shards by their names until then.
+    """
+    from index.catalog.catalog import open_catalog
+    from index.shards import make_plan, sizes
+
+    catalog = open_catalog(index)
+    try:
+        made = make_plan(index, catalog, shards)
+        found = sizes(made, catalog.state().segments)
+    finally:
+        catalog.close()
+    if as_json:
+        typer.echo(json.dumps([asdict(size) for size in found]))
+        return
+    rows = [
+        (
+            str(at),
+            f"{size.rows['image']:,}",
+            f"{size.rows['caption']:,}",
+            str(size.segments),
+            f"{size.resident / 1e6:,.1f}",
+            f"{size.points / 1e6:,.1f}",
+        )
+        for at, size in enumerate(found)
+    ]
+    print_table(("shard", "images", "captions", "segments", "memory MB", "points MB"), rows)
+
+
+@cluster.add
+def serve(
+    *,
+    index: IndexFolder,
+    shards: Shards,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="R", help="Deploy so many replicas of each shard, on nodes of their own."
+        ),
+    ] = None,
+    address: Address = None,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Processors that each replica reserves and searches with.")
+    ] = 1,
+    copies: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Copy segments to this folder of each node first."),
+    ] = None,
+    model: ServiceModel = None,
+    host: Host = None,
+    port: Port = None,
+    device: ServiceDevice = None,
+    more: More = None,
+) -> None:
+    """Join a Ray cluster, deploy shards on it, and serve HTTP here until asked to stop.
+
+    Without --address the cluster of this machine is joined, or started. With --replicas shards are
+    deployed; leave it out for further entrances. Shards go on when an entrance ends:
+    'hasse cluster stop' ends them. Settings are those of 'hasse serve'.
+    """
+    chosen = configure(more or (), index=index, model=model, host=host, port=port, device=device)
+    warn_of_misspelt_variables()
+    from service.cluster import deployment
+    from service.cluster.connection import ClusterError, connect, start_head
+    from service.cluster.entrance import open_engine, settings_of
+    from service.runtime import logs
+    from service.runtime.server import run
+    from service.runtime.sockets import listen
+
+    layout = deployment.Layout(index.resolve(), shards, replicas or 1, threads, copies)
+    try:
+        ray = connect(address)
+    except ClusterError:
+        if address is not None or replicas is None:
+            raise
+        start_head()
+        ray = connect(address)
+    if replicas is not None:
+        tell(f"deploying {count(replicas, 'replica')} of {count(shards, 'shard')}")
+        deployment.deploy(ray, layout)
+    chosen = settings_of(chosen)
+    asking = deployment.RayShards(ray, layout, chosen.deadline_seconds / 2)
+    logs.configure(chosen.log_format, chosen.log_level)
+    with listen(chosen.host, chosen.port) as listener:
+        run(chosen, listener, typer.echo, partial(open_engine, asking, shards))
+
+
+@cluster.add
+def status(*, index: IndexFolder, address: Address = None, as_json: Json = False) -> None:
+    """Show each shard of an index: its state, and how many of its replicas run."""
+    from service.cluster import deployment
+    from service.cluster.connection import connect
+
+    found = deployment.status(connect(address), index)
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in found]))
+        return
+    rows = [
+        (
+            f"{one.shard} of {one.shards}",
+            one.state.lower(),
+            f"{one.running} of {one.replicas}",
+            one.message,
+        )
+        for one in found
+    ]
+    print_table(("shard", "state", "replicas", "message"), rows)
+
+
+@cluster.add
+def stop(
+    *,
+    index: IndexFolder,
+    shards: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="S", help="Only the service of so many shards."),
+    ] = None,
+    address: Address = None,
+) -> None:
+    """End the shards of an index. Ray goes on: 'ray stop' ends it on a machine."""
+    from service.cluster import deployment
+    from service.cluster.connection import connect
+
+    stopped = deployment.stop(connect(address), index, shards)
+    typer.echo(f"{count(len(stopped), 'shard')} stopped")

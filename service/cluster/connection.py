@@ -1,0 +1,127 @@
+"""The connection of this process to a Ray cluster, which it joins or starts.
+
+Ray runs code for whoever reaches its ports. So the token authentication of Ray is on, and its usage
+statistics are off.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from models.errors import HasseError
+
+TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 - the names of environment variables
+TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"  # noqa: S105
+_SECONDS = 5.0  # to reach the head
+_PORT = 6379
+
+
+class ClusterError(HasseError):
+    """The cluster cannot be reached or used; the message names the remedy."""
+
+
+def ray_of() -> Any:
+    """Import Ray, with its environment set.
+
+    Raises:
+        ClusterError: it is not installed.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    os.environ.setdefault("RAY_SERVE_ENABLE_HA_PROXY", "0")
+    try:
+        import ray
+        import ray.serve
+    except ModuleNotFoundError as error:
+        raise ClusterError(
+            f"Ray is missing ({error}): pip install 'hasse[cluster]' on every machine"
+        ) from None
+    return ray
+
+
+def connect(address: str | None = None) -> Any:
+    """Join the cluster at HOST:PORT; without an address, the one of this machine. Return Ray.
+
+    Raises:
+        ClusterError: Ray is missing, no cluster is there, or the token is not that of the cluster.
+    """
+    if address is not None:
+        _require_listener(address)
+    if not has_token():
+        raise ClusterError(
+            f"there is no token for the cluster: copy ~/.ray/auth_token from its head, or name the "
+            f"file in {TOKEN_PATH}"
+        )
+    ray = ray_of()
+    if ray.is_initialized():
+        return ray
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
+    try:
+        ray.init(address=address or "auto", logging_level="error", log_to_driver=False)
+    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+        if address is not None:
+            raise ClusterError(
+                f"the cluster at {address} does not take this process ({_line(error)}): copy "
+                "~/.ray/auth_token from its head, and let this machine join with 'ray start "
+                f"--address={address}'"
+            ) from None
+        raise ClusterError(
+            "no Ray cluster runs on this machine: start one with 'hasse cluster serve INDEX "
+            "--shards S --replicas R' or 'ray start --head', or name one with --address"
+        ) from None
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+    return ray
+
+
+def start_head(port: int = _PORT) -> None:
+    """Start the head of a cluster on this machine, with a token in ~/.ray/auth_token if none is.
+
+    Raises:
+        ClusterError: Ray is missing or could not start.
+    """
+    ray_of()
+    if not has_token():
+        _ray("get-auth-token", "--generate")
+    _ray("start", "--head", f"--port={port}", "--include-dashboard=false", "--disable-usage-stats")
+
+
+def has_token() -> bool:
+    """Tell whether this process has a token for clusters."""
+    named = os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH)
+    return bool(named) or (Path.home() / ".ray" / "auth_token").is_file()
+
+
+def _ray(*command: str) -> None:
+    done = subprocess.run(  # noqa: S603 - of our own words
+        [Path(sys.executable).with_name("ray"), *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["no reason"]
+        raise ClusterError(
+            f"'ray {' '.join(command)}' failed ({said[-1].strip()}): stop what runs with "
+            "'ray stop', and repeat"
+        )
+
+
+def _require_listener(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    with suppress(ValueError, OSError):
+        socket.create_connection((host, int(port)), _SECONDS).close()
+        return
+    raise ClusterError(
+        f"no cluster answers at {address}: start its head, or write the address as HOST:PORT"
+    )
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:120]

@@ -1,0 +1,227 @@
+"""Shards as deployments of Ray Serve: put them there, ask them, look at them, take them away.
+
+Each shard is an application of its own, whose replicas lie on different nodes. Serve places them,
+sends requests to one that is free, and replaces those that end. Its HTTP proxy is not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from index.errors import HasseIndexError
+from service.cluster.connection import ClusterError
+from service.cluster.shard import Shard
+
+Result = TypeVar("Result")
+
+_SEARCHES = 2  # batches that one replica works on at a time
+_WAITING = 64  # batches that may wait for one replica
+_HEALTH_SECONDS = 5.0  # between two looks of Serve at a replica
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a service of shards consists of.
+
+    Attributes:
+        folder: of the index, on storage that all nodes share.
+        shards, replicas: how many shards there are, and how many replicas of each.
+        threads: that a search of one shard runs in; a replica reserves as many processors.
+        copies: a folder on each node that segments are copied to, or None.
+    """
+
+    folder: Path
+    shards: int
+    replicas: int = 1
+    threads: int = 1
+    copies: Path | None = None
+
+    def application(self, shard: int) -> str:
+        """Return the name of a shard's application."""
+        return f"{self.prefix}-{self.shards}-{shard}"
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all applications of the index begin with."""
+        return prefix_of(self.folder)
+
+
+def prefix_of(folder: Path) -> str:
+    """Return what the names of the applications of an index begin with."""
+    folder = folder.resolve()
+    name = re.sub(r"[^A-Za-z0-9]+", "-", folder.name)
+    return f"hasse-{name}-{zlib.crc32(str(folder).encode()):08x}"
+
+
+class Replica:
+    """One replica of a shard, as Serve runs it."""
+
+    def __init__(
+        self, folder: str, number: int, shards: int, threads: int, copies: str | None
+    ) -> None:
+        place = None if copies is None else Path(copies)
+        self._shard = Shard(Path(folder), number, shards, threads, place)
+        self._pool = ThreadPoolExecutor(_SEARCHES)
+
+    async def search(self, *asked: Any) -> Any:
+        """See `Shard.search`."""
+        return await self._apart(self._shard.search, *asked)
+
+    async def points(self, *asked: Any) -> Any:
+        """See `Shard.points`."""
+        return await self._apart(self._shard.points, *asked)
+
+    async def check_health(self) -> None:
+        """Keep the leases; Serve replaces the replica when this hangs."""
+        with suppress(HasseIndexError):  # without the catalog it goes on with what it holds
+            await self._apart(self._shard.look)
+
+    async def _apart(self, work: Callable[..., Result], *asked: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *asked)
+
+
+def deploy(ray: Any, layout: Layout) -> None:
+    """Put all shards on the cluster, or change how many replicas there are; wait for them.
+
+    Raises:
+        ClusterError: there are too few nodes, or a shard cannot be opened.
+    """
+    nodes = sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes())
+    if nodes < layout.replicas:
+        raise ClusterError(
+            f"{layout.replicas} replicas lie on as many nodes, and the cluster has {nodes}: start "
+            "more with 'ray start --address=HEAD:6379', or ask for fewer replicas"
+        )
+    serve = ray.serve
+    serve.start(proxy_location="Disabled")
+    copies = None if layout.copies is None else str(layout.copies)
+    targets = []
+    for number in range(layout.shards):
+        deployment = serve.deployment(
+            Replica,
+            name="shard",
+            num_replicas=layout.replicas,
+            max_replicas_per_node=1,
+            ray_actor_options={"num_cpus": layout.threads},
+            max_ongoing_requests=_WAITING,
+            health_check_period_s=_HEALTH_SECONDS,
+            health_check_timeout_s=2 * _HEALTH_SECONDS,
+            graceful_shutdown_timeout_s=10,
+        )
+        bound = deployment.bind(str(layout.folder), number, layout.shards, layout.threads, copies)
+        name = layout.application(number)
+        targets.append(serve.RunTarget(target=bound, name=name, route_prefix=None))
+    try:
+        serve.run_many(targets)
+    except RuntimeError as error:
+        raise ClusterError(_reason(serve.status(), layout) or str(error), "") from None
+
+
+def _reason(status: Any, layout: Layout) -> str:
+    """Return the sentence of a shard that could not be opened."""
+    for number in range(layout.shards):
+        application = status.applications.get(layout.application(number))
+        for deployment in application.deployments.values() if application else ():
+            found = re.findall(r"^\S*Error: (.+)$", deployment.message or "", re.MULTILINE)
+            if found:
+                return f"shard {number} cannot be opened: {found[-1]}"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStatus:
+    """How a shard is: what Serve says of it, and replicas that run, of how many."""
+
+    application: str
+    shard: int
+    shards: int
+    state: str
+    running: int
+    replicas: int
+    message: str
+
+
+def status(ray: Any, folder: Path) -> list[ShardStatus]:
+    """Return how each shard of an index is, of all services of it."""
+    found = []
+    for name, application in sorted(ray.serve.status().applications.items()):
+        match = re.fullmatch(rf"{re.escape(prefix_of(folder))}-(\d+)-(\d+)", name)
+        if match is None:
+            continue
+        states = [one.replica_states for one in application.deployments.values()]
+        running = sum(one.get("RUNNING", 0) for one in states)
+        said = [one.message for one in application.deployments.values() if one.message]
+        found.append(
+            ShardStatus(
+                name,
+                int(match[2]),
+                int(match[1]),
+                str(getattr(application.status, "value", application.status)),
+                running,
+                sum(sum(one.values()) for one in states),
+                " ".join(" ".join(said).split())[-300:],
+            )
+        )
+    return found
+
+
+def stop(ray: Any, folder: Path, shards: int | None = None) -> list[str]:
+    """Take the shards of an index away, or of one number of them; return their applications."""
+    names = [
+        one.application for one in status(ray, folder) if shards is None or one.shards == shards
+    ]
+    for name in names:
+        ray.serve.delete(name)
+    return names
+
+
+class RayShards:
+    """Asks all shards at once; one that fails is asked once more, which goes to another replica.
+
+    Args:
+        layout: which shards.
+        seconds: that one attempt may take.
+    """
+
+    def __init__(self, ray: Any, layout: Layout, seconds: float) -> None:
+        handles = []
+        for number in range(layout.shards):
+            try:
+                handles.append(ray.serve.get_app_handle(layout.application(number)))
+            except (ray.serve.exceptions.RayServeException, ValueError, KeyError):
+                raise ClusterError(
+                    f"the cluster has no shard {number} of {layout.shards} of {layout.folder}: "
+                    f"deploy them with 'hasse cluster serve {layout.folder} --shards "
+                    f"{layout.shards} --replicas R'"
+                ) from None
+        self._handles, self._seconds = handles, seconds
+
+    def gather(self, method: str, each: Sequence[tuple[Any, ...] | None]) -> list[Any]:
+        """Call a method of every shard that `each` has arguments for; see `Shards`."""
+        found: list[Any] = [None] * len(each)
+        waiting = {at: args for at, args in enumerate(each) if args is not None}
+        for _ in range(2):
+            sent = {at: self._send(at, method, args) for at, args in waiting.items()}
+            until = time.monotonic() + self._seconds
+            for at, response in sent.items():
+                try:
+                    found[at] = response.result(timeout_s=max(0.0, until - time.monotonic()))
+                    del waiting[at]
+                except Exception as error:
+                    found[at] = error
+                    response.cancel()
+            if not waiting:
+                break
+        return found
+
+    def _send(self, at: int, method: str, args: tuple[Any, ...]) -> Any:
+        return getattr(self._handles[at], method).remote(*args)

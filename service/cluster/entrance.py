@@ -1,0 +1,45 @@
+"""An entrance: the application of one machine, whose index is on shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from service.cluster.index import ClusterIndex, Shards
+from service.core.admission import Admission
+from service.core.engine import Engine
+from service.runtime import loading
+from service.runtime.metrics import Metrics
+from service.settings import Settings
+
+# Batches that are on their way to the shards at a time: most of their time is waiting.
+_SEARCH_WORKERS = 4
+
+
+def settings_of(settings: Settings) -> Settings:
+    """Return the settings of an entrance: one process, which merges no segments."""
+    workers = max(settings.search_workers, _SEARCH_WORKERS)
+    return settings.model_copy(
+        update={"processes": 1, "compact_seconds": 0, "search_workers": workers}
+    )
+
+
+def open_engine(
+    shards: Shards,
+    count: int,
+    settings: Settings,
+    metrics: Metrics | None = None,
+    admission: Admission | None = None,
+    on_death: Callable[[], None] = lambda: None,
+) -> Engine:
+    """Load the checkpoint and open the index on so many shards; see `Engine.open`.
+
+    Raises:
+        CheckpointError: this machine lacks the checkpoint.
+        HasseIndexError: the index cannot be used, or a shard does not answer.
+    """
+    index = ClusterIndex(settings.index, shards, count, partial=settings.partial_answers)
+    with loading.closed_on_failure(index):
+        loaded = loading.model_for(index, settings)
+        loading.sweep(index)
+        loading.warm(loaded, index)
+    return Engine(loaded, index, settings, metrics, admission, on_death)

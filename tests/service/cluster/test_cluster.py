@@ -1,0 +1,124 @@
+"""Two nodes on this machine: shards with replicas, an entrance, and the loss of a node."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from benchmarks.cluster.nodes import ROOT, Entrance, Nodes
+from index.store import Index
+from index.types import CaptionRow, ImageRow
+from service.app import create_app
+from service.settings import Settings
+from tests.postgresql import new_database, place_catalog
+from tests.ray import require_ray
+from tests.service.client import Client
+from tests.service.collection import IMAGES, make_collection, png
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+KEYS = ("image_id", "caption_id", "violation", "probability", "captions", "caption", "same")
+
+
+@dataclass
+class Served:
+    """A collection in two shards, and how to ask it."""
+
+    index: Path
+    nodes: Nodes
+    client: httpx.Client
+
+    def command(self, *words: object, token: str | None = None) -> tuple[int, str]:
+        """Run `hasse cluster`; return its status and what it said."""
+        environment = self.nodes.environment | ({"RAY_AUTH_TOKEN": token} if token else {})
+        done = subprocess.run(
+            [sys.executable, "-m", "service.cli", "cluster", *map(str, words)],
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    require_ray()
+    folder = tmp_path_factory.mktemp("cluster")
+    with new_database() as url:
+        place_catalog(folder / "index", url)
+        index = make_collection(folder)
+        with Index.open(index) as opened:  # so that there are two segments of each kind
+            point = opened.points("image", [1000])[1000]
+            rows = [ImageRow(1, "one.png", str(folder / "pictures/picture-0.png"), 64, 48, "test")]
+            opened.add(rows, point[None], [CaptionRow(1, 1, "a dog runs")], point[None] / 2)
+        with Nodes(1, cpus=2, head_cpus=2) as nodes:
+            served = Served(index, nodes, httpx.Client())
+            assert served.command("plan", index, "--shards", 2)[0] == 0
+            options = ["--shards", "2", "--replicas", "2", "--set", "open_writes=true"]
+            with Entrance(nodes, index, *options) as entrance:
+                served.client = httpx.Client(base_url=entrance.url, timeout=30)
+                yield served
+                served.client.close()
+
+
+def hits(answer: Any) -> list[dict[str, Any]]:
+    """What an answer says of its hits, but for where they are."""
+    found = answer.json()
+    return [
+        {"certified": found["certified"], "searched": found["searched"], "unknown": None}
+        | {key: hit[key] for key in KEYS if key in hit}
+        for hit in found["hits"]
+    ]
+
+
+def ask(client: Any) -> list[list[dict[str, Any]]]:
+    """Search for pictures and captions in each mode."""
+    found = []
+    for mode in ("certified", "exact", "fast"):
+        body = {"caption": "a dog", "k": 5, "mode": mode}
+        found.append(hits(client.post("/search/images", json=body)))
+        files = {"image": ("p.png", png(3))}
+        data = {"k": "5", "mode": mode, "distinct": "false"}
+        found.append(hits(client.post("/search/captions", files=files, data=data)))
+    return found
+
+
+def test_cluster_of_two_nodes_answers_as_one_process_takes_writes_and_outlives_a_node(
+    served: Served,
+) -> None:
+    local = Settings(index=served.index, device="cpu")
+    with Client(create_app(local)) as alone:
+        assert ask(served.client) == ask(alone)
+    files = {"image": ("new.png", png(90))}
+    added = served.client.post("/images", files=files, data={"caption": "a cat"})
+    assert added.status_code == 201, added.text
+    assert served.client.get("/").status_code == 200
+    before = ask(served.client)
+    assert before[0][0]["searched"] == IMAGES + 2
+    status = served.command("status", served.index, "--address", served.nodes.address)
+    assert status[1].count("2 of 2") == 2, status
+    served.nodes.kill(served.nodes.numbers[0])
+    for _ in range(10):
+        assert ask(served.client) == before
+
+
+def test_wrong_token_is_refused_with_its_remedy(served: Served) -> None:
+    command = ("status", served.index, "--address", served.nodes.address)
+    status, said = served.command(*command, token="f" * 64)
+    assert (status, "copy ~/.ray/auth_token from its head" in said) == (1, True), said
+
+
+def test_service_of_shards_that_are_not_there_is_refused(served: Served) -> None:
+    command = ("serve", served.index, "--shards", 3, "--address", served.nodes.address)
+    status, said = served.command(*command)
+    assert (status, "the cluster has no shard 0 of 3" in said) == (1, True), said
