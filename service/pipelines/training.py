@@ -57,6 +57,7 @@ class TrainingRequest:
         texts: features of texts to learn from.
         derived: texts from general to specific of training images, to learn from.
         classes: of the classifier of the network that made the features, to learn from.
+        class_pictures: a dataset of pictures of those, and their features.
     """
 
     dataset: Path
@@ -73,6 +74,7 @@ class TrainingRequest:
     texts: Path | None = None
     derived: Path | None = None
     classes: Path | None = None
+    class_pictures: tuple[Path, Path] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,11 @@ class TrainingPlan:
             texts=None
             if request.texts is None
             else TextSources.read(
-                request.texts, request.derived, request.classes, inputs.config.model.backbone
+                request.texts,
+                request.derived,
+                request.classes,
+                request.class_pictures,
+                inputs.config.model.backbone,
             ),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,10 +31,12 @@ class PictureClass:
     """What is true of a picture of one class.
 
     Attributes:
+        synset: its number in WordNet 3.0, such as 01440764.
         texts: names of the class and of all that it is a kind of.
         steps: of each text: how many steps above the class it is.
     """
 
+    synset: str
     texts: tuple[str, ...]
     steps: tuple[int, ...]
 
@@ -75,7 +77,10 @@ def read_classes(path: Path) -> list[PictureClass]:
         raise AbstractionError(f"there is no file {path}: 'hasse data classes' writes one")
     try:
         rows = [json.loads(line) for line in read_text(path, AbstractionError).splitlines()]
-        return [PictureClass(tuple(row["texts"]), tuple(map(int, row["steps"]))) for row in rows]
+        return [
+            PictureClass(str(row["synset"]), tuple(row["texts"]), tuple(map(int, row["steps"])))
+            for row in rows
+        ]
     except (ValueError, KeyError, TypeError) as error:
         raise AbstractionError(
             f"{path} does not hold classes ({error}): 'hasse data classes' writes them"
@@ -84,7 +89,7 @@ def read_classes(path: Path) -> list[PictureClass]:
 
 def write_classes(path: Path, classes: Sequence[PictureClass]) -> None:
     """Write a file of a JSON object a class, in the order of the classifier."""
-    rows = (json.dumps({"texts": one.texts, "steps": one.steps}) + "\n" for one in classes)
+    rows = (json.dumps(asdict(one)) + "\n" for one in classes)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, "".join(rows).encode())
 
@@ -102,4 +107,4 @@ def _named(lexicon: Lexicon, synset: str) -> PictureClass:
             if len(plain) > 2 and not any(letter.isdigit() for letter in plain):
                 found.setdefault(article(plain), steps)
                 found.setdefault(plain, steps)
-    return PictureClass(tuple(found), tuple(found.values()))
+    return PictureClass(synset, tuple(found), tuple(found.values()))

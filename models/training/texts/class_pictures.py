@@ -1,4 +1,4 @@
-"""Pictures of classes that nobody took, made of features and of what a classifier looks for.
+"""Pictures of classes, real ones and such as nobody took.
 
 A classifier's weights say which features mean a class. Features of a training picture, pushed
 along them in most regions, are those of a picture in which that class is seen. WordNet names what
@@ -8,6 +8,9 @@ is true of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -15,6 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from models.datasets import Dataset, DatasetError
+from models.images.feature_store import FeatureStore
 from models.tasks.abstraction.classes import PictureClass
 
 Rows = NDArray[np.int64]
@@ -24,6 +29,39 @@ _REGIONS = 0.7  # share of regions that are
 _REMAINS = 0.7  # share of the strength by which what was there fades
 
 
+@dataclass(frozen=True, slots=True)
+class ClassFeatures:
+    """Features of real pictures of classes.
+
+    Attributes:
+        rows: (P, REGIONS, F).
+        classes: (P,), the class of each.
+    """
+
+    rows: NDArray[np.floating]
+    classes: Rows
+
+    @classmethod
+    def read(cls, folder: Path, dataset: Dataset, classes: Sequence[PictureClass]) -> Self:
+        """Take pictures whose file name begins with their class's synset, as n01440764_tench.jpg.
+
+        Raises:
+            FeaturesError: a picture has no features.
+            DatasetError: no picture is named so.
+        """
+        number = {f"n{one.synset}": row for row, one in enumerate(classes)}
+        named = [(image, number.get(image.path.name[:9])) for image in dataset.images]
+        found = {image.id: row for image, row in named if row is not None}
+        if not found:
+            raise DatasetError(
+                f"no picture of '{dataset.name}' is named by its class, as n01440764_tench.jpg"
+            )
+        store = FeatureStore.open(folder)
+        store.require_names(dataset.images)
+        rows = store.select(list(found), regions=True)
+        return cls(rows, np.array(list(found.values())))
+
+
 class ClassPictures:
     """Draws pictures of classes with a text each.
 
@@ -31,8 +69,11 @@ class ClassPictures:
         texts: the distinct texts of all classes.
     """
 
-    def __init__(self, classes: Sequence[PictureClass], weights: Tensor) -> None:
-        """Take classes, and a classifier's weights (K, F) in their order."""
+    def __init__(
+        self, classes: Sequence[PictureClass], weights: Tensor, real: ClassFeatures | None = None
+    ) -> None:
+        """Take classes, a classifier's weights (K, F) in their order, and real pictures."""
+        self._real = real
         numbers: dict[str, int] = {}
         self._own = [
             np.array([numbers.setdefault(text, len(numbers)) for text in one.texts])
@@ -50,20 +91,30 @@ class ClassPictures:
     ) -> tuple[Tensor, Rows, NDArray[np.bool_]]:
         """Make as many pictures as there are features of others: (B, REGIONS, F).
 
+        As many real ones follow, if there are any.
+
         Returns:
-            Their features, the rows of a text for each, and which texts hold of which, (B, B).
+            Their features, the rows of a text for each, and which texts hold of which, (P, P).
         """
-        many = len(features)
-        rows = draw.integers(len(self._own), size=many)
+        rows = draw.integers(len(self._own), size=len(features))
+        made = self._made(features, rows, draw)
+        if self._real is not None:
+            chosen = draw.integers(len(self._real.rows), size=len(features))
+            seen = np.asarray(self._real.rows[chosen], dtype=np.float32)
+            made = torch.cat([made, torch.from_numpy(seen)])
+            rows = np.concatenate([rows, self._real.classes[chosen]])
         texts = np.array(
             [
                 draw.choice(self._own[row], p=self._chances[row] / self._chances[row].sum())
                 for row in rows
             ]
         )
-        strength = draw.uniform(*_STRENGTH, size=(many, 1, 1))
-        pushed = strength * (draw.random((many, features.shape[1], 1)) < _REGIONS)
+        return made, texts, self._holds[rows][:, texts]
+
+    def _made(self, features: Tensor, rows: Rows, draw: np.random.Generator) -> Tensor:
+        strength = draw.uniform(*_STRENGTH, size=(len(rows), 1, 1))
+        pushed = strength * (draw.random((len(rows), features.shape[1], 1)) < _REGIONS)
         share = torch.from_numpy(pushed.astype(np.float32))
         made = (1 - _REMAINS * share) * normalize(features, dim=-1)
         made = made + share * self._directions[torch.from_numpy(rows)][:, None]
-        return made.relu(), texts, self._holds[rows][:, texts]
+        return made.relu()

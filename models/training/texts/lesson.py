@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout, gelu, normalize
 
-from models.datasets import Dataset
+from models.datasets import Dataset, load
 from models.datasets.chains import Chain, read_chains
 from models.encoders.libraries.efficientnet_lite import classifier_weights
 from models.encoders.names import LITE
@@ -34,7 +34,7 @@ from models.training.batches import TextInputs, TokenTable
 from models.training.config import TrainingConfig
 from models.training.inputs import ImageInput
 from models.training.run import TrainingError
-from models.training.texts.class_pictures import ClassPictures
+from models.training.texts.class_pictures import ClassFeatures, ClassPictures
 from models.training.texts.derived import DerivedTexts
 from models.training.texts.text_features import TextFeatures
 from models.vocabulary import SPECIAL, Vocabulary
@@ -57,18 +57,28 @@ class TextSources:
         chains: texts derived from captions of training images.
         classes: what is true of the classes of the classifier of the image encoder.
         class_weights: (K, F), that classifier's weights; needed with classes.
+        class_features: of real pictures of classes.
     """
 
     features: TextFeatures
     chains: Sequence[Chain] = ()
     classes: Sequence[PictureClass] = ()
     class_weights: Tensor | None = None
+    class_features: ClassFeatures | None = None
 
     @classmethod
-    def read(cls, texts: Path, derived: Path | None, classes: Path | None, encoder: str) -> Self:
+    def read(
+        cls,
+        texts: Path,
+        derived: Path | None,
+        classes: Path | None,
+        class_pictures: tuple[Path, Path] | None,
+        encoder: str,
+    ) -> Self:
         """Read sources from where commands wrote them.
 
         Args:
+            class_pictures: a dataset, and features of its pictures.
             encoder: the name of what made the features of images.
 
         Raises:
@@ -80,11 +90,16 @@ class TextSources:
                 f"classes are learned from by the classifier of {LITE}, and the features are of "
                 f"{encoder}: leave --classes out"
             )
+        named = () if classes is None else read_classes(classes)
+        real = None
+        if class_pictures is not None:
+            real = ClassFeatures.read(class_pictures[1], load(class_pictures[0]), named)
         return cls(
             TextFeatures.open(texts),
             () if derived is None else read_chains(derived),
-            () if classes is None else read_classes(classes),
+            named,
             None if classes is None else classifier_weights(),
+            real,
         )
 
     def fingerprint(self) -> list[Any]:
@@ -94,6 +109,9 @@ class TextSources:
             digest.update(repr((chain.image_id, chain.texts)).encode())
         for one in self.classes:
             digest.update(repr((one.texts, one.steps)).encode())
+        if self.class_features is not None:
+            digest.update(np.ascontiguousarray(self.class_features.classes).data)
+            digest.update(np.ascontiguousarray(self.class_features.rows).data)
         return [*self.features.maker, digest.hexdigest()[:12]]
 
 
@@ -155,7 +173,9 @@ class TextLesson:
             self._derived = DerivedTexts(dataset.images, sources.chains)
             self._derived_rows = found.rows_of(self._derived.texts, "derived texts")
         if sources.classes and sources.class_weights is not None:
-            self._classes = ClassPictures(sources.classes, sources.class_weights)
+            self._classes = ClassPictures(
+                sources.classes, sources.class_weights, sources.class_features
+            )
             self._class_rows = found.rows_of(self._classes.texts, "names of classes")
         torch.manual_seed(config.seed)
         model = config.model

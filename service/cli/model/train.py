@@ -87,6 +87,15 @@ Classes = Annotated[
         "'hasse data classes'.",
     ),
 ]
+ClassPictures = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        metavar="DATASET FEATURES",
+        rich_help_panel=DATA,
+        help="With --classes: learn from real pictures of them too, named as n01440764_tench.jpg, "
+        "and their features of 'hasse features'.",
+    ),
+]
 ScoreName = Annotated[
     Literal["order", "order-reversed", "cosine"] | None,
     typer.Option(
@@ -170,6 +179,7 @@ def train(
     texts: Texts = None,
     derived: Derived = None,
     classes: Classes = None,
+    class_pictures: ClassPictures = None,
     score: ScoreName = None,
     dimension: Dimension = None,
     backbone: BackboneName = None,
@@ -227,6 +237,7 @@ def train(
         texts,
         derived,
         classes,
+        class_pictures,
     )
     plan = TrainingPlan.of(request, place)
     with world(place) as processes, resumable(lambda: _kept(out)), processes.lock_folder(out):

@@ -56,7 +56,7 @@ def sources(tmp_path: Path) -> TextSources:
     ]
     captions = [caption.text for caption in DATASET.captions]
     found = features_of([*captions, *COLOURS, *OTHERS], tmp_path / "texts")
-    classes = [PictureClass((colour,), (0,)) for colour in COLOURS]
+    classes = [PictureClass("0", (colour,), (0,)) for colour in COLOURS]
     return TextSources(found, chains, classes, torch.eye(len(COLOURS), 1280))
 
 

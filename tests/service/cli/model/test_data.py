@@ -174,7 +174,7 @@ def test_texts_collects_captions_of_others_and_names_of_classes(
     out, wordnet = tmp_path / "data", write_wordnet(tmp_path / "wordnet")
     assert hasse("data", "import", "folder", pictures, "--out", out).status == 0
     (tmp_path / "others.txt").write_text("a zebra sleeps\n")
-    (tmp_path / "classes.jsonl").write_text('{"texts": ["a tench"], "steps": [0]}\n')
+    (tmp_path / "classes.jsonl").write_text('{"synset": "1", "texts": ["a tench"], "steps": [0]}\n')
     options = ("--captions", tmp_path / "others.txt", "--classes", tmp_path / "classes.jsonl")
     texts = tmp_path / "texts.txt"
     to = ("--split", "", "--wordnet", wordnet, "--out", texts)
