@@ -86,7 +86,7 @@ def check(index: Index) -> None:
     assert verify(index.folder).ok
 
 
-def test_a_build_shows_everything_at_once_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_build_shows_everything_at_once_and_leaves_nothing_behind(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     index = run(tmp_path / "i", told=told)
     assert told[0] == (0, 80)
@@ -103,7 +103,7 @@ def test_a_build_shows_everything_at_once_and_leaves_nothing_behind(tmp_path: Pa
     }
 
 
-def test_a_build_that_was_stopped_shows_nothing_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_build_that_was_stopped_shows_nothing_and_goes_on_where_it_was(tmp_path: Path) -> None:
     folder = tmp_path / "i"
     reached = []
     for image_stop, caption_stop in ((8, 0), (12, 0), (100, 14), (100, 42), (100, 100)):
@@ -119,7 +119,7 @@ def test_a_build_that_was_stopped_shows_nothing_and_goes_on_where_it_was(tmp_pat
     check(index)
 
 
-def test_a_build_of_another_source_or_model_starts_anew(tmp_path: Path) -> None:
+def test_build_of_another_source_or_model_starts_anew(tmp_path: Path) -> None:
     for source, identity in (("other", model()), ("sample", model(name="elder"))):
         folder = tmp_path / f"{source}-{identity.name}"
         with pytest.raises(StopError):
@@ -140,7 +140,7 @@ def test_a_build_of_another_source_or_model_starts_anew(tmp_path: Path) -> None:
         check(index)
 
 
-def test_an_index_that_holds_something_is_not_built_over(tmp_path: Path) -> None:
+def test_index_that_holds_something_is_not_built_over(tmp_path: Path) -> None:
     small_index(tmp_path / "i").close()
     with pytest.raises(IndexExistsError, match=r"already holds an index.*hasse index add"):
         run(tmp_path / "i")
@@ -157,7 +157,7 @@ def test_two_builds_of_one_index_do_not_meet(tmp_path: Path) -> None:
         run(tmp_path / "i")
 
 
-def test_a_build_without_images_is_refused(tmp_path: Path) -> None:
+def test_build_without_images_is_refused(tmp_path: Path) -> None:
     def nothing(_done: Ids) -> Iterator[tuple[list[ImageRow], Points]]:
         return iter(())
 
@@ -204,7 +204,7 @@ def test_rows_that_do_not_fit_together_are_named_and_the_next_build_starts_anew(
     check(run(tmp_path / "i"))
 
 
-def test_a_text_that_cannot_be_stored_is_named_and_what_came_before_is_kept(tmp_path: Path) -> None:
+def test_text_that_cannot_be_stored_is_named_and_what_came_before_is_kept(tmp_path: Path) -> None:
     def broken(done: Ids) -> Iterator[tuple[list[CaptionRow], Points]]:
         for block, points in caption_blocks()(done):
             cut = [row._replace(text="a\0b") if row.id == 8 else row for row in block]
@@ -251,7 +251,7 @@ def misplaced(path: Path) -> None:
         ),
     ],
 )
-def test_a_build_starts_anew_where_what_was_finished_is_not_what_was_written(
+def test_build_starts_anew_where_what_was_finished_is_not_what_was_written(
     name: str, damage: Damage, tmp_path: Path
 ) -> None:
     folder = tmp_path / "i"
@@ -266,7 +266,7 @@ def test_a_build_starts_anew_where_what_was_finished_is_not_what_was_written(
     check(index)
 
 
-def test_a_point_that_cannot_be_stored_is_named_and_what_came_before_is_kept(
+def test_point_that_cannot_be_stored_is_named_and_what_came_before_is_kept(
     tmp_path: Path,
 ) -> None:
     def broken(done: Ids) -> Iterator[tuple[Sequence[ImageRow], ArrayLike]]:

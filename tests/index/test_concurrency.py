@@ -39,7 +39,7 @@ def test_another_reader_sees_a_change_when_it_looks(tmp_path: Path) -> None:
         assert reader.search(Query("image", 1), np.ones(16)).ids[0] != 70
 
 
-def test_what_is_gone_before_it_is_opened_is_looked_for_in_the_next_generation(
+def test_segment_gone_before_it_is_opened_leads_to_the_next_generation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, waiting = Segment.open, [80]
@@ -77,7 +77,7 @@ def test_durable_change_that_cannot_be_loaded_is_reported_and_seen_later(
     assert verify(tmp_path / "i").ok
 
 
-def test_a_second_writer_is_told_of_the_first(tmp_path: Path) -> None:
+def test_second_writer_is_told_of_the_first(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index, Index.open(tmp_path / "i") as other:
         with (
             other.writing(),
@@ -88,7 +88,7 @@ def test_a_second_writer_is_told_of_the_first(tmp_path: Path) -> None:
         index.add(images([80]), np.zeros((1, 16)))
 
 
-def test_a_commit_that_outlives_its_writer_keeps_its_segment(
+def test_commit_that_outlives_its_writer_keeps_its_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settling = threading.Event()
@@ -124,7 +124,7 @@ def test_a_commit_that_outlives_its_writer_keeps_its_segment(
     assert verify(tmp_path / "i").ok
 
 
-def test_a_write_waits_for_another_thread_no_longer_than_for_another_process(
+def test_write_waits_for_another_thread_no_longer_than_for_another_process(
     tmp_path: Path,
 ) -> None:
     with small_index(tmp_path / "i") as index, ThreadPoolExecutor(1) as pool, index.writing():

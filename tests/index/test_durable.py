@@ -42,7 +42,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> dict[Path, int]:
     return sizes
 
 
-def test_what_a_change_shows_was_on_the_disk_with_all_names_that_lead_to_it(
+def test_change_is_on_the_disk_with_its_folders_before_it_is_visible(
     tmp_path: Path, held: dict[Path, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
@@ -63,7 +63,7 @@ def test_what_a_change_shows_was_on_the_disk_with_all_names_that_lead_to_it(
     assert shown == ["image", "caption"] * 3
 
 
-def test_an_index_that_is_made_has_on_the_disk_all_names_that_lead_to_it(
+def test_index_that_is_made_has_on_the_disk_all_names_that_lead_to_it(
     tmp_path: Path, held: dict[Path, int]
 ) -> None:
     Index.create(tmp_path / "a" / "b" / "i", model(), threads=1).close()
@@ -94,7 +94,7 @@ def test_staged_block_is_on_the_disk_before_the_next_is_asked_for(
     ).close()
 
 
-def test_a_small_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(
+def test_small_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(
     tmp_path: Path, held: dict[Path, int]
 ) -> None:
     for content in (b"first", b"the second"):
@@ -105,7 +105,7 @@ def test_a_small_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
-def test_a_link_to_a_folder_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
+def test_link_to_a_folder_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_bytes(b"mine")
     (tmp_path / "link").symlink_to(tmp_path / "folder")

@@ -31,7 +31,7 @@ from index.verify import verify
 from tests.index.samples import images, model, small_index
 
 
-def test_an_index_is_not_written_over_another(tmp_path: Path) -> None:
+def test_index_is_not_written_over_another(tmp_path: Path) -> None:
     small_index(tmp_path / "i").close()
     with pytest.raises(IndexExistsError, match=r"already holds an index.*choose another folder"):
         Index.create(tmp_path / "i", model())
@@ -40,7 +40,7 @@ def test_an_index_is_not_written_over_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["segments", "staging", "compaction"])
-def test_an_index_is_not_made_where_a_folder_of_somebody_else_would_be_swept_away(
+def test_create_refuses_a_folder_with_files_of_others_that_it_would_sweep(
     name: str, tmp_path: Path
 ) -> None:
     mine = tmp_path / "i" / name / "mine" / "thesis.txt"
@@ -56,7 +56,7 @@ def test_an_index_is_not_made_where_a_folder_of_somebody_else_would_be_swept_awa
     Index.create(tmp_path / "i", model(), threads=1).close()
 
 
-def test_a_folder_without_an_index_is_named_with_the_remedy(tmp_path: Path) -> None:
+def test_folder_without_an_index_is_named_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(MissingIndexError, match=r"no index at .*nowhere: .*hasse index build"):
         Index.open(tmp_path / "nowhere")
 
@@ -64,7 +64,7 @@ def test_a_folder_without_an_index_is_named_with_the_remedy(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "line", ["", "nonsense", "postgresql+psycopg://me@host:port/mine", "sqlite:///else.db", "\xff"]
 )
-def test_an_index_whose_catalog_has_no_usable_address_is_neither_made_nor_opened(
+def test_index_whose_catalog_has_no_usable_address_is_neither_made_nor_opened(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -75,7 +75,7 @@ def test_an_index_whose_catalog_has_no_usable_address_is_neither_made_nor_opened
     assert [path.name for path in tmp_path.iterdir()] == ["catalog.url"]
 
 
-def test_a_database_of_somebody_else_is_not_an_index_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_database_of_somebody_else_is_not_an_index_and_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE images (id INTEGER)")
@@ -125,7 +125,7 @@ def test_segments_that_do_not_fit_the_model_of_the_catalog_are_refused(
     assert all(re.search(said, line) for line in findings)
 
 
-def test_a_catalog_that_lost_rows_is_refused(tmp_path: Path) -> None:
+def test_catalog_that_lost_rows_is_refused(tmp_path: Path) -> None:
     small_index(tmp_path / "i").close()
     with sqlite3.connect(tmp_path / "i" / "catalog.db") as other:
         other.execute("DELETE FROM captions WHERE id = 103")
@@ -134,7 +134,7 @@ def test_a_catalog_that_lost_rows_is_refused(tmp_path: Path) -> None:
         Index.open(tmp_path / "i")
 
 
-def test_an_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> None:
+def test_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> None:
     descriptors = Path("/proc/self/fd")
     small_index(tmp_path / "i").close()
     gc.collect()
@@ -170,7 +170,7 @@ def test_an_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> N
         gc.enable()
 
 
-def test_a_moved_index_is_the_same_index(tmp_path: Path) -> None:
+def test_moved_index_is_the_same_index(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         before = index.search(Query("image", 5), np.ones(16)).ids.tolist()
     shutil.move(tmp_path / "i", tmp_path / "j")
@@ -178,7 +178,7 @@ def test_a_moved_index_is_the_same_index(tmp_path: Path) -> None:
         assert index.search(Query("image", 5), np.ones(16)).ids.tolist() == before
 
 
-def test_an_index_in_a_folder_that_cannot_be_written_is_searched_and_not_changed(
+def test_index_in_a_folder_that_cannot_be_written_is_searched_and_not_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_index(tmp_path / "i ?#") as index:

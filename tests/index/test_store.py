@@ -18,7 +18,7 @@ from tests.index.samples import captions, embeddings, images, model, small_index
 from tests.oracle import best
 
 
-def test_what_was_added_is_found_described_and_still_there_after_opening(tmp_path: Path) -> None:
+def test_added_rows_are_found_and_described_after_opening_again(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         point = embeddings(np.random.default_rng(1), 1, 16)[0]
         before = [index.search(Query(kind, 5), point) for kind in KINDS]
@@ -95,7 +95,7 @@ def test_adding_then_removing_changes_no_answer(tmp_path: Path) -> None:
             assert new.searched == old.searched
 
 
-def test_an_id_can_come_back_with_another_point(tmp_path: Path) -> None:
+def test_id_can_come_back_with_another_point(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         for corner in range(3):
             index.remove([5])
@@ -110,7 +110,7 @@ def test_an_id_can_come_back_with_another_point(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_joint_search_scores_an_id_that_came_back_by_its_new_point(
+def test_joint_search_scores_an_id_that_came_back_by_its_new_point(
     mode: Mode, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(4)

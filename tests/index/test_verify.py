@@ -33,7 +33,7 @@ def rows_of(folder: Path) -> list[object]:
         catalog.close()
 
 
-def test_a_whole_index_has_no_findings_and_is_read_to_the_end(tmp_path: Path) -> None:
+def test_whole_index_has_no_findings_and_is_read_to_the_end(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     with small_index(tmp_path / "i") as index:
         index.remove([2])
@@ -45,21 +45,21 @@ def test_a_whole_index_has_no_findings_and_is_read_to_the_end(tmp_path: Path) ->
     assert told[-1] == (report.bytes, report.bytes)
 
 
-def test_a_removed_image_hides_no_caption_of_its_number(tmp_path: Path) -> None:
+def test_removed_image_hides_no_caption_of_its_number(tmp_path: Path) -> None:
     with Index.create(tmp_path / "i", model(), threads=1) as index:
         index.add(images([1, 2]), np.zeros((2, 16)), captions([1], [2]), np.zeros((1, 16)))
         index.remove([1])
     assert verify(tmp_path / "i").ok
 
 
-def test_an_image_that_came_back_is_no_finding(tmp_path: Path) -> None:
+def test_image_that_came_back_is_no_finding(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         index.remove([2])
         index.add(images([2]), np.zeros((1, 16)))
     assert verify(tmp_path / "i").findings == ()
 
 
-def test_what_is_added_while_the_catalog_is_read_is_no_finding(
+def test_verify_ignores_additions_made_while_the_catalog_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state, waiting = Catalog.state, [40]
@@ -96,7 +96,7 @@ def test_every_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
     assert verify(tmp_path / "i").ok
 
 
-def test_a_flipped_bit_in_the_catalog_is_found_or_changes_nothing(tmp_path: Path) -> None:
+def test_flipped_bit_in_the_catalog_is_found_or_changes_nothing(tmp_path: Path) -> None:
     small_index(tmp_path / "whole", rows=4).close()
     before = rows_of(tmp_path / "whole")
     whole = (tmp_path / "whole" / "catalog.db").read_bytes()
@@ -126,7 +126,7 @@ def test_a_flipped_bit_in_the_catalog_is_found_or_changes_nothing(tmp_path: Path
     assert found > 20
 
 
-def test_an_id_of_the_catalog_that_is_no_number_is_named(tmp_path: Path) -> None:
+def test_id_of_the_catalog_that_is_no_number_is_named(tmp_path: Path) -> None:
     small_index(tmp_path / "i").close()
     # The schema refuses it, but need not be the one that we made.
     with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as other:
@@ -157,7 +157,7 @@ def test_rows_without_points_and_points_without_rows_are_named(tmp_path: Path) -
     assert "image 1 (and 11 more) is in the catalog and in no segment" in finding
 
 
-def test_an_image_that_two_segments_hold_is_named(tmp_path: Path) -> None:
+def test_image_that_two_segments_hold_is_named(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index, index.writing() as writer:
         folder = writer.workspace()
         record = write_segment(folder, "image", index.model.score, [3], np.zeros((1, 16)))
@@ -183,7 +183,7 @@ def test_points_that_are_not_allowed_are_found_even_with_a_good_checksum(
     assert "image 8193 (row 8193) has nan at coordinate 3" in finding
 
 
-def test_a_report_with_findings_is_not_ok(tmp_path: Path) -> None:
+def test_report_with_findings_is_not_ok(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         report = verify(index.folder)
     assert report.ok

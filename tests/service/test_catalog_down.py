@@ -70,7 +70,7 @@ def test_without_its_catalog_the_service_asks_for_patience_and_names_no_address(
 
 
 @pytest.mark.parametrize("kind", [DiskFullError, IndexLockedError, ReadOnlyIndexError])
-def test_a_catalog_that_cannot_be_read_for_now_is_one_that_does_not_answer_and_the_log_says_why(
+def test_unreadable_catalog_is_answered_as_unreachable_and_logged_with_its_reason(
     client: Client,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -96,7 +96,7 @@ def test_a_catalog_that_cannot_be_read_for_now_is_one_that_does_not_answer_and_t
 
 
 @pytest.mark.parametrize("path", ["/images/1000", "/images/1000/thumbnail", "/captions/10000"])
-def test_a_catalog_that_says_nothing_is_waited_for_no_longer_than_a_search(
+def test_catalog_that_says_nothing_is_waited_for_no_longer_than_a_search(
     collection: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     settings = Settings(index=collection, device="cpu", deadline_seconds=0.2)

@@ -66,7 +66,7 @@ def check(client: Client, path: str, body: bytes, content_type: bytes) -> None:
 @pytest.mark.parametrize("form", FORMATS)
 @often
 @given(data=st.data())
-def test_a_changed_picture_is_a_picture_or_a_problem(
+def test_changed_picture_is_a_picture_or_a_problem(
     client: Client, form: str, data: st.DataObject
 ) -> None:
     picture = data.draw(changed(PICTURES[form]))
@@ -76,19 +76,19 @@ def test_a_changed_picture_is_a_picture_or_a_problem(
 
 @often
 @given(body=changed(FORM))
-def test_a_changed_form_is_a_form_or_a_problem(client: Client, body: bytes) -> None:
+def test_changed_form_is_a_form_or_a_problem(client: Client, body: bytes) -> None:
     check(client, "/search/captions", body, b"multipart/form-data; boundary=x")
 
 
 @often
 @given(content_type=changed(b"multipart/form-data; boundary=x"))
-def test_a_changed_media_type_is_one_or_a_problem(client: Client, content_type: bytes) -> None:
+def test_changed_media_type_is_one_or_a_problem(client: Client, content_type: bytes) -> None:
     check(client, "/search/captions", FORM, content_type)
 
 
 @often
 @given(body=changed(QUERY))
-def test_a_changed_query_is_a_query_or_a_problem(client: Client, body: bytes) -> None:
+def test_changed_query_is_a_query_or_a_problem(client: Client, body: bytes) -> None:
     check(client, "/search/images", body, b"application/json")
 
 

@@ -102,7 +102,7 @@ def test_captions_deleted_during_a_search_are_of_no_answer(
 
 
 @pytest.mark.parametrize("followed", [False, True])
-def test_a_hit_whose_id_became_another_picture_is_not_described_as_that(
+def test_hit_whose_id_became_another_picture_is_not_described_as_that(
     own: Path, monkeypatch: pytest.MonkeyPatch, *, followed: bool
 ) -> None:
     with Client(create_app(Settings(index=own, device="cpu", refresh_seconds=60))) as client:
@@ -116,7 +116,7 @@ def test_a_hit_whose_id_became_another_picture_is_not_described_as_that(
 
 
 @pytest.mark.parametrize("followed", [False, True])
-def test_a_caption_whose_id_became_another_caption_is_not_described_as_that(
+def test_caption_whose_id_became_another_caption_is_not_described_as_that(
     own: Path, monkeypatch: pytest.MonkeyPatch, *, followed: bool
 ) -> None:
     with Client(create_app(Settings(index=own, device="cpu", refresh_seconds=60))) as client:

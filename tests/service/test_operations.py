@@ -121,7 +121,7 @@ def test_metrics_probe_readiness_by_themselves(
         assert samples(client)["hasse_ready"] == 1
 
 
-def test_the_version_names_model_and_collection(client: Client) -> None:
+def test_version_names_model_and_collection(client: Client) -> None:
     version = Version.model_validate_json(client.get("/version").content)
     assert (version.name, version.model, version.dimension) == ("hasse", "tiny", 16)
     assert (version.images, version.captions, version.score) == (12, 24, "order")
@@ -167,7 +167,7 @@ def test_metrics_count_answers_stages_and_refusals(collection: Path) -> None:
     assert after["hasse_body_bytes"] == 0
 
 
-def test_a_process_that_shares_no_folder_counts_for_itself(collection: Path) -> None:
+def test_process_that_shares_no_folder_counts_for_itself(collection: Path) -> None:
     settings = Settings(index=collection, device="cpu", processes=2)  # which nobody began
     with Client(create_app(settings)) as client:
         assert samples(client)["hasse_ready"] == 1
@@ -254,7 +254,7 @@ def test_each_request_is_one_json_line_with_its_id(client: Client) -> None:
     assert second["ms"] > 0
 
 
-def test_a_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> None:
+def test_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> None:
     out = io.StringIO()
     logs.configure("text", stream=out)
     client.get("/a%0A2026-01-01T00:00:00.000Z%20info%20forged%1b[31m")

@@ -53,13 +53,13 @@ def test_images_come_in_the_order_of_their_true_violations(
 
 
 @pytest.mark.parametrize("caption", ["a dog runs", "a dog zzz", "cat \N{DOG FACE} \u2028<é>"])
-def test_what_is_sent_is_an_answer_as_the_document_has_it(client: Client, caption: str) -> None:
+def test_answer_has_the_schema_of_the_openapi_document(client: Client, caption: str) -> None:
     body = client.post("/search/images", json={"caption": caption}).content
     assert ImageAnswer.model_validate_json(body, strict=True).model_dump_json().encode() == body
 
 
 @pytest.mark.parametrize("certified", [True, False])
-def test_an_answer_says_what_the_index_says_of_its_search(
+def test_answer_says_what_the_index_says_of_its_search(
     client: Client, monkeypatch: pytest.MonkeyPatch, *, certified: bool
 ) -> None:
     index: Index = client.engine.index
@@ -81,13 +81,13 @@ def test_an_answer_says_what_the_index_says_of_its_search(
     assert answer["work"] == told[0].work._asdict()
 
 
-def test_a_whole_number_may_be_written_with_a_point(client: Client) -> None:
+def test_whole_number_may_be_written_with_a_point(client: Client) -> None:
     body = '{"caption": "a dog", "k": 7.0, "max_violation": 1}'
     headers = {"Content-Type": "application/json"}
     assert len(client.post("/search/images", content=body, headers=headers).json()["hits"]) == 7
 
 
-def test_an_id_written_with_a_point_is_that_id(client: Client) -> None:
+def test_id_written_with_a_point_is_that_id(client: Client) -> None:
     body = '{"like": 9007199254740993.0, "plus": ["a dog"]}'
     headers = {"Content-Type": "application/json"}
     response = client.post("/search/like", content=body, headers=headers)
@@ -125,7 +125,7 @@ def test_captions_come_in_the_order_of_their_true_violations(
     assert answer.searched == IMAGES * CAPTIONS_EACH
 
 
-def test_a_violation_limit_leaves_out_what_exceeds_it(client: Client) -> None:
+def test_violation_limit_leaves_out_what_exceeds_it(client: Client) -> None:
     everything = client.post("/search/images", json={"caption": "a dog", "k": 12}).json()["hits"]
     limit = everything[4]["violation"]
     kept = client.post(
@@ -175,7 +175,7 @@ def test_server_timing_names_every_stage_of_each_kind_of_search(client: Client) 
     assert "decode;dur=0.00," in words  # there was nothing to decode
 
 
-def test_an_image_of_the_collection_can_be_asked_about(client: Client) -> None:
+def test_image_of_the_collection_can_be_asked_about(client: Client) -> None:
 
     answer = client.run(by_picture.captions(client.engine, 1003, CaptionOptions(k=7), Stages()))
     uploaded = client.post("/search/captions", files={"image": ("x", png(3))}, data={"k": "7"})

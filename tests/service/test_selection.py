@@ -68,28 +68,28 @@ def found(client: Client, **options: Any) -> list[int]:
     return seen[0]
 
 
-def test_a_search_may_be_about_one_split(grown: Client) -> None:
+def test_search_may_be_about_one_split(grown: Client) -> None:
     assert found(grown, split="new") == LATER
     assert found(grown, split="test") == EVERYTHING
     assert found(grown, split="none such") == []
 
 
-def test_a_split_that_no_image_can_have_is_refused(grown: Client) -> None:
+def test_split_that_no_image_can_have_is_refused(grown: Client) -> None:
     query = {"caption": "a dog", "split": "te\0st"}
     assert grown.post("/search/images", json=query).status_code == 422
 
 
-def test_a_search_may_be_about_some_images(grown: Client) -> None:
+def test_search_may_be_about_some_images(grown: Client) -> None:
     assert found(grown, image_ids=[1003, 7, 1003, 99]) == [7, 1003]
     assert found(grown, image_ids=[1003, 7], split="test") == [1003]
 
 
-def test_an_empty_selection_selects_what_it_says_and_not_all(grown: Client) -> None:
+def test_empty_selection_selects_what_it_says_and_not_all(grown: Client) -> None:
     assert found(grown, image_ids=[]) == []
     assert found(grown, split="") == []
 
 
-def test_a_search_may_be_about_what_was_added_when(grown: Client) -> None:
+def test_search_may_be_about_what_was_added_when(grown: Client) -> None:
     added = [
         ImageRecord.model_validate_json(grown.get(f"/images/{at}").content).added
         for at in (1000, 7)
@@ -114,14 +114,14 @@ def test_a_search_may_be_about_what_was_added_when(grown: Client) -> None:
         "2026-11-20T09:00:00+05:60",
     ],
 )
-def test_what_is_no_time_or_has_no_zone_is_refused(client: Client, time: str) -> None:
+def test_time_that_is_none_or_has_no_zone_is_refused(client: Client, time: str) -> None:
     response = client.post("/search/images", json={"caption": "a dog", "added_from": time})
     found = problem(response, 422, "invalid")
     assert found.errors[0].field == "added_from"
     assert "such as 2026-11-20T09:00:00Z" in found.errors[0].reason
 
 
-def test_every_time_that_an_answer_says_is_read_to_the_millisecond() -> None:
+def test_time_of_an_answer_is_accepted_to_the_millisecond() -> None:
     for at in (0, 1_795_220_602_084, 2_193_209_881_444):
         assert milliseconds(instant(at)) == at
     assert milliseconds("2016-12-31T23:59:60.5Z") == milliseconds("2016-12-31T23:59:59.5Z")

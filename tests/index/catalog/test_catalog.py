@@ -58,7 +58,7 @@ def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> No
     catalog.close()
 
 
-def test_a_thousand_ids_are_one_query_and_a_hundred_thousand_rows_go_in_by_blocks(
+def test_thousand_ids_are_one_query_and_a_hundred_thousand_rows_go_in_by_blocks(
     catalog: Catalog,
 ) -> None:
     mutations.create(catalog, model())
@@ -75,7 +75,7 @@ def test_a_thousand_ids_are_one_query_and_a_hundred_thousand_rows_go_in_by_block
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql+psycopg"])
-def test_a_lookup_has_no_parameter_but_its_ids(database: str) -> None:
+def test_lookup_has_no_parameter_but_its_ids(database: str) -> None:
     dialect = sql.make_url(f"{database}://").get_dialect()()
     for statements in (
         IMAGES_BY_ID,
@@ -94,7 +94,7 @@ def test_a_lookup_has_no_parameter_but_its_ids(database: str) -> None:
             assert set(given) == {"[1, 2]"}
 
 
-def test_a_catalog_whose_ids_are_declared_as_once_is_read_and_written(tmp_path: Path) -> None:
+def test_catalog_whose_ids_are_declared_as_once_is_read_and_written(tmp_path: Path) -> None:
     mutations.create(Catalog(f"sqlite:///{tmp_path / 'new.db'}"), model())
     with (
         closing(sqlite3.connect(tmp_path / "new.db")) as new,
@@ -175,14 +175,14 @@ def test_tables_of_somebody_else_are_left_alone(catalog: Catalog, tmp_path: Path
         ("mysql://host/mine", r"write its address as postgresql\+psycopg://"),
     ],
 )
-def test_a_database_that_cannot_be_reached_from_here_is_named_with_the_remedy(
+def test_database_that_cannot_be_reached_from_here_is_named_with_the_remedy(
     address: str, remedy: str
 ) -> None:
     with pytest.raises(NotAnIndexError, match=remedy):
         Catalog(address)
 
 
-def test_a_change_that_a_server_breaks_off_is_told_as_one(
+def test_change_that_a_server_breaks_off_is_told_as_one(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutations.create(catalog, model())
@@ -198,7 +198,7 @@ def test_a_change_that_a_server_breaks_off_is_told_as_one(
 
 
 @pytest.mark.parametrize("table", sorted(SCHEMA.tables))
-def test_a_value_that_changed_in_any_column_of_any_table_is_found(
+def test_value_that_changed_in_any_column_of_any_table_is_found(
     table: str, catalog: Catalog, tmp_path: Path
 ) -> None:
     mutations.create(catalog, model())
@@ -231,7 +231,7 @@ def test_a_value_that_changed_in_any_column_of_any_table_is_found(
         catalog.close()
 
 
-def test_a_generation_that_is_no_number_is_damage_by_name(catalog: Catalog, tmp_path: Path) -> None:
+def test_generation_that_is_no_number_is_damage_by_name(catalog: Catalog, tmp_path: Path) -> None:
     mutations.create(catalog, model())
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as other, other:
         other.execute("UPDATE meta SET generation = 'x'")

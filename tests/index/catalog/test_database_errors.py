@@ -67,7 +67,7 @@ def unopened(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("work", [look, verify, create])
-def test_a_whole_index_on_a_full_disk_is_said_to_lack_room_and_not_to_be_damaged(
+def test_index_on_a_full_disk_is_said_to_lack_room_and_not_to_be_damaged(
     work: Callable[[Path], object], folder: Path
 ) -> None:
     with (
@@ -86,7 +86,7 @@ def test_a_whole_index_on_a_full_disk_is_said_to_lack_room_and_not_to_be_damaged
         (100, CatalogUnreachableError, r"catalog\.db does not answer \(disk I/O .* has room"),
     ],
 )
-def test_an_index_that_finds_no_room_for_its_catalog_is_not_made(
+def test_index_that_finds_no_room_for_its_catalog_is_not_made(
     size: int, kind: type[HasseIndexError], said: str, tmp_path: Path
 ) -> None:
     with limited(resource.RLIMIT_FSIZE, size), pytest.raises(kind, match=said):
@@ -94,7 +94,7 @@ def test_an_index_that_finds_no_room_for_its_catalog_is_not_made(
     create(tmp_path / "new")
 
 
-def test_a_change_that_finds_no_room_in_the_catalog_is_not_made(folder: Path) -> None:
+def test_change_that_finds_no_room_in_the_catalog_is_not_made(folder: Path) -> None:
     with Index.open(folder, threads=1) as index:
         with closing(index.catalog._writer.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA max_page_count = 1")
@@ -105,9 +105,7 @@ def test_a_change_that_finds_no_room_in_the_catalog_is_not_made(folder: Path) ->
 
 
 @pytest.mark.parametrize("left", [0, 1, 2])
-def test_a_catalog_is_not_damaged_where_no_more_files_can_be_opened(
-    left: int, folder: Path
-) -> None:
+def test_catalog_is_not_damaged_where_no_more_files_can_be_opened(left: int, folder: Path) -> None:
     with closing(open_catalog(folder)) as catalog:
         catalog.close()
         taken: list[int] = []
@@ -130,7 +128,7 @@ def test_a_catalog_is_not_damaged_where_no_more_files_can_be_opened(
 
 
 @pytest.mark.parametrize("hidden", ["catalog.db", "catalog.db-wal", "catalog.db-shm"])
-def test_a_catalog_that_may_not_be_read_is_not_damaged(
+def test_catalog_that_may_not_be_read_is_not_damaged(
     hidden: str, unopened: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (unopened / hidden).touch()
@@ -142,7 +140,7 @@ def test_a_catalog_that_may_not_be_read_is_not_damaged(
         look(unopened)
 
 
-def test_a_catalog_in_a_folder_that_may_not_be_written_is_named_by_its_path(
+def test_catalog_in_a_folder_that_may_not_be_written_is_named_by_its_path(
     unopened: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda _path, how: how == os.F_OK)
@@ -162,7 +160,7 @@ def test_a_catalog_in_a_folder_that_may_not_be_written_is_named_by_its_path(
         (None, CatalogUnreachableError, r"does not answer \(unable to open .*: look whether"),
     ],
 )
-def test_why_a_catalog_cannot_be_opened_is_what_the_system_says_to_a_file_beside_it(
+def test_catalog_that_cannot_be_opened_gives_the_reason_of_the_system(
     obstacle: int | None,
     kind: type[HasseIndexError],
     said: str,
@@ -214,7 +212,7 @@ def test_more_readers_at_a_time_than_there_are_connections_are_no_damage(folder:
             catalog.generation()
 
 
-def test_a_catalog_that_may_not_be_written_is_searched_and_refuses_changes(folder: Path) -> None:
+def test_catalog_that_may_not_be_written_is_searched_and_refuses_changes(folder: Path) -> None:
     with Index.open(folder, threads=1) as index:
         with closing(index.catalog._writer.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA query_only = ON")
@@ -293,7 +291,7 @@ class Driver:
         (None, None, CatalogUnreachableError, "start that database"),
     ],
 )
-def test_a_server_that_refuses_is_named_with_the_reason_and_the_remedy(
+def test_server_that_refuses_is_named_with_the_reason_and_the_remedy(
     wrapped: type[DBAPIError] | None, state: str | None, kind: type[HasseIndexError], remedy: str
 ) -> None:
     said = Said(state)
@@ -306,6 +304,6 @@ def test_a_server_that_refuses_is_named_with_the_reason_and_the_remedy(
 
 
 @pytest.mark.parametrize("url", [SERVER, sql.make_url("sqlite:////i/catalog.db")])
-def test_a_fault_of_what_was_asked_is_no_translated(url: sql.URL) -> None:
+def test_fault_of_what_was_asked_is_no_translated(url: sql.URL) -> None:
     error = ProgrammingError("SELECT", None, Exception("no such table"))
     assert translated(url, Driver, error) is None

@@ -32,7 +32,7 @@ def replaced(path: Path) -> None:
         lambda index, _: index.refresh(),
     ],
 )
-def test_a_change_is_refused_by_name_once_the_file_of_the_catalog_is_gone_or_another(
+def test_change_is_refused_by_name_once_the_file_of_the_catalog_is_gone_or_another(
     change: Callable[[Index, object], object],
     take: Callable[[Path], None],
     why: str,
@@ -55,7 +55,7 @@ def test_a_change_is_refused_by_name_once_the_file_of_the_catalog_is_gone_or_ano
         assert verify(tmp_path / "i").ok
 
 
-def test_a_file_that_took_the_place_of_the_catalog_is_not_read_beside_it(tmp_path: Path) -> None:
+def test_file_that_took_the_place_of_the_catalog_is_not_read_beside_it(tmp_path: Path) -> None:
     small_index(tmp_path / "i").close()
     with closing(open_catalog(tmp_path / "i")) as catalog:
         replaced(tmp_path / "i" / "catalog.db")

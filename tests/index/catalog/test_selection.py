@@ -101,7 +101,7 @@ def test_every_mode_answers_over_what_is_selected_and_nothing_else(
             assert answer.certified or mode == "fast"
 
 
-def test_a_selection_of_everything_is_no_selection(index: Index) -> None:
+def test_selection_of_everything_is_no_selection(index: Index) -> None:
     for kind in KINDS:
         for mode in MODES:
             all_of_it = index.search(Query(kind, 9, mode, selection=Selection()), QUERIES[0])
@@ -110,7 +110,7 @@ def test_a_selection_of_everything_is_no_selection(index: Index) -> None:
             assert all_of_it.searched == plain.searched
 
 
-def test_what_is_added_and_removed_later_is_selected_rightly(tmp_path: Path) -> None:
+def test_selection_follows_later_additions_and_removals(tmp_path: Path) -> None:
     point = np.ones(16)
     val, train = Selection(split="val"), Selection(split="train")
     with small_index(tmp_path / "i") as one, Index.open(tmp_path / "i", threads=1) as two:
@@ -131,7 +131,7 @@ def test_what_is_added_and_removed_later_is_selected_rightly(tmp_path: Path) -> 
         assert found(val) == [set(range(1, 13)) - {3}] * 2
 
 
-def test_a_selection_is_of_the_rows_there_are_and_not_of_those_before(tmp_path: Path) -> None:
+def test_selection_is_of_the_rows_there_are_and_not_of_those_before(tmp_path: Path) -> None:
     chosen = Selection(image_ids=(1, 4))
     with Index.create(tmp_path / "i", model(), threads=1) as index:
 
@@ -150,7 +150,7 @@ def test_a_selection_is_of_the_rows_there_are_and_not_of_those_before(tmp_path: 
         assert found_with(3, 4) == [4]
 
 
-def test_an_answer_over_a_selection_is_of_one_generation_whoever_sees_the_next_one_first(
+def test_answer_over_a_selection_is_of_one_generation_while_another_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_index(tmp_path / "i") as writer, Index.open(tmp_path / "i") as reader:
@@ -200,7 +200,7 @@ def test_masks_and_what_they_are_kept_by_take_a_bounded_amount_of_memory(
         tracemalloc.stop()
 
 
-def test_a_segment_is_looked_up_once_for_a_selection(
+def test_segment_is_looked_up_once_for_a_selection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_index(tmp_path / "i") as index:
@@ -222,7 +222,7 @@ def test_a_segment_is_looked_up_once_for_a_selection(
         assert asked == [12, 13]
 
 
-def test_a_mask_that_two_threads_make_at_once_is_counted_once(
+def test_mask_that_two_threads_make_at_once_is_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masks, asked, ids = Masks(tmp_path, capacity=1000), [], Selection.ids  # one of them takes 624
@@ -246,7 +246,7 @@ def test_a_mask_that_two_threads_make_at_once_is_counted_once(
     assert asked == [12, 12]
 
 
-def test_a_search_over_a_selection_keeps_the_folders_of_its_generation(tmp_path: Path) -> None:
+def test_search_over_a_selection_keeps_the_folders_of_its_generation(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         index.remove([1])
         segments = index.folder / "segments"
@@ -262,7 +262,7 @@ def test_a_search_over_a_selection_keeps_the_folders_of_its_generation(tmp_path:
         assert not old & set(segments.iterdir())
 
 
-def test_the_masks_that_were_used_last_are_kept(
+def test_masks_that_were_used_last_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str | None] = []
@@ -282,7 +282,7 @@ def test_the_masks_that_were_used_last_are_kept(
     assert "".join(split or "" for split in asked) == "abcbc"
 
 
-def test_of_a_segment_with_more_rows_than_a_statement_takes_ids_some_are_selected(
+def test_selection_of_more_rows_than_one_statement_takes_is_whole(
     tmp_path: Path,
 ) -> None:
     among = np.random.default_rng(2).permutation(300_000)
@@ -299,7 +299,7 @@ def test_too_long_a_list_of_ids_is_refused() -> None:
 
 
 @pytest.mark.parametrize("split", ["\ud800", "te\0st"])
-def test_a_split_that_no_database_can_hold_is_refused(split: str) -> None:
+def test_split_that_no_database_can_hold_is_refused(split: str) -> None:
     with pytest.raises(BadQueryError, match="no image is of such a split"):
         Selection(split=split)
 
@@ -313,12 +313,12 @@ def test_a_split_that_no_database_can_hold_is_refused(split: str) -> None:
         {"added_before": -(1 << 63) - 1},
     ],
 )
-def test_a_number_that_no_database_can_hold_is_refused(numbers: dict[str, Any]) -> None:
+def test_number_that_no_database_can_hold_is_refused(numbers: dict[str, Any]) -> None:
     with pytest.raises(BadQueryError, match="no number of 64 bits"):
         Selection(**numbers)
 
 
-def test_the_ids_of_an_answer_and_the_largest_there_are_can_be_selected(tmp_path: Path) -> None:
+def test_ids_of_an_answer_and_the_largest_there_are_can_be_selected(tmp_path: Path) -> None:
     last = (1 << 63) - 1
     with small_index(tmp_path / "i") as index:
         index.add(images([last, -last - 1]), np.ones((2, 16)))

@@ -81,7 +81,7 @@ def test_search_without_distinct_texts_finds_every_caption(index: Index) -> None
     assert answer.same == {}
 
 
-def test_the_same_captions_of_a_text_are_named_up_to_a_hundred(tmp_path: Path) -> None:
+def test_same_captions_of_a_text_are_named_up_to_a_hundred(tmp_path: Path) -> None:
     with Index.create(tmp_path / "many", ModelIdentity("m", "f", 8, "order")) as index:
         add(index, dict.fromkeys(range(150), "a dog"))
         assert found(index) == {10: list(range(11, 111))}

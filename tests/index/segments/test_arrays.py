@@ -12,7 +12,7 @@ from index.segments.arrays import mapped
 @pytest.mark.parametrize(
     ("dtype", "shape"), [(np.float32, (3, 2)), (np.float32, (2,)), (np.int32, (2, 3))]
 )
-def test_an_array_that_is_not_the_one_expected_is_refused_with_both_named(
+def test_array_that_is_not_the_one_expected_is_refused_with_both_named(
     dtype: type[np.generic], shape: tuple[int, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "points.npy"
@@ -24,7 +24,7 @@ def test_an_array_that_is_not_the_one_expected_is_refused_with_both_named(
     assert said in str(refusal.value)
 
 
-def test_what_is_no_array_is_refused_and_nothing_in_it_is_run(tmp_path: Path) -> None:
+def test_file_that_is_no_array_is_refused_and_runs_no_code(tmp_path: Path) -> None:
     path = tmp_path / "points.npy"
     for content in (b"{}", b""):
         path.write_bytes(content)

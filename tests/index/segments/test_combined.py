@@ -31,7 +31,7 @@ def test_many_small_segments_are_searched_as_one(tmp_path: Path) -> None:
         live.close()
 
 
-def test_a_search_sees_its_own_generation_while_rows_are_joined_behind_it(tmp_path: Path) -> None:
+def test_search_sees_its_own_generation_while_rows_are_joined_behind_it(tmp_path: Path) -> None:
     with Index.create(tmp_path / "i", model(), threads=1) as index:
         for id_ in range(3):
             index.add(images([id_]), POINTS[[id_]])

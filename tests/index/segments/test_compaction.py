@@ -89,7 +89,7 @@ def test_merging_changes_no_answer_and_leaves_one_segment_of_each_kind(tmp_path:
         assert (again.before, again.after, again.generation) == (2, 2, done.generation)
 
 
-def test_nothing_of_a_removed_row_is_left_on_the_disk(tmp_path: Path) -> None:
+def test_compaction_leaves_nothing_of_a_removed_row_on_the_disk(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         point = index.points("image", [3])[3].tobytes()
         index.remove([3])
@@ -101,7 +101,7 @@ def test_nothing_of_a_removed_row_is_left_on_the_disk(tmp_path: Path) -> None:
         assert index.compact(everything).dropped == 0
 
 
-def test_a_merge_of_images_forgets_no_removal_of_captions_with_their_numbers(
+def test_merge_of_images_forgets_no_removal_of_captions_with_their_numbers(
     tmp_path: Path,
 ) -> None:
     with grown(tmp_path / "i", 4) as index:
@@ -111,14 +111,14 @@ def test_a_merge_of_images_forgets_no_removal_of_captions_with_their_numbers(
         assert verify(tmp_path / "i").ok
 
 
-def test_a_removal_is_remembered_while_a_reader_has_not_followed_it(tmp_path: Path) -> None:
+def test_removal_is_remembered_while_a_reader_has_not_followed_it(tmp_path: Path) -> None:
     with grown(tmp_path / "i", 4) as index, Index.open(tmp_path / "i", threads=1):
         index.remove([1])
         index.compact(everything)
         assert deletions(index) == 2
 
 
-def test_an_index_whose_rows_are_all_removed_has_no_segments(tmp_path: Path) -> None:
+def test_index_whose_rows_are_all_removed_has_no_segments(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         index.remove(list(range(1, 13)))
         assert index.compact().after == 0
@@ -152,7 +152,7 @@ def test_segments_are_of_similar_size_when_all_are_small_or_within_a_factor_of_e
         assert sorted(segment.rows for segment in index.info().segments) == left
 
 
-def test_a_segment_that_is_mostly_removed_is_rewritten_by_itself(tmp_path: Path) -> None:
+def test_segment_that_is_mostly_removed_is_rewritten_by_itself(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         index.remove([1, 2, 3])
         assert index.compact().dropped == 0
@@ -162,7 +162,7 @@ def test_a_segment_that_is_mostly_removed_is_rewritten_by_itself(tmp_path: Path)
         assert set(index.search(Query("image", 50), np.zeros(16)).ids.tolist()) == set(range(5, 13))
 
 
-def test_a_segment_that_is_mostly_removed_is_merged_once_with_others_of_its_size(
+def test_segment_that_is_mostly_removed_is_merged_once_with_others_of_its_size(
     tmp_path: Path,
 ) -> None:
     with Index.create(tmp_path / "i", model(), threads=1) as index:
@@ -203,7 +203,7 @@ def test_lists_longer_than_one_statement_takes_are_changed_part_by_part(tmp_path
         assert verify(tmp_path / "i").ok
 
 
-def test_an_id_removed_and_added_again_keeps_only_its_last_point(tmp_path: Path) -> None:
+def test_id_removed_and_added_again_keeps_only_its_last_point(tmp_path: Path) -> None:
     with small_index(tmp_path / "i") as index:
         for corner in range(3):
             index.remove([5])
@@ -298,7 +298,7 @@ def test_change_during_a_merge_is_in_the_next_search(tmp_path: Path) -> None:
         } - {2}
 
 
-def test_a_reader_keeps_the_folders_of_its_generation_until_it_looks_again_and_no_others(
+def test_reader_keeps_the_folders_of_its_generation_until_it_looks_again_and_no_others(
     tmp_path: Path,
 ) -> None:
     with grown(tmp_path / "i", 8) as index:
@@ -319,7 +319,7 @@ def test_a_reader_keeps_the_folders_of_its_generation_until_it_looks_again_and_n
             assert len(folders(index)) == 2
 
 
-def test_a_search_under_way_keeps_its_folders_within_one_process(tmp_path: Path) -> None:
+def test_search_under_way_keeps_its_folders_within_one_process(tmp_path: Path) -> None:
     with grown(tmp_path / "i", 8) as index:
         old, snapshot = folders(index), index.snapshot
         index.compact(everything)
@@ -343,14 +343,14 @@ def test_damage_is_not_sealed_into_a_merged_segment(name: str, tmp_path: Path) -
         assert not (tmp_path / "i" / "compaction").exists()
 
 
-def test_what_another_process_added_is_merged_too(tmp_path: Path) -> None:
+def test_compaction_merges_additions_of_another_process(tmp_path: Path) -> None:
     with grown(tmp_path / "i", 2) as index, Index.open(tmp_path / "i", threads=1) as other:
         other.add(images([80]), POINTS[[80]])
         index.compact(everything)
         assert len(index.info().segments) == 2
 
 
-def test_what_is_removed_before_its_segment_is_merged_counts_as_dropped(tmp_path: Path) -> None:
+def test_row_removed_before_its_segment_is_merged_counts_as_dropped(tmp_path: Path) -> None:
     with grown(tmp_path / "i", 4) as index:
 
         def overtaken(segments: Sequence[LiveSegment]) -> list[compaction.Group]:
@@ -361,7 +361,7 @@ def test_what_is_removed_before_its_segment_is_merged_counts_as_dropped(tmp_path
         assert index.compact(overtaken).dropped == 2
 
 
-def test_what_is_added_meanwhile_is_no_work_of_a_compaction(tmp_path: Path) -> None:
+def test_compaction_leaves_additions_made_meanwhile(tmp_path: Path) -> None:
     with grown(tmp_path / "i", 3) as index:
         there = len(index.info().segments)
 

@@ -11,7 +11,7 @@ import pytest
 from index.segments.leases import Lease, oldest
 
 
-def test_a_generation_is_read_until_its_last_lease_is_gone(tmp_path: Path) -> None:
+def test_generation_is_read_until_its_last_lease_is_gone(tmp_path: Path) -> None:
     first, second = Lease(tmp_path, 5), Lease(tmp_path, 5)
     assert oldest(tmp_path, 6) == 5
     assert oldest(tmp_path, 4) == 4
@@ -23,7 +23,7 @@ def test_a_generation_is_read_until_its_last_lease_is_gone(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("order", [(3, 7, 5), (7, 5, 3), (5, 3, 7)])
-def test_the_oldest_of_several_is_found_whichever_came_first(
+def test_oldest_of_several_is_found_whichever_came_first(
     order: tuple[int, ...], tmp_path: Path
 ) -> None:
     held = {generation: Lease(tmp_path, generation) for generation in order}
@@ -63,7 +63,7 @@ def test_looking_for_the_oldest_leaves_no_file_open(tmp_path: Path) -> None:
     lease.release()
 
 
-def test_where_no_such_locks_are_known_nothing_is_leased(
+def test_system_without_such_locks_leases_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(*_: object) -> None:
@@ -75,13 +75,13 @@ def test_where_no_such_locks_are_known_nothing_is_leased(
     lease.release()
 
 
-def test_a_folder_that_cannot_be_written_is_read_without_a_lease(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_read_without_a_lease(tmp_path: Path) -> None:
     lease = Lease(tmp_path / "nowhere", 3)
     assert oldest(tmp_path / "nowhere", 9) == 9
     lease.release()
 
 
-def test_a_generation_is_leased_by_a_user_who_may_only_read_the_file(
+def test_generation_is_leased_by_a_user_who_may_only_read_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Lease(tmp_path, 1).release()

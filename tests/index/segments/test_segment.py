@@ -40,7 +40,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def test_a_segment_holds_what_was_written_and_cannot_be_changed(
+def test_segment_holds_what_was_written_and_cannot_be_changed(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
     ids, points = rng.permutation(40), embeddings(rng, 40, 7)
@@ -80,7 +80,7 @@ def test_segments_carry_bounds_and_a_prefilter_where_these_are_worth_it(
 
 
 @pytest.mark.parametrize("name", sorted(EVERY_FILE))
-def test_a_flipped_bit_anywhere_in_a_file_is_found_and_the_file_named(
+def test_flipped_bit_anywhere_in_a_file_is_found_and_the_file_named(
     name: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     points = embeddings(rng, 64, 4)
@@ -100,7 +100,7 @@ def test_a_flipped_bit_anywhere_in_a_file_is_found_and_the_file_named(
 
 @pytest.mark.parametrize("name", sorted(EVERY_FILE))
 @pytest.mark.parametrize("verify", ["checksums", "sizes"])
-def test_a_truncated_grown_or_missing_file_is_found_and_named_without_reading_it(
+def test_truncated_grown_or_missing_file_is_found_and_named_without_reading_it(
     name: str, verify: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     points = embeddings(rng, 64, 4)
@@ -129,7 +129,7 @@ def test_faiss_never_reads_a_file_that_was_changed(
         Segment.open(tmp_path / "s", record, "sizes")
 
 
-def test_a_manifest_of_another_segment_is_refused(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_manifest_of_another_segment_is_refused(tmp_path: Path, rng: np.random.Generator) -> None:
     points = embeddings(rng, 5, 4)
     record = write_segment(tmp_path / "one", "image", "order", np.arange(5), points)
     other = write_segment(tmp_path / "two", "caption", "order", np.arange(5), points)
@@ -142,7 +142,7 @@ def test_a_manifest_of_another_segment_is_refused(tmp_path: Path, rng: np.random
 @pytest.mark.parametrize(
     ("value", "said"), [(np.nan, "nan"), (np.inf, "inf"), (-0.25, "-0.25"), (1e300, "1e[+]300")]
 )
-def test_an_impossible_coordinate_is_refused_with_its_row_named(
+def test_impossible_coordinate_is_refused_with_its_row_named(
     value: float, said: str, tmp_path: Path
 ) -> None:
     points = np.full((3, 4), 0.5)
@@ -152,7 +152,7 @@ def test_an_impossible_coordinate_is_refused_with_its_row_named(
 
 
 @pytest.mark.parametrize("score", ["order", "cosine"])
-def test_a_point_too_long_to_be_compared_is_refused_and_named(tmp_path: Path, score: Score) -> None:
+def test_point_too_long_to_be_compared_is_refused_and_named(tmp_path: Path, score: Score) -> None:
     points = np.full((3, 4), 0.5)
     points[1] = 3e38
     with pytest.raises(BadPointsError, match=r"caption 17 .row 1. has the length 6e\+38"):
@@ -161,7 +161,7 @@ def test_a_point_too_long_to_be_compared_is_refused_and_named(tmp_path: Path, sc
     write_segment(tmp_path / "t", "caption", score, [16, 17, 18], points)
 
 
-def test_a_cosine_point_may_be_negative_and_not_infinite(tmp_path: Path) -> None:
+def test_cosine_point_may_be_negative_and_not_infinite(tmp_path: Path) -> None:
     write_segment(tmp_path / "s", "image", "cosine", [1], [[-0.5, 0.5]])
     with pytest.raises(BadPointsError, match=r"image 1 .row 0. has -inf"):
         write_segment(tmp_path / "t", "image", "cosine", [1], [[-np.inf, 0.5]])
@@ -176,7 +176,7 @@ def test_points_of_another_dimension_are_refused_with_both(tmp_path: Path) -> No
     writer.abandon()
 
 
-def test_an_id_that_occurs_twice_is_refused_and_named(tmp_path: Path) -> None:
+def test_id_that_occurs_twice_is_refused_and_named(tmp_path: Path) -> None:
     with pytest.raises(BadRowsError, match="image 5 occurs twice"):
         write_segment(tmp_path / "s", "image", "order", [5, 6, 5], np.zeros((3, 2)))
     writer = SegmentWriter(tmp_path / "t", "image", 2, "order")
@@ -187,7 +187,7 @@ def test_an_id_that_occurs_twice_is_refused_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [2**63, "seven", None])
-def test_an_id_that_is_no_number_of_64_bits_is_refused(wrong: Any, tmp_path: Path) -> None:
+def test_id_that_is_no_number_of_64_bits_is_refused(wrong: Any, tmp_path: Path) -> None:
     writer = SegmentWriter(tmp_path / "s", "image", 2, "order")
     with pytest.raises(BadRowsError, match="not a whole number of 64 bits"):
         writer.append([wrong], np.zeros((1, 2)))

@@ -36,7 +36,7 @@ def age(path: Path) -> None:
     os.utime(path, (0, 0))
 
 
-def test_what_others_put_beside_kept_pictures_is_never_swept(tmp_path: Path) -> None:
+def test_files_of_others_beside_stored_pictures_are_never_swept(tmp_path: Path) -> None:
     own = [
         tmp_path / "pictures" / name
         for name in ("2020/beach.jpg", "2020/summer/dog.jpg", f"ab/{'cd' * 32}.jpg", "ab/notes")
@@ -59,7 +59,7 @@ def test_what_others_put_beside_kept_pictures_is_never_swept(tmp_path: Path) -> 
     assert not left.exists()
 
 
-def test_a_picture_that_is_removed_while_pictures_are_checked_is_no_finding(
+def test_picture_that_is_removed_while_pictures_are_checked_is_no_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sha256 = durable.sha256
@@ -80,7 +80,7 @@ def test_a_picture_that_is_removed_while_pictures_are_checked_is_no_finding(
         assert len(verify(tmp_path).findings) == 2
 
 
-def test_a_picture_of_somebody_else_in_the_folder_of_pictures_is_not_checked(
+def test_picture_of_somebody_else_in_the_folder_of_pictures_is_not_checked(
     tmp_path: Path,
 ) -> None:
     with Index.create(tmp_path, model(), threads=1) as index:
@@ -91,7 +91,7 @@ def test_a_picture_of_somebody_else_in_the_folder_of_pictures_is_not_checked(
         assert verify(tmp_path).ok
 
 
-def test_a_picture_that_cannot_be_read_is_not_said_to_be_missing(
+def test_picture_that_cannot_be_read_is_not_said_to_be_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreadable(_: Path) -> str:
@@ -104,7 +104,7 @@ def test_a_picture_that_cannot_be_read_is_not_said_to_be_missing(
             stored_pictures.faults(tmp_path, index.catalog)
 
 
-def test_the_folders_of_a_picture_are_on_the_disk_with_it(
+def test_folders_of_a_picture_are_on_the_disk_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
@@ -115,7 +115,7 @@ def test_the_folders_of_a_picture_are_on_the_disk_with_it(
     assert synced == [tmp_path, pictures, pictures / "00", pictures / "00"]
 
 
-def test_nothing_is_left_of_a_picture_for_which_there_is_no_room(
+def test_picture_without_room_on_the_disk_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

@@ -81,7 +81,7 @@ def test_several_files_each_have_their_split_and_folder(
         ("my_test_captions", "test"),
     ],
 )
-def test_a_split_is_not_read_from_the_middle_of_a_word(name: str, split: str, draw: Draw) -> None:
+def test_split_is_not_read_from_the_middle_of_a_word(name: str, split: str, draw: Draw) -> None:
     root = draw("000000000001.jpg")
     path = annotation_file(root / f"{name}.json", [image(1)], [caption(1, 1)])
     assert coco.read([path], root)[0].splits() == {split: 1}
@@ -161,7 +161,7 @@ def test_sizes_come_from_the_picture_whatever_its_row_says(draw: Draw) -> None:
     assert [(i.id, i.width, i.height) for i in dataset.images] == [(1, 8, 6)]
 
 
-def test_an_unknown_split_is_told_and_the_image_kept(draw: Draw) -> None:
+def test_unknown_split_is_told_and_the_image_kept(draw: Draw) -> None:
     root = draw("000000000001.jpg")
     path = annotation_file(root / "x.json", [image(1, split="extra")], [caption(1, 1)])
     dataset, skipped = coco.read([path], root)
@@ -169,7 +169,7 @@ def test_an_unknown_split_is_told_and_the_image_kept(draw: Draw) -> None:
     assert skipped.lines == ["image 1 (000000000001.jpg): unknown split (extra): in no split"]
 
 
-def test_a_split_asked_for_all_that_nobody_knows_is_refused(draw: Draw) -> None:
+def test_split_asked_for_all_that_nobody_knows_is_refused(draw: Draw) -> None:
     root = draw("000000000001.jpg")
     path = annotation_file(root / "x.json", [image(1)], [caption(1, 1)])
     with pytest.raises(DatasetError, match=r"^no split is called 'tets': give train, val or test$"):
@@ -216,7 +216,7 @@ def test_no_row_however_odd_breaks_the_import(
     assert load(root) == dataset
 
 
-def test_a_file_name_longer_than_any_file_system_takes_is_not_found(draw: Draw) -> None:
+def test_file_name_longer_than_any_file_system_takes_is_not_found(draw: Draw) -> None:
     root = draw("000000000001.jpg")
     rows = [image(1), image(2, file_name="x" * 10_000)]
     dataset, skipped = coco.read([annotation_file(root / "x.json", rows, [caption(1, 1)])], root)
@@ -251,7 +251,7 @@ def test_broken_json_is_refused_with_file_and_place(tmp_path: Path) -> None:
         (b'{"images": ' + b"9" * 5000 + b"}", "is not JSON"),
     ],
 )
-def test_a_file_of_another_kind_is_refused_in_one_sentence(
+def test_file_of_another_kind_is_refused_in_one_sentence(
     content: bytes, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "captions.json").write_bytes(content)

@@ -27,13 +27,13 @@ def example(folder: Path) -> Dataset:
     )  # fmt: skip
 
 
-def test_a_dataset_comes_back_from_its_file_unchanged(tmp_path: Path) -> None:
+def test_dataset_comes_back_from_its_file_unchanged(tmp_path: Path) -> None:
     dataset = example(tmp_path)
     assert load(save(dataset, tmp_path)) == load(tmp_path) == dataset
     assert [path.name for path in tmp_path.iterdir()] == ["dataset.json"]
 
 
-def test_a_dataset_that_is_not_written_whole_leaves_the_one_before(tmp_path: Path) -> None:
+def test_dataset_that_is_not_written_whole_leaves_the_one_before(tmp_path: Path) -> None:
     dataset = example(tmp_path)
     save(dataset, tmp_path)
     broken = replace(dataset.images[0], meaning={"is": object()})
@@ -75,7 +75,7 @@ def test_splits_are_counted_and_taken(tmp_path: Path) -> None:
         dataset.split("")
 
 
-def test_an_image_keeps_its_first_captions(tmp_path: Path) -> None:
+def test_image_keeps_its_first_captions(tmp_path: Path) -> None:
     dataset = example(tmp_path)
     assert [caption.id for caption in dataset.first_captions(1).captions] == [70]
     assert len(dataset.first_captions(1)) == 2

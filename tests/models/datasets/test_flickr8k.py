@@ -51,7 +51,7 @@ def test_ids_do_not_depend_on_which_pictures_are_there(draw: Draw) -> None:
     assert skipped.lines == ["image 1 (a.jpg): file not found: skipped"]
 
 
-def test_the_picture_that_flickr8k_misnames_is_found(draw: Draw) -> None:
+def test_picture_that_flickr8k_misnames_is_found(draw: Draw) -> None:
     names = ["2258277193_586949ec62.jpg", "IMG.JPG"]
     root = draw(*names)
     tokens = write(root / "t.txt", *(f"{name}.1#0\tPeople waiting ." for name in names))
@@ -60,14 +60,14 @@ def test_the_picture_that_flickr8k_misnames_is_found(draw: Draw) -> None:
     assert [image.file_name for image in dataset.images] == names
 
 
-def test_a_collection_is_named_by_its_folder_or_by_the_one_that_has_its_images(draw: Draw) -> None:
+def test_collection_is_named_by_its_folder_or_by_the_one_that_has_its_images(draw: Draw) -> None:
     root = draw("flickr30k/Images/a.jpg", "Flicker8k_Dataset/a.jpg")
     tokens = write(root / "t.txt", "a.jpg#0\tA dog .")
     for folder, name in (("flickr30k/Images", "flickr30k"), ("Flicker8k_Dataset",) * 2):
         assert flickr8k.read(tokens, root / folder, {})[0].name == name
 
 
-def test_a_caption_may_hold_what_unicode_calls_the_end_of_a_line(draw: Draw) -> None:
+def test_caption_may_hold_what_unicode_calls_the_end_of_a_line(draw: Draw) -> None:
     root = draw("a.jpg")
     tokens = write(root / "t.txt", "a.jpg#0\tA dog\u2028runs .", "a.jpg#1\tIt runs .")
     dataset, skipped = flickr8k.read(tokens, root, {})
@@ -95,7 +95,7 @@ def test_broken_lines_and_stray_names_cost_themselves(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "not a token file\n"])
-def test_a_file_without_captions_is_refused(content: str, tmp_path: Path) -> None:
+def test_file_without_captions_is_refused(content: str, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(content)
     with pytest.raises(DatasetError, match=r"t\.txt (is empty|has no line like)"):
         flickr8k.read(tmp_path / "t.txt", tmp_path, {})

@@ -54,7 +54,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("kind", ["csv", "TSV", "tsv", "JSONL", "jsonl", "ndjson"])
-def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
+def test_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
     root = draw("x/dog.jpg", "cat.jpg", "sun.jpg")
     path = root / f"captions.{kind}"
     if kind.lower() in {"jsonl", "ndjson"}:
@@ -79,7 +79,7 @@ def test_a_table_gives_captions_and_splits(kind: str, draw: Draw) -> None:
     assert skipped.by_reason == {"no captions": 1}
 
 
-def test_a_picture_stays_in_the_first_split_that_is_named_and_others_are_told(draw: Draw) -> None:
+def test_picture_stays_in_the_first_split_that_is_named_and_others_are_told(draw: Draw) -> None:
     root = draw("dog.jpg")
     path = root / "captions.csv"
     path.write_text("file_name,caption,split\n" + "".join(
@@ -93,7 +93,7 @@ def test_a_picture_stays_in_the_first_split_that_is_named_and_others_are_told(dr
     ]
 
 
-def test_a_name_in_a_table_is_found_however_its_accents_are_written(draw: Draw) -> None:
+def test_name_in_a_table_is_found_however_its_accents_are_written(draw: Draw) -> None:
     composed, apart = "caf\u00e9.jpg", "cafe\u0301.jpg"
     root = draw(f"a/{apart}", f"b/{composed}", f"both/{apart}", f"both/{composed}")
     names = [f"a/{composed}", f"b/{apart}", f"both/{apart}", f"both/{composed}"]
@@ -133,7 +133,7 @@ def test_bad_rows_cost_themselves(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize(("kind", "mark"), [("csv", ","), ("tsv", "\t")])
-def test_a_caption_that_is_not_quoted_is_told_and_not_cut(kind: str, mark: str, draw: Draw) -> None:
+def test_caption_that_is_not_quoted_is_told_and_not_cut(kind: str, mark: str, draw: Draw) -> None:
     root = draw("dog.jpg")
     path = root / f"captions.{kind}"
     rows = [("file_name", "caption"), ("dog.jpg", "A dog", " running."), ("dog.jpg", "A dog.", "")]
@@ -148,7 +148,7 @@ def test_a_caption_that_is_not_quoted_is_told_and_not_cut(kind: str, mark: str, 
     ]
 
 
-def test_a_caption_may_hold_an_inch_and_another_two_lines(draw: Draw) -> None:
+def test_caption_may_hold_an_inch_and_another_two_lines(draw: Draw) -> None:
     root = draw("dog.jpg")
     path = root / "captions.csv"
     path.write_text('file_name,caption\ndog.jpg,A 5" dog.\n\ndog.jpg,"A dog\nand a ""cat""."\n')
@@ -163,7 +163,7 @@ def test_formats_that_are_not_read_are_told(draw: Draw) -> None:
     assert skipped.lines == ["drawing.SVG: format that is not read, convert it to JPEG: skipped"]
 
 
-def test_a_link_to_a_folder_above_is_not_followed_for_ever(draw: Draw) -> None:
+def test_link_to_a_folder_above_is_not_followed_for_ever(draw: Draw) -> None:
     root = draw("x/dog.jpg")
     (root / "x/up").symlink_to(root)
     dataset, skipped = folder.read(root)
@@ -171,7 +171,7 @@ def test_a_link_to_a_folder_above_is_not_followed_for_ever(draw: Draw) -> None:
     assert skipped.lines == ["x/up: link to a folder, not followed: skipped"]
 
 
-def test_a_folder_that_may_not_be_read_is_told(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_that_may_not_be_read_is_told(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     root, entries = draw("dog.jpg", "private/cat.jpg"), os.scandir
 
     def scandir(path: str) -> Iterator[os.DirEntry[str]]:
@@ -185,7 +185,7 @@ def test_a_folder_that_may_not_be_read_is_told(draw: Draw, monkeypatch: pytest.M
     assert skipped.lines == ["private: folder that cannot be read (Permission denied): skipped"]
 
 
-def test_a_folder_that_may_not_be_entered_costs_itself_only(
+def test_folder_that_may_not_be_entered_costs_itself_only(
     draw: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, look = draw("dog.jpg", "private/cat.jpg"), os.stat
@@ -202,7 +202,7 @@ def test_a_folder_that_may_not_be_entered_costs_itself_only(
     assert skipped.lines == ["image 2 (private/cat.jpg): file not found: skipped"]
 
 
-def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
+def test_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
     broken = draw("dog.jpg") / os.fsdecode(b"bad\xff")
     draw(f"{broken.name}/cat.jpg")
     with pytest.raises(DatasetError, match=r"bad\\udcff' has broken characters: rename it"):
@@ -224,7 +224,7 @@ def test_a_folder_whose_name_is_no_text_is_refused_by_name(draw: Draw) -> None:
         ("c.json", '[{"file_name": "dog.jpg", "caption": "a dog"}]', "it needs one object a line"),
     ],
 )
-def test_a_table_of_another_kind_is_refused(name: str, content: str, said: str, draw: Draw) -> None:
+def test_table_of_another_kind_is_refused(name: str, content: str, said: str, draw: Draw) -> None:
     root = draw("dog.jpg")
     (root / name).write_text(content)
     with pytest.raises(DatasetError) as caught:
@@ -232,7 +232,7 @@ def test_a_table_of_another_kind_is_refused(name: str, content: str, said: str, 
     assert said in str(caught.value)
 
 
-def test_a_folder_without_pictures_is_refused(tmp_path: Path) -> None:
+def test_folder_without_pictures_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").touch()
     with pytest.raises(DatasetError, match=r"no pictures in .* \(passed over: \.mp4: 1\): docs"):
         folder.read(tmp_path)

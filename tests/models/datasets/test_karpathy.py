@@ -70,7 +70,7 @@ def test_flickr_rows_have_no_coco_id_and_no_folder(draw: Draw) -> None:
     assert [(i.id, i.split) for i in dataset.images] == [(0, "train"), (1, "val")]
 
 
-def test_a_row_may_be_of_no_split_and_have_no_sentences(draw: Draw) -> None:
+def test_row_may_be_of_no_split_and_have_no_sentences(draw: Draw) -> None:
     root = draw("0.jpg")
     path = split_file(root / "mine.json", [{"filename": "0.jpg", "imgid": 0}], "")
     dataset, skipped = karpathy.read(path, root)
@@ -80,7 +80,7 @@ def test_a_row_may_be_of_no_split_and_have_no_sentences(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize("outside", ["/", "../other"])
-def test_a_folder_outside_that_of_the_pictures_is_not_looked_into(draw: Draw, outside: str) -> None:
+def test_folder_outside_that_of_the_pictures_is_not_looked_into(draw: Draw, outside: str) -> None:
     """The file comes from a stranger, and pictures that are found are served."""
     root = draw("other/0.jpg", "pictures/1.jpg")
     filepath = str(root / "other") if outside == "/" else outside
@@ -126,7 +126,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
         karpathy.read(tmp_path / "x.json", tmp_path)
 
 
-def test_a_name_with_broken_characters_can_be_saved(draw: Draw, tmp_path: Path) -> None:
+def test_name_with_broken_characters_can_be_saved(draw: Draw, tmp_path: Path) -> None:
     root = draw("1.jpg")
     path = split_file(root / "s.json", [row(1, "train", [(1, "a dog")])], "\ud800")
     dataset, _ = karpathy.read(path, root)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from models.datasets.skipped_rows import LINES_PER_REASON, SkippedRows
 
 
-def test_a_problem_is_one_line_that_says_what_why_and_what_follows() -> None:
+def test_problem_is_one_line_that_says_what_why_and_what_follows() -> None:
     skipped = SkippedRows()
     skipped.add("image 17 (dog.jpg)", "file not found")
     skipped.add("image 18 (cat.jpg)", "damaged picture", detail="cut\nshort")
@@ -15,7 +15,7 @@ def test_a_problem_is_one_line_that_says_what_why_and_what_follows() -> None:
     ]
 
 
-def test_a_flood_is_counted_and_does_not_hide_other_reasons() -> None:
+def test_flood_is_counted_and_does_not_hide_other_reasons() -> None:
     skipped = SkippedRows()
     for at in range(10_000):
         skipped.add(f"image {at}", "file not found")

@@ -21,7 +21,7 @@ def gradient(side: int) -> torch.Tensor:
     return torch.from_numpy(np.stack([*np.meshgrid(rising, rising), np.full((side,) * 2, 9)], 2))
 
 
-def test_a_crop_of_all_is_the_picture_or_its_mirror_image() -> None:
+def test_crop_of_all_is_the_picture_or_its_mirror_image() -> None:
     pixels = torch.stack([gradient(64)] * 20).to(torch.uint8)
     found = augment(pixels, WHOLE, 64, np.random.default_rng(0))
     picture = normalise_pixels(pixels)[0]
@@ -47,7 +47,7 @@ def test_crops_are_parts_and_no_two_are_alike() -> None:
     assert len({one.numpy().tobytes() for one in found}) == 40
 
 
-def test_the_same_draw_gives_the_same_crops_at_any_size() -> None:
+def test_same_draw_gives_the_same_crops_at_any_size() -> None:
     pixels = torch.stack([gradient(64)] * 8).to(torch.uint8)
     how = AugmentationConfig()
     once, again = (augment(pixels, how, 32, np.random.default_rng(3)) for _ in range(2))

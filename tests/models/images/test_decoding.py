@@ -34,12 +34,12 @@ def test_each_allowed_format_comes_out_as_rgb_from_bytes_and_from_a_file(
 
 
 @pytest.mark.parametrize("form", ["PPM", "ICO", "TGA", "PCX", "DDS"])
-def test_a_format_outside_the_list_is_not_a_picture(form: str) -> None:
+def test_format_outside_the_list_is_not_a_picture(form: str) -> None:
     assert refusal(encode(noise(), form)).reason == "not_a_picture"
 
 
 @pytest.mark.parametrize("start", [b"RIFF\x24\0\0\0WAVEfmt ", b"\xff\xd8 neither", b"GIF90a"])
-def test_a_file_that_only_begins_like_a_picture_is_refused(start: bytes) -> None:
+def test_file_that_only_begins_like_a_picture_is_refused(start: bytes) -> None:
     assert refusal(start + bytes(100)).reason == "not_a_picture"
 
 
@@ -52,7 +52,7 @@ def test_text_called_jpg_an_empty_file_and_a_folder_are_not_pictures(tmp_path: P
     assert str(refusal(b"")) == "the file is empty"
 
 
-def test_a_file_without_permission_to_read_is_refused(
+def test_file_without_permission_to_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbidden(*_: object) -> None:
@@ -78,7 +78,7 @@ def test_open_picture_raises_errors_of_the_system_as_they_are(
             read(tmp_path / "a.png")
 
 
-def test_a_sector_that_cannot_be_read_damages_its_picture(
+def test_sector_that_cannot_be_read_damages_its_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(io.BytesIO):
@@ -90,7 +90,7 @@ def test_a_sector_that_cannot_be_read_damages_its_picture(
     assert refusal(tmp_path / "a.png").reason == "damaged"
 
 
-def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
+def test_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     assert refusal(tmp_path / "pipe.jpg").reason == "not_a_picture"
 
@@ -113,7 +113,7 @@ def test_transparency_becomes_white() -> None:
     assert close(open_picture(encode(flat((0, 0), "LA"), "PNG")), (255, 255, 255))
 
 
-def test_a_transparent_palette_entry_becomes_white() -> None:
+def test_transparent_palette_entry_becomes_white() -> None:
     picture = Image.new("P", (8, 6), 1)
     picture.putpalette([0, 0, 255, 0, 255, 0])
     for form in ("PNG", "GIF"):
@@ -139,7 +139,7 @@ def test_a_transparent_palette_entry_becomes_white() -> None:
         (16, b"\x01\x09\x01\x08\x01\x07" + b"\x02\x09" * 3, (1, 1, 1), (1, 2)),
     ],
 )
-def test_the_transparent_colour_of_a_png_becomes_white_at_every_depth(
+def test_transparent_colour_of_a_png_becomes_white_at_every_depth(
     depth: int, row: bytes, clear: tuple[int, ...], seen: tuple[int, ...]
 ) -> None:
     """A row of pixels, grey where `clear` is one number, of which the red that is seen is told."""
@@ -155,7 +155,7 @@ def test_the_transparent_colour_of_a_png_becomes_white_at_every_depth(
 
 
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
-def test_an_animation_gives_its_first_frame(form: str) -> None:
+def test_animation_gives_its_first_frame(form: str) -> None:
     frames = [flat((0, 0, 255)), flat((255, 0, 0)), flat((0, 255, 0))]
     data = encode(frames[0], form, save_all=True, append_images=frames[1:])
     assert close(open_picture(data), (0, 0, 255), tolerance=12)
@@ -209,7 +209,7 @@ def test_broken_exif_does_not_spoil_the_picture() -> None:
     assert close(open_picture(data[: at + 14] + b"\xff" * 4 + data[at + 18 :]), (9, 9, 9))
 
 
-def test_an_orientation_that_is_no_number_is_ignored() -> None:
+def test_orientation_that_is_no_number_is_ignored() -> None:
     # TIFF, little-endian: one entry, the orientation, as text of one letter.
     note = b"II*\0\x08\0\0\0\x01\0" + struct.pack("<HHI4s", 0x0112, 2, 2, b"6") + b"\0" * 4
     data = encode(noise(16, 8), "JPEG", exif=b"Exif\0\0" + note)
@@ -236,14 +236,14 @@ def test_one_pixel_is_a_picture() -> None:
 @pytest.mark.parametrize(
     ("form", "cut"), [(f, c) for f in ("JPEG", "PNG", "WEBP", "GIF", "AVIF") for c in (0.2, 0.6)]
 )
-def test_a_picture_cut_short_is_refused_and_not_shown_grey(form: str, cut: float) -> None:
+def test_picture_cut_short_is_refused_and_not_shown_grey(form: str, cut: float) -> None:
     data = encode(noise(200, 150), form)
     for options in ({}, {"at_least": 16}):
         assert refusal(data[: int(len(data) * cut)], **options).reason == "damaged"
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "GIF", "BMP"])
-def test_a_picture_that_lacks_few_rows_is_read(form: str) -> None:
+def test_picture_that_lacks_few_rows_is_read(form: str) -> None:
     how = {"interlace": 0} if form == "GIF" else {}
     data = encode(noise(200, 150), form, **how)
     whole = np.asarray(open_picture(data))
@@ -253,7 +253,7 @@ def test_a_picture_that_lacks_few_rows_is_read(form: str) -> None:
         np.testing.assert_array_equal(read[rows], whole[rows])
 
 
-def test_a_progressive_jpeg_cut_short_is_read_once_all_rows_have_come() -> None:
+def test_progressive_jpeg_cut_short_is_read_once_all_rows_have_come() -> None:
     picture = noise(20, 15).resize((200, 150))
     data = encode(picture, "JPEG", progressive=True)
     read = np.asarray(open_picture(data[: len(data) * 2 // 3])).astype(int)
@@ -261,7 +261,7 @@ def test_a_progressive_jpeg_cut_short_is_read_once_all_rows_have_come() -> None:
     assert refusal(data[: data.index(b"\xff\xda") + 40]).reason == "damaged"
 
 
-def test_an_interlaced_picture_cut_short_is_refused() -> None:
+def test_interlaced_picture_cut_short_is_refused() -> None:
     data = encode(noise(200, 150), "GIF", interlace=1)
     assert refusal(data[: int(len(data) * 0.9)]).reason == "damaged"
 

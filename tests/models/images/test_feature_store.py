@@ -60,14 +60,14 @@ def appended(folder: Path, count: int) -> None:
         writer.commit()
 
 
-def test_the_last_row_of_an_image_counts(tmp_path: Path) -> None:
+def test_last_row_of_an_image_counts(tmp_path: Path) -> None:
     appended(tmp_path, 300)
     store = FeatureStore.open(tmp_path)
     assert store.select([2, 0, 1]).tolist() == [[299], [297], [298]]
     assert len(store) == 3
 
 
-def test_a_store_without_rows_is_refused(tmp_path: Path) -> None:
+def test_store_without_rows_is_refused(tmp_path: Path) -> None:
     with appending(tmp_path, Maker("network", "weights", 1, SMALL)) as writer:
         writer.commit()
     with pytest.raises(FeaturesError, match="are of no image yet: make them again"):
@@ -90,7 +90,7 @@ def test_rows_reach_the_disk_before_the_manifest_counts_them(
     assert reached == [*rows, f"{feature_store.MANIFEST}.partial", tmp_path.name]
 
 
-def test_a_second_commit_writes_nothing_again(backbone: Backbone, tmp_path: Path) -> None:
+def test_second_commit_writes_nothing_again(backbone: Backbone, tmp_path: Path) -> None:
     dataset, folder = pictures(tmp_path / "p", 3), tmp_path / "f"
     extract(dataset, backbone, SMALL, folder)
     store = FeatureStore.open(folder)
@@ -101,7 +101,7 @@ def test_a_second_commit_writes_nothing_again(backbone: Backbone, tmp_path: Path
         assert writer.rows == 4
 
 
-def test_a_second_writer_is_refused(backbone: Backbone, tmp_path: Path) -> None:
+def test_second_writer_is_refused(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 2)
     maker = extract(dataset, backbone, SMALL, tmp_path / "f").maker
     with appending(tmp_path / "f", maker), pytest.raises(FolderLockedError):

@@ -64,7 +64,7 @@ def test_features_of_regions_are_those_of_the_networks_grid(tmp_path: Path) -> N
     )
 
 
-def test_a_network_without_a_grid_has_no_features_of_regions(
+def test_network_without_a_grid_has_no_features_of_regions(
     backbone: Backbone, tmp_path: Path
 ) -> None:
     dataset = pictures(tmp_path / "p", 1)
@@ -141,7 +141,7 @@ def test_features_that_are_not_finite_are_refused_with_the_image(
     assert "features that are not numbers" in refusal(dataset, broken, SMALL, tmp_path / "nan")
 
 
-def test_a_full_disk_keeps_what_is_there_and_says_so(
+def test_full_disk_keeps_what_is_there_and_says_so(
     backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = pictures(tmp_path / "p", 6)

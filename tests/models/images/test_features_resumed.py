@@ -49,7 +49,7 @@ def test_views_are_kept_beside_and_an_interruption_changes_none_of_them(
     )
 
 
-def test_a_finished_run_is_not_done_again(backbone: Backbone, tmp_path: Path) -> None:
+def test_finished_run_is_not_done_again(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 5)
     extract(dataset, backbone, SMALL, tmp_path / "f")
     before = content(tmp_path / "f")
@@ -70,7 +70,7 @@ def test_progress_counts_what_was_there_before(backbone: Backbone, tmp_path: Pat
     assert seen == [(5, 6), (6, 6)]
 
 
-def test_a_dataset_that_grew_gets_the_new_ones_appended(backbone: Backbone, tmp_path: Path) -> None:
+def test_dataset_that_grew_gets_the_new_ones_appended(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 6)
     first = extract(replace(dataset, images=dataset.images[2:4]), backbone, SMALL, tmp_path / "f")
     kept = np.array(first.views()[:, 0])
@@ -112,7 +112,7 @@ def test_pictures_that_changed_are_read_again_and_no_others(
     assert len(told) == 1
 
 
-def test_a_picture_of_the_same_size_but_a_later_time_is_read_again(
+def test_picture_of_the_same_size_but_a_later_time_is_read_again(
     backbone: Backbone, tmp_path: Path
 ) -> None:
     dataset = pictures(tmp_path / "p", 2)
@@ -147,7 +147,7 @@ def test_old_features_stay_where_a_changed_picture_cannot_be_read(
 
 
 @pytest.mark.parametrize("crops", [1, 10])
-def test_an_interrupted_run_ends_in_the_same_bytes(
+def test_interrupted_run_ends_in_the_same_bytes(
     crops: int, backbone: Backbone, tmp_path: Path
 ) -> None:
     how, size = replace(SMALL, crops=crops), 2 * crops
@@ -244,7 +244,7 @@ print(kills)
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_instant_loses_nothing_that_was_finished(tmp_path: Path) -> None:
+def test_kill_at_any_instant_loses_nothing_that_was_finished(tmp_path: Path) -> None:
     save(pictures(tmp_path / "p", 60), tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", KILLER, *map(str, (tmp_path, tmp_path / "f", tmp_path / "whole"))],
@@ -291,12 +291,12 @@ def test_extract_commits_after_so_many_images_or_seconds(
     assert durable == [3, 6, 7]
 
 
-def test_a_stop_after_the_last_picture_is_ignored(backbone: Backbone, tmp_path: Path) -> None:
+def test_stop_after_the_last_picture_is_ignored(backbone: Backbone, tmp_path: Path) -> None:
     dataset = pictures(tmp_path / "p", 2)
     assert len(extract(dataset, backbone, SMALL, tmp_path / "f", stop=lambda: True)) == 2
 
 
-def test_a_picture_that_changes_while_it_is_read_is_read_again(
+def test_picture_that_changes_while_it_is_read_is_read_again(
     backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = pictures(tmp_path / "p", 2)

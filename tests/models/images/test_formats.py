@@ -127,14 +127,14 @@ def test_there_are_fifty_pictures_of_fifteen_formats_and_damages() -> None:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_a_picture_that_a_viewer_shows_is_read(name: str) -> None:
+def test_picture_that_a_viewer_shows_is_read(name: str) -> None:
     read, expected = open_picture(READ[name]()), scene()
     assert read.size == picture_size(READ[name]()) == expected.size
     gap = np.abs(np.asarray(read).astype(int) - np.asarray(expected))
     assert gap[: int(gap.shape[0] * 0.8)].mean() < 10
 
 
-def test_a_folder_of_all_of_them_reads_or_names_each(tmp_path: Path) -> None:
+def test_folder_of_all_of_them_reads_or_names_each(tmp_path: Path) -> None:
     made = {name: make() for name, make in READ.items()}
     made |= {name: make() for name, (make, _) in REFUSED.items()}
     for name, content in made.items():
@@ -165,7 +165,7 @@ RAW: dict[str, Make] = {
 }
 
 
-def test_a_raw_picture_shows_its_preview_upright() -> None:
+def test_raw_picture_shows_its_preview_upright() -> None:
     upright = np.asarray(scene((384, 256))).astype(int)
     for orientation, turn in ((1, 0), (6, 1), (8, 3), (3, 2)):
         data = dng(preview=scene((384, 256)), orientation=orientation)
@@ -175,7 +175,7 @@ def test_a_raw_picture_shows_its_preview_upright() -> None:
 
 
 @pytest.mark.parametrize("name", ["developed.dng", "small preview.arw"])
-def test_a_raw_picture_without_a_large_preview_is_developed(name: str) -> None:
+def test_raw_picture_without_a_large_preview_is_developed(name: str) -> None:
     read = open_picture(RAW[name]())
     assert read.size == (32, 24)
     red, green, blue = np.asarray(read).mean((0, 1))
@@ -183,7 +183,7 @@ def test_a_raw_picture_without_a_large_preview_is_developed(name: str) -> None:
     assert green > 200 > blue
 
 
-def test_a_raw_picture_above_the_limit_is_not_developed() -> None:
+def test_raw_picture_above_the_limit_is_not_developed() -> None:
     with pytest.raises(PictureError, match="64 x 48 pixels") as caught:
         open_picture(dng(), PictureLimits(64 * 48 - 1))
     assert caught.value.reason == "too_many_pixels"
@@ -196,7 +196,7 @@ def test_a_raw_picture_above_the_limit_is_not_developed() -> None:
         ("rawpy", dng, "a RAW picture: pip install 'hasse[raw]' reads these"),
     ],
 )
-def test_a_format_whose_package_is_missing_names_it(
+def test_format_whose_package_is_missing_names_it(
     package: str, make: Make, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -229,6 +229,6 @@ def test_format_of_files_that_begin_alike(start: bytes, expected: str | None) ->
     assert (found.name if found else None) == expected
 
 
-def test_a_flat_picture_without_an_end_is_read() -> None:
+def test_flat_picture_without_an_end_is_read() -> None:
     flat = Image.new("RGB", (64, 64), (250, 250, 250))
     assert close(open_picture(encode(flat, "JPEG")[:-2]), (250, 250, 250))

@@ -50,7 +50,7 @@ def opened(folder: Path) -> tuple[list[str], int, str]:
 
 
 @pytest.mark.skipif(not CLEAR.exists(), reason="the kernel does not tell a process its peak")
-def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+def test_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     # Decoded it is 432 MB and more.
     bomb = encode(Image.new("1", (12_000, 12_000)).convert("L"), "PNG")
     (tmp_path / "bomb.png").write_bytes(bomb)
@@ -61,7 +61,7 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not CLEAR.exists(), reason="the kernel does not tell a process its peak")
-def test_a_picture_takes_no_more_memory_than_documented(tmp_path: Path) -> None:
+def test_picture_takes_no_more_memory_than_documented(tmp_path: Path) -> None:
     turned = Image.Exif()
     turned[0x0112] = 6
     side = 2000
@@ -77,7 +77,7 @@ def test_a_picture_takes_no_more_memory_than_documented(tmp_path: Path) -> None:
     assert grown < 18 * side**2
 
 
-def test_the_limit_is_the_callers_and_holds_for_every_size() -> None:
+def test_limit_is_the_callers_and_holds_for_every_size() -> None:
     data = encode(noise(48, 32), "PNG")
     assert open_picture(data, limits=PictureLimits(48 * 32)).size == (48, 32)
     assert refusal(data, limits=PictureLimits(48 * 32 - 1)).reason == "too_many_pixels"
@@ -88,14 +88,14 @@ def test_the_limit_is_the_callers_and_holds_for_every_size() -> None:
         assert leaked == []
 
 
-def test_a_gif_whose_frame_is_far_larger_than_its_screen_is_refused() -> None:
+def test_gif_whose_frame_is_far_larger_than_its_screen_is_refused() -> None:
     data = bytearray(encode(flat((1, 2, 3)), "GIF"))
     at = data.index(b",\0\0\0\0")
     data[at + 5 : at + 9] = struct.pack("<HH", 60_000, 60_000)
     assert refusal(bytes(data)).reason == "too_many_pixels"
 
 
-def test_a_draft_is_smaller_but_never_below_what_was_asked() -> None:
+def test_draft_is_smaller_but_never_below_what_was_asked() -> None:
     picture = noise(90, 70).resize((1800, 1400))
     data = encode(picture, "JPEG")
     assert open_picture(data, at_least=256).size == (450, 350)
@@ -106,7 +106,7 @@ def test_a_draft_is_smaller_but_never_below_what_was_asked() -> None:
     assert np.abs(small - whole).mean() < 3
 
 
-def test_a_jpeg_above_the_limit_is_decoded_smaller_up_to_ten_times_the_limit() -> None:
+def test_jpeg_above_the_limit_is_decoded_smaller_up_to_ten_times_the_limit() -> None:
     picture = noise(90, 60).resize((900, 600))
     data = encode(picture, "JPEG")
     for pixels, size in ((540_000, (900, 600)), (539_999, (450, 300)), (60_000, (225, 150))):
@@ -119,7 +119,7 @@ def test_a_jpeg_above_the_limit_is_decoded_smaller_up_to_ten_times_the_limit() -
             read(data, PictureLimits(53_999))
 
 
-def test_a_jpeg_that_is_held_whole_in_memory_has_a_lower_limit() -> None:
+def test_jpeg_that_is_held_whole_in_memory_has_a_lower_limit() -> None:
     data = encode(noise(90, 60).resize((900, 600)), "JPEG", progressive=True)
     coefficients = 900 * 600 * 3
     assert open_picture(data, PictureLimits(coefficients // 8)).size == (450, 300)
@@ -127,7 +127,7 @@ def test_a_jpeg_that_is_held_whole_in_memory_has_a_lower_limit() -> None:
     assert refused.reason == "too_many_pixels"
 
 
-def test_a_tiff_of_larger_tiles_than_the_limit_is_refused() -> None:
+def test_tiff_of_larger_tiles_than_the_limit_is_refused() -> None:
     data = encode(noise(), "TIFF", compression="tiff_lzw")
     (directory,) = struct.unpack_from("<I", data, 4)
     (count,) = struct.unpack_from("<H", data, directory)

@@ -96,7 +96,7 @@ def test_changed_pictures_are_decoded_again_and_missing_ones_stay(
     np.testing.assert_array_equal(changed[1:], kept[1:])
 
 
-def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = collection(tmp_path / "in")
     straight = np.array(cache_pixels(dataset, LOOKS, tmp_path / "straight").pixels)
     opened: list[str] = []
@@ -119,7 +119,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", [pixel_store.PIXELS, pixel_store.MANIFEST])
-def test_a_damaged_cache_is_made_again(tmp_path: Path, name: str) -> None:
+def test_damaged_cache_is_made_again(tmp_path: Path, name: str) -> None:
     dataset = collection(tmp_path / "in")
     expected = np.array(cache_pixels(dataset, LOOKS, tmp_path / "px").pixels)
     (tmp_path / "px" / name).write_bytes((tmp_path / "px" / name).read_bytes()[:50])
@@ -127,7 +127,7 @@ def test_a_damaged_cache_is_made_again(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("asked", ["old", "new"])
-def test_a_kill_before_the_manifest_leaves_no_wrong_picture(
+def test_kill_before_the_manifest_leaves_no_wrong_picture(
     asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = collection(tmp_path / "in")
@@ -148,7 +148,7 @@ def test_a_kill_before_the_manifest_leaves_no_wrong_picture(
     np.testing.assert_array_equal(cached.pixels, expected)
 
 
-def test_a_damaged_picture_is_left_out_with_one_line(tmp_path: Path) -> None:
+def test_damaged_picture_is_left_out_with_one_line(tmp_path: Path) -> None:
     dataset = collection(tmp_path / "in", 3)
     path = dataset.images[1].path
     path.write_bytes(path.read_bytes()[:60])

@@ -46,7 +46,7 @@ def test_only_a_few_batches_are_decoded_ahead(tmp_path: Path) -> None:
     batches.close()  # type: ignore[attr-defined]
 
 
-def test_a_damaged_picture_fails_its_own_future_only(tmp_path: Path) -> None:
+def test_damaged_picture_fails_its_own_future_only(tmp_path: Path) -> None:
     whole = list(images(tmp_path, 3))
     whole[1].path.write_bytes(b"no picture")
     batches = decode_ahead(whole, LOOKS, 3, 1)

@@ -55,7 +55,7 @@ def test_ten_crops_are_centre_and_corners_and_their_mirrors() -> None:
 
 
 @pytest.mark.parametrize("size", [(500, 375), (60, 900), (224, 224)])
-def test_the_whole_of_a_picture_is_squeezed_into_the_square(size: tuple[int, int]) -> None:
+def test_whole_of_a_picture_is_squeezed_into_the_square(size: tuple[int, int]) -> None:
     picture = noise(*size)
     how = Preprocessing(224, 224, mean=(0, 0, 0), std=(1, 1, 1), framing="whole")
     expected = reference.to_tensor(reference.resize(picture, [224, 224]))
@@ -64,7 +64,7 @@ def test_the_whole_of_a_picture_is_squeezed_into_the_square(size: tuple[int, int
 
 @pytest.mark.parametrize("size", [(1, 40_000), (40_000, 1), (3, 1_000_000)])
 @pytest.mark.parametrize("crops", [1, 10])
-def test_an_extreme_shape_costs_no_more_memory_than_any_other(
+def test_extreme_shape_costs_no_more_memory_than_any_other(
     size: tuple[int, int], crops: int
 ) -> None:
     picture = flat((255, 0, 0), size=size)
@@ -117,7 +117,7 @@ def test_resize_may_be_max_side() -> None:
     height=st.integers(1, 90),
     seed=st.integers(0, 2**32),
 )
-def test_a_random_view_of_any_picture_is_a_part_of_it(width: int, height: int, seed: int) -> None:
+def test_random_view_of_any_picture_is_a_part_of_it(width: int, height: int, seed: int) -> None:
     ramp = np.linspace(0, 255, width, dtype=np.uint8)
     picture = Image.fromarray(np.broadcast_to(ramp[None, :, None], (height, width, 3)).copy())
     how = Preprocessing(resize=16, crop=16, mean=(0, 0, 0), std=(1, 1, 1))
@@ -130,7 +130,7 @@ def test_a_random_view_of_any_picture_is_a_part_of_it(width: int, height: int, s
     assert (steps >= 0).all() or (steps <= 0).all()
 
 
-def test_a_crop_that_rounding_puts_beyond_the_picture_ends_there() -> None:
+def test_crop_that_rounding_puts_beyond_the_picture_ends_there() -> None:
     beyond = math.nextafter(1, 2)
     found = resized_crop(noise(48, 32), CropBox(0, 0, beyond, beyond, mirrored=False), 8)
     np.testing.assert_array_equal(found, noise(48, 32).resize((8, 8), Image.Resampling.BILINEAR))

@@ -23,7 +23,7 @@ def scanned(times: int) -> bytes:
     return data[:-2] + data[last:-2] * (times - data.count(b"\xff\xda")) + data[-2:]
 
 
-def test_a_jpeg_that_draws_its_pixels_over_and_over_is_refused() -> None:
+def test_jpeg_that_draws_its_pixels_over_and_over_is_refused() -> None:
     assert open_picture(scanned(MAX_SCANS)).size == (16, 16)
     for options in ({}, {"at_least": 8}):
         refused = refusal(scanned(MAX_SCANS + 1), **options)
@@ -54,7 +54,7 @@ def test_scans_of_any_length_are_counted(length: int) -> None:
         ("PNG", b"IEND", b"\0\0\0\0abCd\x78\x06\xe9\xb3"),
     ],
 )
-def test_a_picture_with_too_many_blocks_of_metadata_is_refused(
+def test_picture_with_too_many_blocks_of_metadata_is_refused(
     form: str, before: bytes, note: bytes
 ) -> None:
     plain = encode(noise(), form)
@@ -98,7 +98,7 @@ def test_broken_segments_of_a_jpeg_are_dropped() -> None:
     assert np.array_equal(np.asarray(open_picture(data)), np.asarray(open_picture(plain)))
 
 
-def test_a_file_in_pieces_reads_like_one(tmp_path: Path) -> None:
+def test_file_in_pieces_reads_like_one(tmp_path: Path) -> None:
     plain = encode(noise(), "JPEG")
     comment = b"\xff\xfe\0\x06abcd"
     (tmp_path / "a").write_bytes(plain[:2] + comment * 3 + plain[2:-2])

@@ -47,11 +47,11 @@ def test_help_of_each_command_describes_it_and_its_options(path: tuple[str, ...]
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_the_reference_lists_every_command(path: tuple[str, ...]) -> None:
+def test_reference_lists_every_command(path: tuple[str, ...]) -> None:
     assert f"| `hasse {' '.join(path)}` |" in REFERENCE
 
 
-def test_the_reference_lists_no_other_command() -> None:
+def test_reference_lists_no_other_command() -> None:
     listed = {
         tuple(name.split()) for name in re.findall(r"^\| `hasse ([a-z0-9 -]+)` \|", REFERENCE, re.M)
     }

@@ -71,7 +71,7 @@ def ctrl_c_at(count: int, command: Any, monkeypatch: pytest.MonkeyPatch, times: 
     monkeypatch.setattr(sys.modules[command.__module__], "progress", progress)
 
 
-def test_a_build_goes_on_where_ctrl_c_stopped_it(
+def test_build_goes_on_where_ctrl_c_stopped_it(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny_checkpoint(tmp_path / "model")
@@ -106,7 +106,7 @@ def test_a_build_goes_on_where_ctrl_c_stopped_it(
 
 
 @pytest.mark.parametrize("block", range(1, 5))
-def test_a_build_killed_after_any_block_ends_like_one_that_was_not(
+def test_build_killed_after_any_block_ends_like_one_that_was_not(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
@@ -154,7 +154,7 @@ def test_a_build_killed_after_any_block_ends_like_one_that_was_not(
         ),
     ],
 )
-def test_a_build_of_something_else_does_not_go_on_with_what_is_there(
+def test_build_of_something_else_does_not_go_on_with_what_is_there(
     dataset: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -182,7 +182,7 @@ def test_a_build_of_something_else_does_not_go_on_with_what_is_there(
     }
 
 
-def test_a_build_from_features_does_not_go_on_with_what_was_read_from_pictures(
+def test_build_from_features_does_not_go_on_with_what_was_read_from_pictures(
     dataset: Path, tmp_path: Path
 ) -> None:
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
@@ -249,7 +249,7 @@ def test_training_goes_on_where_ctrl_c_stopped_it(
     assert len(prints) == 1, "stopping changes nothing of the result"
 
 
-def test_a_training_that_is_stopped_at_once_names_a_best_epoch_only_where_there_is_one(
+def test_training_that_is_stopped_at_once_names_a_best_epoch_only_where_there_is_one(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ("train", dataset, *TINY_TRAINING, "--epochs", 1, "--out", tmp_path)

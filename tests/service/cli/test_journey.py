@@ -18,7 +18,7 @@ from tests.service.cli.shapes import TINY_FEATURES, done, draw, info
 from tests.service.cli.shell import TINY_TRAINING, hasse
 
 
-def test_the_index_has_all_but_the_damaged_picture(home: Path) -> None:
+def test_index_has_all_but_the_damaged_picture(home: Path) -> None:
     found = info(home / "index")
     assert (found["images"], found["captions"]) == (23, 46)
     assert "23" in done(hasse("index", "info", home / "index")).out
@@ -35,7 +35,7 @@ def test_the_index_has_all_but_the_damaged_picture(home: Path) -> None:
         ("features", "DATA", "--weights", "WEIGHTS", "--out", "OUT", *TINY_FEATURES),
     ],
 )
-def test_a_good_picture_is_not_left_out_because_too_many_files_are_open(
+def test_good_picture_is_not_left_out_because_too_many_files_are_open(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     pictures = tmp_path / "pictures"
@@ -76,7 +76,7 @@ def test_words_and_pictures_find(home: Path) -> None:
     assert len(json.loads(by_picture.out)["hits"]) == 3
 
 
-def test_an_index_is_not_built_over_another(home: Path) -> None:
+def test_index_is_not_built_over_another(home: Path) -> None:
     refused = hasse(
         "index", "build", home / "data", "--model", home / "model", "--out", home / "index"
     )
@@ -115,7 +115,7 @@ def test_removing_what_is_not_there_removes_nothing(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_of_parts_sees_in_pictures_what_it_saw_in_features(
+def test_model_of_parts_sees_in_pictures_what_it_saw_in_features(
     home: Path, tmp_path: Path
 ) -> None:
     import torch

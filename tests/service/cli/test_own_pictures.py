@@ -55,7 +55,7 @@ def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
     assert "2 pictures added" in again.out
 
 
-def test_what_is_left_out_is_told_once_and_counted(pictures: Path, tmp_path: Path) -> None:
+def test_files_left_out_are_told_once_and_counted(pictures: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     whole = (pictures / "2024" / "IMG_0.jpg").read_bytes()
     (pictures / "cut.jpg").write_bytes(whole[: len(whole) // 2])
@@ -90,7 +90,7 @@ def test_that_captions_are_missing_is_told_of_added_pictures_only(
     assert "no captions" not in again.err
 
 
-def test_who_seeks_captions_where_there_are_none_is_told_so(pictures: Path, tmp_path: Path) -> None:
+def test_search_for_captions_where_there_are_none_says_so(pictures: Path, tmp_path: Path) -> None:
     index, (one, *_) = tmp_path / "index", sorted(pictures.rglob("*.jpg"))
     done(hasse("index", "add", index, one))
     found = done(hasse("search", one, "--index", index))
@@ -157,7 +157,7 @@ def test_several_folders_make_one_index(pictures: Path, tmp_path: Path) -> None:
     assert about["images"] == len(SIZES) + 1
 
 
-def test_a_table_of_captions_is_read_for_one_folder_and_never_passed_over(
+def test_table_of_captions_is_read_for_one_folder_and_never_passed_over(
     pictures: Path, tmp_path: Path
 ) -> None:
     table = tmp_path / "captions.csv"
@@ -171,13 +171,13 @@ def test_a_table_of_captions_is_read_for_one_folder_and_never_passed_over(
     assert (about["images"], about["captions"]) == (len(SIZES), 1)
 
 
-def test_a_built_in_model_is_chosen_by_name(pictures: Path, tmp_path: Path) -> None:
+def test_built_in_model_is_chosen_by_name(pictures: Path, tmp_path: Path) -> None:
     done(hasse("index", "add", tmp_path / "index", pictures, "--model", "scenes"))
     about = json.loads(done(hasse("index", "info", tmp_path / "index", "--json")).out)
     assert about["model"]["name"] == "scenes"
 
 
-def test_a_folder_without_pictures_makes_no_index(tmp_path: Path) -> None:
+def test_folder_without_pictures_makes_no_index(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     outcome = hasse("index", "add", tmp_path / "index", tmp_path / "empty")
     assert outcome.status == 1
@@ -185,7 +185,7 @@ def test_a_folder_without_pictures_makes_no_index(tmp_path: Path) -> None:
     assert not (tmp_path / "index").exists()
 
 
-def test_a_single_picture_whose_captions_cannot_be_read_costs_itself_only(
+def test_single_picture_whose_captions_cannot_be_read_costs_itself_only(
     pictures: Path, tmp_path: Path
 ) -> None:
     named = sorted((pictures / "2024").iterdir())

@@ -28,7 +28,7 @@ def pictures(folder: Path, count: int) -> Dataset:
 
 
 @pytest.mark.parametrize("cached", [False, True])
-def test_an_image_that_cannot_be_encoded_is_told_and_left_out_with_its_captions(
+def test_image_that_cannot_be_encoded_is_named_and_left_out_with_its_captions(
     tmp_path: Path, cached: bool
 ) -> None:
     model, dataset = tiny_model(), pictures(tmp_path, 4)
@@ -49,7 +49,7 @@ def test_an_image_that_cannot_be_encoded_is_told_and_left_out_with_its_captions(
     assert line.endswith(": skipped")
 
 
-def test_a_dataset_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
+def test_dataset_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
     model, whole = tiny_model(), pictures(tmp_path, 3)
     damaged = Dataset("some", whole.images[1:2])
     with pytest.raises(DatasetError, match="no picture of the dataset 'some' can be read"):
@@ -67,7 +67,7 @@ def test_a_dataset_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
         )
 
 
-def test_a_dataset_without_captions_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_dataset_without_captions_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     whole = pictures(tmp_path, 2).images
     bare = Dataset("some", tuple(replace(image, captions=()) for image in whole))
     source = ImageSource(tmp_path / "features")  # which are not there
@@ -92,6 +92,6 @@ def test_features_of_another_network_or_of_pictures_read_otherwise_are_refused(
             encode_dataset(model, dataset, ImageSource(tmp_path / name), lambda *_: None)
 
 
-def test_who_asks_for_points_is_left_in_the_mode_of_before(tmp_path: Path) -> None:
+def test_points_leave_the_gradient_mode_of_the_caller(tmp_path: Path) -> None:
     for _ in ImageSource(batch_size=1).points(tiny_model(), pictures(tmp_path, 1).images):
         assert not torch.is_inference_mode_enabled()

@@ -42,7 +42,7 @@ def test_blocks_hold_their_own_images_and_captions() -> None:
 
 
 @pytest.mark.parametrize("score", ["order", "order-reversed", "cosine"])
-def test_a_model_is_measured_by_its_own_score(tmp_path: Path, score: Score) -> None:
+def test_model_is_measured_by_its_own_score(tmp_path: Path, score: Score) -> None:
     loaded, whole = checkpoint.load(tiny_checkpoint(tmp_path, score)), encoded()
     told: list[tuple[int, int]] = []
     found = measure(loaded, whole, 2, lambda done, total: told.append((done, total)))
@@ -58,7 +58,7 @@ def test_a_model_is_measured_by_its_own_score(tmp_path: Path, score: Score) -> N
     assert said["length_study"] == study.to_json()
 
 
-def test_a_comparison_is_the_first_less_the_second(tmp_path: Path) -> None:
+def test_comparison_is_the_first_less_the_second(tmp_path: Path) -> None:
     loaded, whole = checkpoint.load(tiny_checkpoint(tmp_path)), encoded()
     # The second sees nothing in pictures, so that all ties.
     blind = replace(whole, images=np.zeros_like(whole.images))

@@ -99,7 +99,7 @@ def test_new_pictures_are_added_with_their_captions_dates_and_paths(
     assert index.catalog.folders() == {"../pictures": root.stat().st_dev}
 
 
-def test_what_has_not_changed_is_neither_read_nor_written(
+def test_unchanged_files_are_neither_read_nor_written(
     index: Index, root: Path, sync: Callable[..., Counts]
 ) -> None:
     before_now = time.time() + 100  # as if the files had been at rest

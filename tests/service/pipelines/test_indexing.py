@@ -34,7 +34,7 @@ def pictures(folder: Path, *numbers: int) -> Dataset:
     return Dataset("some", tuple(images))
 
 
-def test_an_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path) -> None:
+def test_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path) -> None:
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
     gone = Dataset("gone", (Image(1, "1.png", tmp_path / "1.png"),))
     with pytest.raises(DatasetError, match=r"check the paths in its dataset\.json"):
@@ -46,7 +46,7 @@ def test_an_index_of_nothing_that_can_be_read_says_where_to_look(tmp_path: Path)
         indexing.build(other, loaded, tmp_path / "index", ImageSource(features))
 
 
-def test_a_last_picture_that_is_damaged_is_left_out_with_its_captions(tmp_path: Path) -> None:
+def test_last_picture_that_is_damaged_is_left_out_with_its_captions(tmp_path: Path) -> None:
     loaded = checkpoint.load(tiny_checkpoint(tmp_path / "model"))
     mine = pictures(tmp_path, 1, 2, 3)
     mine.images[-1].path.write_bytes(png(3)[:900])
@@ -74,7 +74,7 @@ def test_pictures_beside_an_index_are_known_where_both_have_moved(
         assert known == {str(path) for path in paths}
 
 
-def test_a_picture_that_is_gone_once_it_was_read_is_indexed_all_the_same(
+def test_picture_that_is_gone_once_it_was_read_is_indexed_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded, mine = checkpoint.load(tiny_checkpoint(tmp_path / "model")), pictures(tmp_path, 1, 2)
@@ -91,7 +91,7 @@ def test_a_picture_that_is_gone_once_it_was_read_is_indexed_all_the_same(
     assert [bool(rows[at].sha256) for at in (1, 2)] == [False, True]
 
 
-def test_a_picture_is_not_indexed_without_its_sum_because_too_many_files_are_open(
+def test_too_many_open_files_stop_the_build_instead_of_leaving_out_a_checksum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(path: Path) -> str:
@@ -106,7 +106,7 @@ def test_a_picture_is_not_indexed_without_its_sum_because_too_many_files_are_ope
         assert all(row.sha256 for row in index.images([1, 2]).values())
 
 
-def test_an_index_remembers_its_model_by_a_path_that_holds_anywhere(
+def test_index_remembers_its_model_by_a_path_that_holds_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny_checkpoint(tmp_path / "model")

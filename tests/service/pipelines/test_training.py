@@ -56,7 +56,7 @@ from service.pipelines.training import (
         ("word_range", "1e39"),
     ],
 )
-def test_a_value_that_nothing_is_learned_with_is_refused_by_name(name: str, value: str) -> None:
+def test_value_that_nothing_is_learned_with_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(TrainingError, match=f"do not go together: .*{name}"):
         with_choices(TrainingConfig(), {name: value})
 
@@ -70,7 +70,7 @@ def test_a_value_that_nothing_is_learned_with_is_refused_by_name(name: str, valu
         ("image_pooling", "regions"),
     ],
 )
-def test_a_choice_that_features_have_made_is_refused_and_any_other_kept(
+def test_choice_that_features_have_made_is_refused_and_any_other_kept(
     name: str, value: str
 ) -> None:
     theirs = with_choices(
@@ -85,13 +85,13 @@ def test_a_choice_that_features_have_made_is_refused_and_any_other_kept(
 
 
 @pytest.mark.parametrize("name", ["learning_rat", "mean", "model"])
-def test_an_option_that_there_is_not_is_refused_with_those_there_are(name: str) -> None:
+def test_option_that_there_is_not_is_refused_with_those_there_are(name: str) -> None:
     with pytest.raises(TrainingError, match=f"no training option '{name}'; there are: .*margin"):
         with_choices(TrainingConfig(), {name: "1"})
 
 
 @pytest.mark.parametrize(("name", "value"), [("epochs", "many"), ("score", "sine")])
-def test_a_value_of_another_type_is_refused_by_name(name: str, value: str) -> None:
+def test_value_of_another_type_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(TrainingError, match=f"{name} cannot be '{value}': input should be"):
         with_choices(TrainingConfig(), {name: value})
 
@@ -194,7 +194,7 @@ def test_pictures_that_came_after_their_features_are_told_and_left_out(tmp_path:
     assert line.startswith("pictures without features, left out: 1 of 3, the first is image 2 (2.")
 
 
-def test_a_network_that_learns_begins_with_the_weights_it_is_given(tmp_path: Path) -> None:
+def test_network_that_learns_begins_with_the_weights_it_is_given(tmp_path: Path) -> None:
     torch.manual_seed(0)
     network = build_backbone("torchvision/shufflenet_v2_x0_5")
     given = tmp_path / "network.safetensors"
@@ -207,7 +207,7 @@ def test_a_network_that_learns_begins_with_the_weights_it_is_given(tmp_path: Pat
     assert all(begun[key].equal(value) for key, value in network.state_dict().items())
 
 
-def test_what_is_measured_is_the_model_in_the_precision_it_is_used_in(tmp_path: Path) -> None:
+def test_training_measures_the_model_in_the_precision_it_is_used_in(tmp_path: Path) -> None:
     Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
     dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
     config = TrainingConfig(precision="bfloat16", preprocessing=Preprocessing(resize=36, crop=32))

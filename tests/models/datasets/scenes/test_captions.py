@@ -26,7 +26,7 @@ SEEDS = st.integers(0, 2**32)
 
 @given(SEEDS)
 @settings(max_examples=100)
-def test_a_scene_has_five_distinct_captions_and_one_says_everything(seed: int) -> None:
+def test_scene_has_five_distinct_captions_and_one_says_everything(seed: int) -> None:
     _, found = scene_and_captions(seed, "train", 0)
     assert len({caption.text for caption in found}) == 5
     assert [caption.full for caption in found] == [True, False, False, False, False]
@@ -36,7 +36,7 @@ def test_a_scene_has_five_distinct_captions_and_one_says_everything(seed: int) -
 
 @given(SEEDS)
 @settings(max_examples=60)
-def test_the_full_caption_entails_the_others(seed: int) -> None:
+def test_full_caption_entails_the_others(seed: int) -> None:
     scene, found = scene_and_captions(seed, "train", 0)
     if scene.situation.place != "forest":  # its trees go without saying
         assert all(entails(found[0], caption) or _plain(caption) for caption in found)
@@ -47,7 +47,7 @@ def _plain(caption: Statement) -> bool:
     return any(entity.action == "standing" for entity in caption.situation.entities)
 
 
-def test_a_text_has_one_meaning() -> None:
+def test_text_has_one_meaning() -> None:
     meanings: dict[str, Statement] = {}
     for index in range(1500):
         for caption in scene_and_captions(3, "test", index)[1]:
@@ -88,12 +88,12 @@ def test_sampled_statements_differ_and_have_the_number_of_concepts(concepts: int
     assert sum(bool(table.holds(each).any()) for each in found) >= 45
 
 
-def test_a_language_that_runs_out_gives_what_it_has() -> None:
+def test_language_that_runs_out_gives_what_it_has() -> None:
     found = sample_statements(Random(6), 1000, 1)
     assert 50 <= len(found) < 100
 
 
-def test_a_meaning_has_several_texts() -> None:
+def test_meaning_has_several_texts() -> None:
     scene = compose(Random(7))
     situation: Situation = scene.situation
     assert len({write(situation, Random(seed)) for seed in range(40)}) > 5

@@ -28,7 +28,7 @@ def test_every_concept_has_exactly_one_root() -> None:
         assert len(ROOTS & set(ancestors(name))) == 1
 
 
-def test_a_concept_is_the_union_of_its_leaves() -> None:
+def test_concept_is_the_union_of_its_leaves() -> None:
     for name in CONCEPTS:
         assert leaves(name)
         assert all(is_a(leaf, name) for leaf in leaves(name))

@@ -41,7 +41,7 @@ def statement(*entities: Entity, relations: tuple[Relation, ...] = ()) -> Statem
 
 @given(SEEDS)
 @settings(max_examples=60)
-def test_the_table_answers_as_the_definition_does(seed: int) -> None:
+def test_table_answers_as_the_definition_does(seed: int) -> None:
     found = scenes(seed, 40)
     table = SceneTable(found)
     rng = Random(seed + 1)
@@ -126,13 +126,13 @@ def test_entailment_follows_the_hierarchy_and_the_bindings(
     assert entails(premise, hypothesis) is expected
 
 
-def test_a_colour_belongs_to_its_own_bearer() -> None:
+def test_colour_belongs_to_its_own_bearer() -> None:
     scene = Scene(Situation((Entity("man", "red"), Entity("boy", "blue")), place="park"))
     assert holds(statement(Entity("man", "red")), scene)
     assert not holds(statement(Entity("man", "blue")), scene)
     assert not holds(statement(Entity("boy", "red")), scene)
 
 
-def test_a_scene_with_too_many_entities_is_refused() -> None:
+def test_scene_with_too_many_entities_is_refused() -> None:
     with pytest.raises(ValueError, match="9 entities"):
         SceneTable([Scene(Situation((Entity("man"),) * 9))])

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_the_same_seed_draws_the_same_bytes_in_any_number_of_processes(
+def test_same_seed_draws_the_same_bytes_in_any_number_of_processes(
     folder: Path, tmp_path: Path
 ) -> None:
     generate(tmp_path, train=40, val=5, test=6, seed=1, size=64, workers=2)
@@ -42,7 +42,7 @@ def test_the_same_seed_draws_the_same_bytes_in_any_number_of_processes(
     assert (tmp_path / "dataset.json").read_bytes() == (folder / "dataset.json").read_bytes()
 
 
-def test_a_smaller_collection_is_a_part_of_a_larger_one(folder: Path, tmp_path: Path) -> None:
+def test_smaller_collection_is_a_part_of_a_larger_one(folder: Path, tmp_path: Path) -> None:
     generate(tmp_path, train=7, val=0, test=3, seed=1, size=64, workers=1)
     assert contents(tmp_path).items() <= contents(folder).items()
     larger = {image.id: image for image in load(folder).images}
@@ -57,7 +57,7 @@ def test_another_seed_or_split_draws_other_pictures(folder: Path, tmp_path: Path
     assert set(contents(tmp_path).values()).isdisjoint(pictures)
 
 
-def test_the_dataset_has_coco_ids_splits_meanings_and_true_captions(folder: Path) -> None:
+def test_dataset_has_coco_ids_splits_meanings_and_true_captions(folder: Path) -> None:
     dataset = load(folder)
     assert dataset.splits() == {"train": 40, "val": 5, "test": 6}
     assert len({image.id for image in dataset.images}) == 51
@@ -118,7 +118,7 @@ def test_every_leaf_appears_and_every_scene_can_be_drawn() -> None:
         assert set(leaves(root)) <= seen
 
 
-def test_the_look_changes_the_picture_and_not_the_meaning() -> None:
+def test_look_changes_the_picture_and_not_the_meaning() -> None:
     scene = compose(Random(9))
     other = Scene(scene.situation, scene.look + 1)
     assert draw(scene, 64).tobytes() == draw(scene, 64).tobytes()

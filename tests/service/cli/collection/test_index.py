@@ -45,7 +45,7 @@ def test_merging_says_what_became_of_segments_and_rows(tmp_path: Path) -> None:
     assert done(hasse(*compact)).out == dropped
 
 
-def test_what_is_wrong_with_an_index_is_told_and_is_the_status(tmp_path: Path) -> None:
+def test_verify_tells_what_is_wrong_and_gives_status_1(tmp_path: Path) -> None:
     index = make_collection(tmp_path)
     assert ": whole; 2 segments, 36 rows, " in done(hasse("index", "verify", index)).out
     points = next((index / "segments").rglob("ids.npy"))
@@ -83,7 +83,7 @@ def test_additions_stay_where_segments_cannot_be_merged(
     assert ("segments" in added.err) == bool(told)
 
 
-def test_an_index_that_does_not_know_its_model_asks_for_it(tmp_path: Path) -> None:
+def test_index_that_does_not_know_its_model_asks_for_it(tmp_path: Path) -> None:
     nameless = ModelIdentity("tiny", "0" * 64, 4, "order")
     with Index.create(tmp_path / "index", nameless, threads=1) as index:
         index.add([ImageRow(1, "1.jpg", "1.jpg")], np.ones((1, 4), np.float32))

@@ -25,7 +25,7 @@ def pictures(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_becomes_a_dataset(pictures: Path, tmp_path: Path) -> None:
+def test_folder_becomes_a_dataset(pictures: Path, tmp_path: Path) -> None:
     done = hasse("data", "import", "folder", pictures, "--out", tmp_path / "mine")
     assert done.status == 0, done.err
     assert done.out == f"{tmp_path / 'mine'}: 3 pictures (no split 3), 6 captions\n"
@@ -47,7 +47,7 @@ def test_json_counts_everything_and_is_alone_on_standard_output(
     assert any("cat.jpg" in line for line in document["problems"]["lines"])
 
 
-def test_a_bad_picture_costs_itself_only_and_gets_one_line(pictures: Path, tmp_path: Path) -> None:
+def test_bad_picture_costs_itself_only_and_gets_one_line(pictures: Path, tmp_path: Path) -> None:
     (pictures / "cat.jpg").write_bytes(b"")
     done = hasse("data", "import", "folder", pictures, "--out", tmp_path / "mine")
     assert done.status == 0
@@ -55,7 +55,7 @@ def test_a_bad_picture_costs_itself_only_and_gets_one_line(pictures: Path, tmp_p
     assert "2 pictures (no split 2), 4 captions; 1 problem (not a picture: 1)" in done.out
 
 
-def test_a_flood_of_problems_is_told_of_in_few_lines_and_counted(
+def test_flood_of_problems_is_told_of_in_few_lines_and_counted(
     pictures: Path, tmp_path: Path
 ) -> None:
     for at in range(LINES_PER_REASON + 5):
@@ -92,7 +92,7 @@ def test_each_of_flickr8ks_lists_names_its_own_split(pictures: Path, tmp_path: P
     assert found == {split: f"{name}.jpg" for split, name in names.items()}
 
 
-def test_the_scenes_are_drawn_with_their_splits(tmp_path: Path) -> None:
+def test_scenes_are_drawn_with_their_splits(tmp_path: Path) -> None:
     out = tmp_path / "scenes"
     done = hasse(
         *("data", "import", "scenes", "--out", out, "--train", 3, "--val", 2, "--test", 1),
@@ -155,7 +155,7 @@ def test_coco_ids_survive(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_nothing_usable_is_one_sentence_with_the_remedy(
+def test_import_of_nothing_usable_is_one_sentence_with_the_remedy(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -67,7 +67,7 @@ def distill(home: Path, out: Path, *more: object) -> Outcome:
 
 
 @pytest.mark.slow
-def test_what_a_student_learned_makes_features_and_a_model(home: Path, tmp_path: Path) -> None:
+def test_student_of_a_distillation_makes_features_and_a_model(home: Path, tmp_path: Path) -> None:
     outcome = distill(home, tmp_path / "student")
     assert outcome.status == 0, outcome.err
     assert "explains" in outcome.err
@@ -142,7 +142,7 @@ def test_distill_passes_its_options_on(home: Path, tmp_path: Path) -> None:
     assert notes["config"] == asdict(config)
 
 
-def test_a_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
+def test_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
     home: Path, tmp_path: Path
 ) -> None:
     whole = load_dataset(home / "data")
@@ -163,7 +163,7 @@ def test_a_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
     assert made.start is None
 
 
-def test_a_student_begins_with_the_network_of_a_checkpoint(home: Path) -> None:
+def test_student_begins_with_the_network_of_a_checkpoint(home: Path) -> None:
     begun = load(PRETRAINED / "photographs", to_learn=True).trained.images.backbone
     config = DistillationConfig(begun.name, 48, 64, batch_size=8)
     made, _ = plan(home, start=Path("photographs"), config=config)
@@ -178,7 +178,7 @@ def test_a_student_begins_with_the_network_of_a_checkpoint(home: Path) -> None:
 
 
 @pytest.mark.parametrize("side", [48, 64])
-def test_a_side_that_a_network_cannot_take_is_told_before_the_pictures_are_read(
+def test_side_that_a_network_cannot_take_is_told_before_the_pictures_are_read(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int
 ) -> None:
     def refuse(network: Backbone, given: int) -> None:
@@ -190,7 +190,7 @@ def test_a_side_that_a_network_cannot_take_is_told_before_the_pictures_are_read(
     assert not (tmp_path / "student").exists()
 
 
-def test_a_distillation_goes_on_where_ctrl_c_stopped_it(
+def test_distillation_goes_on_where_ctrl_c_stopped_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert distill(home, tmp_path / "whole").status == 0
@@ -228,7 +228,7 @@ def test_distill_shows_how_far_and_how_well_a_student_learns(
     assert f"explains {passed['held_out']:.1%} of what the teacher sees in pictures" in outcome.err
 
 
-def test_a_damaged_picture_is_named_and_left_out(home: Path, tmp_path: Path) -> None:
+def test_damaged_picture_is_named_and_left_out(home: Path, tmp_path: Path) -> None:
     whole = load_dataset(home / "data")
     gone = replace(whole.images[3], path=tmp_path / "gone.png")
     images = (*whole.images[:3], gone, *whole.images[4:])
@@ -242,7 +242,7 @@ def test_a_damaged_picture_is_named_and_left_out(home: Path, tmp_path: Path) -> 
     assert notes["pictures"][0] == COUNT - 1
 
 
-def test_a_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_path: Path) -> None:
+def test_teacher_needs_weights_of_its_own_or_is_a_checkpoint(home: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "student")
     outcome = hasse(
         "distill", home / "data", "--split", "", "--teacher", "torchvision/resnet18", *out
@@ -266,7 +266,7 @@ def test_options_that_nothing_is_learned_with_are_one_sentence(home: Path, tmp_p
 
 
 @pytest.mark.parametrize("student", ["torchvision/nosuch", "torchvision/shufflenet_v2_x0_5"])
-def test_a_student_that_cannot_learn_is_refused_before_the_pictures_are_read(
+def test_student_that_cannot_learn_is_refused_before_the_pictures_are_read(
     home: Path, tmp_path: Path, student: str
 ) -> None:
     outcome = distill(home, tmp_path / "student", "--student", student)
@@ -282,14 +282,14 @@ def test_too_few_pictures_are_told_before_they_are_read(home: Path, tmp_path: Pa
         assert not (tmp_path / "student").exists()
 
 
-def test_a_checkpoint_of_another_network_cannot_be_the_start(home: Path, tmp_path: Path) -> None:
+def test_checkpoint_of_another_network_cannot_be_the_start(home: Path, tmp_path: Path) -> None:
     tiny = tiny_checkpoint(tmp_path / "tiny")
     outcome = distill(home, tmp_path / "student", "--start", tiny)
     assert outcome.status == 1
     assert "torchvision/shufflenet_v2_x0_5" in outcome.error
 
 
-def test_a_teacher_without_a_grid_is_refused(home: Path, tmp_path: Path) -> None:
+def test_teacher_without_a_grid_is_refused(home: Path, tmp_path: Path) -> None:
     save_file(
         build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict(),
         tmp_path / "weights.safetensors",

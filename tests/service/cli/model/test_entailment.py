@@ -24,7 +24,7 @@ SMALL = ("--dimension", 24, "--word-dimension", 12, "--word-range", 1, "--batch-
 
 
 @pytest.mark.parametrize("kind", ["snli", "sick"])
-def test_one_command_trains_and_one_measures(kind: str, tmp_path: Path) -> None:
+def test_train_and_evaluate_commands_work_together(kind: str, tmp_path: Path) -> None:
     corpus = snli(tmp_path / "snli_1.0") if kind == "snli" else sick(tmp_path / "SICK.txt")
     out = tmp_path / "model"
     trained = hasse("entailment", "train", corpus, "--out", out, *SMALL, "--epochs", 3)
@@ -39,7 +39,7 @@ def test_one_command_trains_and_one_measures(kind: str, tmp_path: Path) -> None:
     assert "majority class" in shown.out
 
 
-def test_a_model_of_sentences_says_how_it_was_trained_and_what_it_reached(tmp_path: Path) -> None:
+def test_model_of_sentences_says_how_it_was_trained_and_what_it_reached(tmp_path: Path) -> None:
     corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
     asked = ("--pooling", "max", "--length", "unit", "--seed", 3, "--margin", 0.5, "--epochs", 2)
     trained = hasse(
@@ -57,7 +57,7 @@ def test_a_model_of_sentences_says_how_it_was_trained_and_what_it_reached(tmp_pa
     assert found["model"]["accuracy"] == pytest.approx(reached)
 
 
-def test_a_training_that_no_epoch_made_better_says_so(tmp_path: Path) -> None:
+def test_training_that_no_epoch_made_better_says_so(tmp_path: Path) -> None:
     corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
     train = ("entailment", "train", corpus, *SMALL, "--epochs", 1)
     trained = hasse(*train, "--out", out, "--learning-rate", 1e-30)
@@ -66,7 +66,7 @@ def test_a_training_that_no_epoch_made_better_says_so(tmp_path: Path) -> None:
     assert "as it began" not in as_it_is.out
 
 
-def test_a_training_stopped_before_its_first_epoch_is_through_says_what_it_leaves(
+def test_training_stopped_before_its_first_epoch_is_through_says_what_it_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
@@ -76,7 +76,7 @@ def test_a_training_stopped_before_its_first_epoch_is_through_says_what_it_leave
     assert f"{out} holds the model as it began" in stopped.err
 
 
-def test_a_second_ctrl_c_says_what_is_left_too(
+def test_second_ctrl_c_says_what_is_left_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
@@ -86,7 +86,7 @@ def test_a_second_ctrl_c_says_what_is_left_too(
     assert f"{out} holds the model as it began" in stopped.err
 
 
-def test_a_retrieval_checkpoint_can_start_it(tmp_path: Path) -> None:
+def test_retrieval_checkpoint_can_start_it(tmp_path: Path) -> None:
     corpus, start = snli(tmp_path / "snli"), tiny_checkpoint(tmp_path / "start")
     command = ("entailment", "train", corpus, "--start", start, "--out", tmp_path / "model")
     trained = hasse(*command, "--epochs", 0)
@@ -95,7 +95,7 @@ def test_a_retrieval_checkpoint_can_start_it(tmp_path: Path) -> None:
     assert "cannot start" in hasse(*command, "--comparison", "symmetric").error
 
 
-def test_a_model_of_another_command_is_refused_as_what_it_is(tmp_path: Path) -> None:
+def test_model_of_another_command_is_refused_as_what_it_is(tmp_path: Path) -> None:
     corpus, captions = snli(tmp_path / "snli"), tiny_checkpoint(tmp_path / "captions")
     refused = hasse("entailment", "evaluate", corpus, "--model", captions)
     assert "holds a model of retrieval, not of entailment" in refused.error
@@ -123,7 +123,7 @@ def test_mistakes_are_one_clear_line(tmp_path: Path) -> None:
     assert "no model of entailment" in wrong.error
 
 
-def test_a_model_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_model_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     corpus, out = snli(tmp_path / "snli"), tmp_path / "model"
     command = ("entailment", "train", corpus, "--out", out, *SMALL, "--epochs", 1)
     assert hasse(*command).status == 0
@@ -133,7 +133,7 @@ def test_a_model_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", range(3))
-def test_a_model_that_was_not_written_whole_is_trained_by_the_same_command(
+def test_model_that_was_not_written_whole_is_trained_by_the_same_command(
     tmp_path: Path, written: int
 ) -> None:
     corpus, out = snli(tmp_path / "snli"), tmp_path / "model"

@@ -34,7 +34,7 @@ from tests.service.collection import png
         (("--download-weights", "--resize", 16_385), "resize is at most 16,384"),
     ],
 )
-def test_what_does_not_go_together_is_told_before_anything_is_fetched(
+def test_options_that_do_not_go_together_are_refused_before_anything_is_fetched(
     options: tuple[object, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fetch(*_: object) -> Path:
@@ -90,7 +90,7 @@ def test_features_are_made_as_the_options_say(
     )
 
 
-def test_a_network_without_a_grid_has_no_parts_unless_they_are_asked_for(
+def test_network_without_a_grid_has_no_parts_unless_they_are_asked_for(
     home: Path, tmp_path: Path
 ) -> None:
     network = build_backbone("torchvision/shufflenet_v2_x0_5").network.state_dict()
@@ -150,7 +150,7 @@ def test_pictures_are_read_by_as_many_threads_and_seen_so_many_at_a_time_as_is_a
     assert taken == [(5, 3, "picked cpu"), (32, None, "picked cpu")]
 
 
-def test_what_is_left_out_and_what_is_read_again_is_told(home: Path, tmp_path: Path) -> None:
+def test_pictures_left_out_and_read_again_are_told(home: Path, tmp_path: Path) -> None:
     for name in ("1.png", "2.png"):
         shutil.copy(home / name, tmp_path)
     images = tuple(Image(at, f"{at}.png", tmp_path / f"{at}.png") for at in (1, 2, 3))

@@ -35,7 +35,7 @@ def model(wordnet: Path) -> Path:
     return out
 
 
-def test_a_model_is_measured_beside_transitivity(model: Path) -> None:
+def test_model_is_measured_beside_transitivity(model: Path) -> None:
     shown = hasse("hypernyms", "evaluate", model)
     assert "transitive closure" in shown.out
     assert "120 pairs" in shown.out
@@ -46,7 +46,7 @@ def test_a_model_is_measured_beside_transitivity(model: Path) -> None:
     assert found["oracle"] == 100
 
 
-def test_a_word_is_answered_with_what_is_above_it(model: Path) -> None:
+def test_word_is_answered_with_what_is_above_it(model: Path) -> None:
     found = json.loads(hasse("hypernyms", "query", "w0123", "--model", model, "--json").out)
     names = [one["name"] for one in found["ancestors"]]
     assert found["concept"]["gloss"].startswith("what a w0123 is")
@@ -57,7 +57,7 @@ def test_a_word_is_answered_with_what_is_above_it(model: Path) -> None:
     assert len(shown.out.splitlines()) <= 5
 
 
-def test_a_word_with_nothing_above_it_is_told_so(model: Path, tmp_path: Path) -> None:
+def test_word_with_nothing_above_it_is_told_so(model: Path, tmp_path: Path) -> None:
     strict = shutil.copytree(model, tmp_path / "model")
     config = json.loads((strict / "config.json").read_text())
     (strict / "config.json").write_text(json.dumps(config | {"threshold": 0}))
@@ -67,14 +67,14 @@ def test_a_word_with_nothing_above_it_is_told_so(model: Path, tmp_path: Path) ->
     assert json.loads(hasse(*ask, "--json").out)["ancestors"] == []
 
 
-def test_a_word_that_wordnet_does_not_have_is_a_mistake(model: Path) -> None:
+def test_word_that_wordnet_does_not_have_is_a_mistake(model: Path) -> None:
     wrong = hasse("hypernyms", "query", "unicorn", "--model", model)
     assert "no 'unicorn'" in wrong.error
     beyond = hasse("hypernyms", "query", "w", "--sense", 2, "-m", model)
     assert "'w' has no meaning 2 here: the last --sense is 1" in beyond.error
 
 
-def test_a_plot_is_a_picture_of_every_word(tmp_path: Path) -> None:
+def test_plot_is_a_picture_of_every_word(tmp_path: Path) -> None:
     wordnet = write(tmp_path / "wordnet")
     out = tmp_path / "plots" / "animals.svg"
     drawn = hasse("hypernyms", "plot", wordnet, "--words", "entity,animal, dog,cat", "--out", out)
@@ -100,7 +100,7 @@ def test_more_coordinates_than_any_model_has_are_refused(wordnet: Path, tmp_path
         assert "dimension is at most 4,096" in hasse(*train, "--dimension", wide).error
 
 
-def test_a_seed_that_numpy_or_torch_does_not_take_is_refused(wordnet: Path, tmp_path: Path) -> None:
+def test_seed_that_numpy_or_torch_does_not_take_is_refused(wordnet: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "model")
     assert hasse("hypernyms", "train", wordnet, *out, "--seed", -1).status == 2
     assert "seed is a whole" in hasse("hypernyms", "train", wordnet, *out, "--seed", 2**63).error
@@ -120,7 +120,7 @@ def test_ctrl_c_says_that_nothing_is_kept(
     assert "nothing is kept" in stopped.err
 
 
-def test_a_model_of_another_command_is_named_as_what_it_is(model: Path, tmp_path: Path) -> None:
+def test_model_of_another_command_is_named_as_what_it_is(model: Path, tmp_path: Path) -> None:
     captions = tiny_checkpoint(tmp_path / "captions")
     with pytest.raises(CheckpointError, match="holds a model of hypernyms, not of retrieval"):
         checkpoint.load(model)
@@ -128,7 +128,7 @@ def test_a_model_of_another_command_is_named_as_what_it_is(model: Path, tmp_path
     assert "holds a model of retrieval, not of hypernyms: name a folder that" in refused.error
 
 
-def test_a_model_that_is_there_is_not_overwritten(wordnet: Path, model: Path) -> None:
+def test_model_that_is_there_is_not_overwritten(wordnet: Path, model: Path) -> None:
     before = {path.name: path.read_bytes() for path in model.iterdir()}
     command = ("hypernyms", "train", wordnet, "--out", model, "--held-out", 60, "--epochs", 1)
     assert "holds a model already: choose another --out" in hasse(*command).error
@@ -136,7 +136,7 @@ def test_a_model_that_is_there_is_not_overwritten(wordnet: Path, model: Path) ->
 
 
 @pytest.mark.parametrize("written", range(3))
-def test_a_model_that_was_not_written_whole_is_trained_by_the_same_command(
+def test_model_that_was_not_written_whole_is_trained_by_the_same_command(
     wordnet: Path, tmp_path: Path, written: int
 ) -> None:
     command = ("hypernyms", "train", wordnet, "-o", tmp_path, "--held-out", 60, "--epochs", 1)

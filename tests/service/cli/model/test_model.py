@@ -41,7 +41,7 @@ def make(tmp_path: Path, name: str = "mine") -> None:
     done(hasse("model", "make", name, "--from", NAME, "--weights", tmp_path / "clip"))
 
 
-def test_a_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) -> None:
+def test_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) -> None:
     theirs = tiny_clip(tmp_path / "clip")
     make(tmp_path)
     index, folder = tmp_path / "index", pictures(tmp_path / "pictures")
@@ -76,7 +76,7 @@ def test_a_pretrained_model_is_searched_and_served_as_any_other(tmp_path: Path) 
         assert part["unknown_words"] == ["σκύλος"]
 
 
-def test_a_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
+def test_model_is_calibrated_once_there_are_captions(tmp_path: Path) -> None:
     tiny_clip(tmp_path / "clip")
     make(tmp_path)
     folder = pictures(tmp_path / "pictures")
@@ -136,13 +136,13 @@ def test_weights_are_downloaded_where_that_is_asked_for(
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "", "a b"])
-def test_a_name_that_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
+def test_name_that_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
     tiny_clip(tmp_path / "clip")
     refused = hasse("model", "make", name, "--from", NAME, "--weights", tmp_path / "clip")
     assert "cannot be the name of a model" in refused.error
 
 
-def test_an_index_of_one_model_is_not_searched_with_another(tmp_path: Path) -> None:
+def test_index_of_one_model_is_not_searched_with_another(tmp_path: Path) -> None:
     for seed, name in ((0, "one"), (1, "two")):
         tiny_clip(tmp_path / "clip", seed)
         make(tmp_path, name)
