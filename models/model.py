@@ -22,6 +22,7 @@ from models.encoders.text_encoder import (
     CaptionEncoder,
     CaptionPooling,
     Ensemble,
+    TextUnit,
     padded,
 )
 from models.encoders.text_inference import TextInference
@@ -40,6 +41,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "score": SCORES,
     "image_pooling": get_args(ImagePooling),
     "caption_pooling": get_args(CaptionPooling),
+    "text_encoder": get_args(TextUnit),
     "length": get_args(PointLength),
     "directions": get_args(Directions),
 }
@@ -57,7 +59,10 @@ class ModelConfig:
             which lets small things count where the network learns too. "regions" adds the largest
             and the mean of the points of the whole and of nine regions of it, which features of a
             frozen network may have.
-        dimension: N, the dimension of a point; also the width of the GRU.
+        dimension: N, the dimension of a point; also the width of the text encoder.
+        text_encoder: what reads the words of a caption: "gru", as in the paper; "lstm", with
+            peepholes; "bilstm", the larger of an LSTM forwards and one backwards; or "sum", of
+            word vectors, which knows no order of words.
         word_dimension: the dimension of a word vector.
         caption_pooling: of a caption's states: "last" is the paper's; "max" keeps the largest of
             all in each coordinate.
@@ -88,6 +93,7 @@ class ModelConfig:
     ensemble: int = 1
     directions: Directions = "forward"
     hubness: int = 0
+    text_encoder: TextUnit = "gru"
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -145,6 +151,7 @@ class OrderEmbedding(nn.Module):
                 config.word_dimension,
                 config.dimension // config.ensemble,
                 config.word_range,
+                unit=config.text_encoder,
                 pooling=config.caption_pooling,
                 signed=signed,
                 length=config.length,
@@ -186,7 +193,7 @@ class OrderEmbedding(nn.Module):
         return self.images.backbone
 
     def set_matmul_dtype(self, dtype: torch.dtype) -> None:
-        """Choose the type in which the GRU and the projection of images multiply matrices."""
+        """Choose the type in which the encoders multiply matrices."""
         self.captions.matmul_dtype = self.images.matmul_dtype = dtype
 
     @property

@@ -42,9 +42,9 @@ from torch.nn.functional import normalize
 
 from benchmarks.search.clock import wait
 from models.datasets import Caption, Dataset, Image
-from models.encoders.gru import GRU
 from models.encoders.mixed_precision import supports_bfloat16
 from models.encoders.text_encoder import CaptionEncoder, padded
+from models.encoders.units.gru import GRU
 from models.evaluation.retrieval import Evaluation
 from models.model import OrderEmbedding
 from models.order import pairwise_violation

@@ -1,9 +1,9 @@
-"""Captions to points: word embeddings and a GRU (Vendrov et al., section 4.2)."""
+"""Captions to points: word embeddings, and a GRU (Vendrov et al., section 4.2) or another unit."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -11,11 +11,20 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
-from models.encoders.gru import GRU
+from models.encoders.units.gru import GRU
+from models.encoders.units.lstm import LSTM, BiLSTM
+from models.encoders.units.word_sum import WordSum
 from models.vocabulary import PADDING
 
 CaptionPooling = Literal["last", "max"]
 Length = Literal["unit", "learned", "free"]
+TextUnit = Literal["gru", "lstm", "bilstm", "sum"]
+_UNITS: Mapping[TextUnit, Callable[[int, int], GRU | LSTM | BiLSTM | WordSum]] = {
+    "gru": GRU,
+    "lstm": LSTM,
+    "bilstm": BiLSTM,
+    "sum": WordSum,
+}
 WIDEST = 1000  # a word_range beyond which nothing is learned
 MOST_COORDINATES = 65_536  # of a point or a word: the GRU has three times their square of weights
 
@@ -34,9 +43,12 @@ def reverse_words(tokens: Tensor, lengths: Tensor) -> Tensor:
 
 
 class CaptionEncoder(nn.Module):
-    """Read a caption word by word and pool the states of the GRU.
+    """Read a caption word by word and pool the states of a unit, such as a GRU.
 
     Attributes:
+        kind: which unit it is.
+        gru: the unit, if it is a GRU. Checkpoints have each kind of unit under its own name.
+        dimension: N, of a point.
         pooling: "last" state, as in the paper, or "max": the largest of all states in each
             coordinate, so that no word is forgotten in the words after it.
         signed: whether points keep their signs.
@@ -44,8 +56,10 @@ class CaptionEncoder(nn.Module):
             points of one length never precede each other, so captions follow from captions only
             where the general ones are shorter.
         backwards: whether words are read from the last to the first.
-        matmul_dtype: the type in which the GRU multiplies matrices; bfloat16 trains faster.
+        matmul_dtype: the type in which the unit multiplies matrices; bfloat16 trains faster.
     """
+
+    gru: GRU
 
     def __init__(
         self,
@@ -54,6 +68,7 @@ class CaptionEncoder(nn.Module):
         dimension: int,
         word_range: float = 0.1,
         *,
+        unit: TextUnit = "gru",
         pooling: CaptionPooling = "last",
         signed: bool = False,
         length: Length = "unit",
@@ -65,7 +80,8 @@ class CaptionEncoder(nn.Module):
         self.length = length
         self.backwards = backwards
         self.embedding = nn.Embedding(words, word_dimension, padding_idx=PADDING)
-        self.gru = GRU(word_dimension, dimension)
+        self.kind, self.dimension = unit, dimension
+        self.add_module(unit, _UNITS[unit](word_dimension, dimension))
         self.matmul_dtype = torch.float32
         nn.init.uniform_(self.embedding.weight, -word_range, word_range)
         with torch.no_grad():
@@ -80,6 +96,12 @@ class CaptionEncoder(nn.Module):
         """The members of the ensemble, as `Ensemble` has them: this one alone."""
         return (self,)
 
+    @property
+    def unit(self) -> GRU | LSTM | BiLSTM | WordSum:
+        """What reads the word vectors."""
+        found: GRU | LSTM | BiLSTM | WordSum = getattr(self, self.kind)
+        return found
+
     def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return the points of padded captions, of the length asked for; as `forward`."""
         encoded: Tensor = self(tokens, lengths)
@@ -93,20 +115,22 @@ class CaptionEncoder(nn.Module):
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
         """Give the coordinates a new order, in place: i becomes what order[i] was."""
-        self.gru.renumber(order)
+        self.unit.renumber(order)
+        if self.kind == "sum" and self.unit.weight is None:  # vectors are points
+            self.embedding.weight.copy_(self.embedding.weight[:, order])
         if self.length_head is not None:
             self.length_head.weight.copy_(self.length_head.weight[:, order])
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Encode padded captions: (B, T) int64 and (B,) int64 as of `GRU` -> (B, N).
+        """Encode padded captions: (B, T) int64 and (B,) int64 as of `GRU.forward` -> (B, N).
 
         `lengths` counts the end mark, so every caption has at least one token.
         """
         vectors = self.embedding(reverse_words(tokens, lengths) if self.backwards else tokens)
         if self.pooling == "last":
-            last: Tensor = self.gru(vectors, lengths, self.matmul_dtype)
+            last: Tensor = self.unit(vectors, lengths, self.matmul_dtype)
             return last
-        return self.gru.max_pool(vectors, lengths, self.matmul_dtype, signed=self.signed)
+        return self.unit.max_pool(vectors, lengths, self.matmul_dtype, signed=self.signed)
 
 
 class Ensemble(nn.Module):
@@ -124,7 +148,7 @@ class Ensemble(nn.Module):
 
     @property
     def matmul_dtype(self) -> torch.dtype:
-        """The type in which the GRUs multiply matrices."""
+        """The type in which the units multiply matrices."""
         return self.encoders[0].matmul_dtype
 
     @matmul_dtype.setter

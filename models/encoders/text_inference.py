@@ -21,15 +21,17 @@ _CAPTIONS_PER_THREAD = 64  # some milliseconds of work, worth a thread of their 
 class TextInference:
     """Encodes captions with the weights that an encoder has when this is made.
 
-    On a CPU a caption's point has the same bits whichever captions it is encoded with.
+    On a CPU a GRU is compiled, and a caption's point has the same bits whichever captions it is
+    encoded with. Other units run in torch.
     """
 
     def __init__(self, encoder: CaptionEncoder | Ensemble) -> None:
         self._encoder = encoder
-        self._size = sum(member.gru.recurrent_weight.shape[1] for member in encoder.encoders)
+        self._size = sum(member.dimension for member in encoder.encoders)
         self._device = encoder.encoders[0].embedding.weight.device
         self._is_on_cpu = self._device.type == "cpu"
-        if self._is_on_cpu:
+        self._is_packed = self._is_on_cpu and encoder.encoders[0].kind == "gru"
+        if self._is_packed:
             self._packed = [PackedTextEncoder(member) for member in encoder.encoders]
 
     def points(self, captions: Sequence[Sequence[int]], batch_size: int = 256) -> Points:
@@ -43,7 +45,7 @@ class TextInference:
         by_length = np.argsort(-lengths, kind="stable")
         threads = torch.get_num_threads() if self._is_on_cpu else 1
         together = min(batch_size, max(_CAPTIONS_PER_THREAD, -(-len(captions) // threads)))
-        encode = self._on_cpu if self._is_on_cpu else self._on_gpu
+        encode = self._by_kernel if self._is_packed else self._by_torch
 
         def batch(start: int) -> None:
             rows = by_length[start : start + together]
@@ -58,7 +60,7 @@ class TextInference:
                 batch(start)
         return points
 
-    def _on_cpu(self, captions: list[Sequence[int]], lengths: NDArray[np.int64]) -> Points:
+    def _by_kernel(self, captions: list[Sequence[int]], lengths: NDArray[np.int64]) -> Points:
         there = np.arange(lengths[0])[:, None] < lengths  # (T, B)
         alive = there.sum(1)
         words = {False: _by_time(captions, there)}
@@ -73,7 +75,7 @@ class TextInference:
         return whole
 
     @torch.inference_mode()
-    def _on_gpu(self, captions: list[Sequence[int]], _: NDArray[np.int64]) -> Points:
+    def _by_torch(self, captions: list[Sequence[int]], _: NDArray[np.int64]) -> Points:
         together, lengths = padded([torch.tensor(caption) for caption in captions])
         found: Points = self._encoder.points(together.to(self._device), lengths).cpu().numpy()
         return found

@@ -1,4 +1,4 @@
-"""The recurrence of `models.encoders.gru` on a GPU: one matrix product and one kernel a step.
+"""The recurrence of `models.encoders.units.gru` on a GPU: one matrix product and one kernel a step.
 
 All captions of a batch take all steps, since there the number of steps counts and not that of
 rows; one that has ended keeps its state. Nothing depends on the lengths but what the kernels

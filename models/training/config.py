@@ -10,7 +10,7 @@ from models.checkpoints.weight_quantization import WeightDtype
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
 
-Schedule = Literal["constant", "cosine"]
+Schedule = Literal["constant", "cosine", "exponential"]
 
 # Of whatever scales a step: the product of two such numbers is still a float32.
 LARGEST = 1e18
@@ -26,8 +26,11 @@ class TrainingConfig:
         batch_size: images in a batch.
         captions_per_image: random captions of each image in a batch; an image with fewer
             gives them all. More than one pays where the images are the costly part.
-        learning_rate: Adam's, at its highest.
-        schedule: "constant", or "cosine" from the highest to zero over all epochs.
+        optimizer: "adam", or "sgd": plain gradient descent, without momentum, on the mean of the
+            loss over captions.
+        learning_rate: the optimiser's, at its highest.
+        schedule: "constant"; "cosine", from the highest to zero over all epochs; or "exponential",
+            to a hundredth.
         warm_up: steps over which the learning rate rises from zero.
         weight_decay: decoupled, on every weight.
         loss: "ranking", the paper's hinge; "hardest", that of the nearest false pair alone, with
@@ -60,6 +63,7 @@ class TrainingConfig:
     epochs: int = 30
     batch_size: int = 128
     captions_per_image: int = 1
+    optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: float = 1e-3
     schedule: Schedule = "constant"
     warm_up: int = 0
@@ -116,9 +120,11 @@ def learning_rate(highest: float, schedule: Schedule, step: int, steps: int, war
     """Return the learning rate of a step (from 0) of `steps`.
 
     It rises over `warm_up` steps, then stays, or falls to zero along a cosine (Loshchilov and
-    Hutter, "SGDR", without restarts).
+    Hutter, "SGDR", without restarts), or exponentially to a hundredth.
     """
     rate = highest
     if schedule == "cosine":
         rate *= 0.5 * (1 + math.cos(math.pi * step / steps))
+    elif schedule == "exponential":
+        rate *= 0.01 ** (step / steps)
     return rate * min(1.0, (step + 1) / warm_up) if warm_up else rate

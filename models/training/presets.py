@@ -44,12 +44,29 @@ class Preset:
         return config
 
 
+_MNLM = TrainingConfig(
+    model=ModelConfig(
+        score="cosine", dimension=300, word_dimension=300, word_range=0.08, text_encoder="lstm"
+    ),
+    epochs=150,
+    batch_size=40,
+    optimizer="sgd",
+    learning_rate=1.0,
+    schedule="exponential",
+    margin=0.2,
+    patience=150,
+)
+
 PRESETS: Mapping[str, Preset] = {
     # Vendrov et al., section 4.4 and Table 2, on cached features of a frozen network; the
     # features bring one crop or ten.
     "order": Preset(TrainingConfig()),
     "order-reversed": Preset(TrainingConfig(model=ModelConfig(score="order-reversed"))),
     "cosine": Preset(TrainingConfig(model=ModelConfig(score="cosine"), margin=0.2)),
+    # Kiros et al. (2014), section 3.1, and the linear encoder of section 3.2. Their word vectors
+    # are fixed ones of another corpus; these are learned. The decay of the rate is not given.
+    "mnlm": Preset(_MNLM),
+    "mnlm-linear": Preset(replace(_MNLM, model=replace(_MNLM.model, text_encoder="sum"))),
     # Better with the same network (docs/training.md): max pooling of a caption's states, a
     # contrastive loss in large batches, a rate that falls to zero, features of regions and random
     # crops of a picture where there are some, an ensemble of two of which one reads backwards,

@@ -41,21 +41,33 @@ class TrainingStep:
         if lesson is not None:
             self._weights += lesson.teacher.parameters()
         self.on_gpu = torch.device(world.device).type == "cuda"
+        self.optimizer = self._optimizer()
+        self._cuda_graph = (
+            CudaGraphStep(self._learn, world.device)
+            if self.on_gpu
+            and world.size == 1
+            and not images.learns_backbone
+            and lesson is None
+            and config.optimizer == "adam"
+            else None
+        )
+        self.words_multiple = 1 if self._cuda_graph is None else WORDS_MULTIPLE
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        config = self._config
+        if config.optimizer == "sgd":
+            return torch.optim.SGD(
+                self._weights, config.learning_rate, weight_decay=config.weight_decay
+            )
         # On a GPU nothing of a step may wait for the processor, nor be a number that it knows.
         rate = config.learning_rate
-        self.optimizer = torch.optim.AdamW(
+        return torch.optim.AdamW(
             self._weights,
-            torch.tensor(rate, device=world.device) if self.on_gpu else rate,
+            torch.tensor(rate, device=self._world.device) if self.on_gpu else rate,
             weight_decay=config.weight_decay,
             fused=True,
             capturable=self.on_gpu,
         )
-        self._cuda_graph = (
-            CudaGraphStep(self._learn, world.device)
-            if self.on_gpu and world.size == 1 and not images.learns_backbone and lesson is None
-            else None
-        )
-        self.words_multiple = 1 if self._cuda_graph is None else WORDS_MULTIPLE
 
     def begin(self) -> None:
         """Put the model into the mode and the precision that it learns in."""
@@ -123,7 +135,9 @@ class TrainingStep:
             )
             loss = loss + self._config.model.ensemble * len(owners) * more
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        # Adam's steps do not depend on the scale of the loss.
+        scaled = loss / len(owners) if self._config.optimizer == "sgd" else loss
+        scaled.backward()  # type: ignore[no-untyped-call]
         self._world.sum_gradients(self._weights)
         self._clip()
         self.optimizer.step()

@@ -19,6 +19,7 @@ from service.cli.model.hypernyms import hypernyms
 from service.cli.model.model import model
 from service.cli.model.text_features import text_features
 from service.cli.model.train import train
+from service.cli.model.transfer import transfer
 from service.cli.serving.cluster import cluster
 from service.cli.serving.demo import demo
 from service.cli.serving.key import key
@@ -95,6 +96,7 @@ app.add(train, _MODEL)
 app.add(distill, _MODEL)
 app.add(evaluate, _MODEL)
 app.add(embed, _MODEL)
+app.add(transfer, _MODEL)
 app.add_typer(hypernyms, name="hypernyms", rich_help_panel=_MODEL)
 app.add_typer(entailment, name="entailment", rich_help_panel=_MODEL)
 

@@ -1,4 +1,4 @@
-"""Embeddings of lines of text or of pictures, for a file of numpy or of JSON lines."""
+"""Embeddings of lines of text or of pictures: for files, and for tasks on top of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 
+from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Image
 from models.datasets.source import read_text
@@ -22,11 +24,56 @@ from models.images.formats import is_picture
 from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from models.images.prefetch import decode_ahead
 from models.model import Points
+from models.tasks.transfer.vectors import WordVectors
+from service.runtime.device import pick_device
 
 # What is known of each row, and the rows themselves: (B, N).
 Block = tuple[list[dict[str, Any]], Points]
 STANDARD_INPUT = Path("-")
 _TEXTS = 1024  # encoded together
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceEncoder:
+    """Embeddings of several models, and the mean of word vectors, side by side.
+
+    Attributes:
+        names: of the models and of the file of vectors.
+    """
+
+    names: list[str]
+    models: Sequence[Checkpoint]
+    vectors: WordVectors | None
+
+    @classmethod
+    def of(cls, models: Sequence[Path], vectors: Path | None, device: str) -> Self:
+        """Load models and word vectors.
+
+        Raises:
+            CheckpointError, TransferError: one cannot be used.
+        """
+        place = pick_device(device)
+        loaded = [
+            checkpoint.load(checkpoint.find(model), place, with_pictures=False) for model in models
+        ]
+        names = [one.name for one in loaded] + ([] if vectors is None else [vectors.name])
+        return cls(names, loaded, None if vectors is None else WordVectors.read(vectors))
+
+    def encode(self, texts: Sequence[str]) -> Points:
+        """Return the embeddings of texts; each of several has unit length: (B, sum of N)."""
+        parts = [model.model.encode_captions(texts) for model in self.models]
+        if self.vectors is not None:
+            parts.append(self.vectors.encode(texts))
+        if len(parts) == 1:
+            return parts[0]
+        lengths = [np.linalg.norm(part, axis=1, keepdims=True) for part in parts]
+        each = [part / np.maximum(long, 1e-12) for part, long in zip(parts, lengths, strict=True)]
+        return np.concatenate(each, axis=1)
+
+    def knows(self, text: str) -> bool:
+        """Tell whether all of them know a word of a text."""
+        has_vector = self.vectors is None or self.vectors.knows(text)
+        return has_vector and all(model.vocabulary.knows(text) for model in self.models)
 
 
 class EmbedError(HasseError):

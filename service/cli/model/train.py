@@ -30,12 +30,15 @@ ModelOut = Annotated[
     ),
 ]
 PresetName = Annotated[
-    Literal["hasse", "order", "order-reversed", "cosine", "photographs", "scenes"] | None,
+    Literal[
+        "hasse", "order", "order-reversed", "cosine", "mnlm", "mnlm-linear", "photographs", "scenes"
+    ]
+    | None,
     typer.Option(
         show_default="photographs with --texts, hasse with --features, else scenes",
         help="Where all other options start: what we found to retrieve best on features, the "
-        "paper's way with the order or one of its two controls, or as a built-in model "
-        "was trained.",
+        "paper's way with the order or one of its two controls, as Kiros et al. did with an "
+        "LSTM or a sum of words, or as a built-in model was trained.",
     ),
 ]
 TrainingFeatures = Annotated[
@@ -103,6 +106,14 @@ ScoreName = Annotated[
         help="How images and captions are compared; the presets of these names set the margin too.",
     ),
 ]
+TextEncoder = Annotated[
+    Literal["gru", "lstm", "bilstm", "sum"] | None,
+    typer.Option(
+        rich_help_panel=MODEL,
+        help="What reads captions: a GRU, an LSTM with peepholes, the larger of two LSTMs, one "
+        "of which reads backwards, or the sum of word vectors.",
+    ),
+]
 Dimension = Annotated[
     int | None, typer.Option(min=1, rich_help_panel=MODEL, help="Coordinates of a point.")
 ]
@@ -143,7 +154,10 @@ Patience = Annotated[
 TrainingBatch = Annotated[
     int | None, typer.Option(min=2, rich_help_panel=OPTIMISATION, help="Pairs at a time.")
 ]
-LearningRate = Annotated[float | None, typer.Option(rich_help_panel=OPTIMISATION, help="Adam's.")]
+LearningRate = Annotated[
+    float | None,
+    typer.Option(rich_help_panel=OPTIMISATION, help="The optimiser's, at its highest."),
+]
 Margin = Annotated[
     float | None,
     typer.Option(
@@ -181,6 +195,7 @@ def train(
     classes: Classes = None,
     class_pictures: ClassPictures = None,
     score: ScoreName = None,
+    text_encoder: TextEncoder = None,
     dimension: Dimension = None,
     backbone: BackboneName = None,
     weights: NetworkWeights = None,
@@ -218,7 +233,7 @@ def train(
     named: dict[str, object] = {
         **{"score": score, "dimension": dimension, "backbone": backbone, "epochs": epochs},
         **{"patience": patience, "batch_size": batch_size, "learning_rate": learning_rate},
-        **{"margin": margin, "seed": seed},
+        **{"margin": margin, "seed": seed, "text_encoder": text_encoder},
     }
     choices = parse_pairs(more or ()) | {key: v for key, v in named.items() if v is not None}
     place = pick_device(device)

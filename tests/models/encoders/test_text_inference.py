@@ -77,7 +77,7 @@ def test_an_encoder_that_reads_backwards_reads_the_end_mark_last(
 def test_a_gpu_encodes_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = drawn()
     reader = TextInference(encoder)
-    monkeypatch.setattr(reader, "_on_cpu", reader._on_gpu)
+    monkeypatch.setattr(reader, "_by_kernel", reader._by_torch)
     np.testing.assert_allclose(reader.points(CAPTIONS, 5), expected(encoder, CAPTIONS), atol=1e-6)
 
 

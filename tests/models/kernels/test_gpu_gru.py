@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.encoders.gru import GRU
+from models.encoders.units.gru import GRU
 from tests.compilation import Signature, compiled
 
 pytest.importorskip("triton")

@@ -21,6 +21,15 @@ def test_each_score_of_the_paper_has_the_preset_of_its_name() -> None:
         assert (config.learning_rate, config.clip_norm) == (1e-3, 2.0)
 
 
+@pytest.mark.parametrize(("name", "unit"), [("mnlm", "lstm"), ("mnlm-linear", "sum")])
+def test_presets_of_kiros_have_the_papers_numbers(name: str, unit: str) -> None:
+    config = PRESETS[name].config
+    assert (config.model.text_encoder, config.model.score) == (unit, "cosine")
+    assert (config.model.dimension, config.model.word_dimension) == (300, 300)
+    assert (config.batch_size, config.margin, config.loss) == (40, 0.2, "ranking")
+    assert (config.optimizer, config.learning_rate) == ("sgd", 1.0)
+
+
 @pytest.mark.parametrize(
     ("images", "batch", "rate"),
     [(6000, 512, 8e-3), (4096, 512, 8e-3), (4095, 256, 4e-3), (1000, 64, 1e-3), (20, 32, 5e-4)],

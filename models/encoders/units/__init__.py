@@ -1,0 +1,1 @@
+"""What reads the word vectors of a caption: GRU, LSTM in one or both directions, sum."""

@@ -1,0 +1,1 @@
+"""What sentence embeddings are good for: classification, relatedness, similarity of words."""

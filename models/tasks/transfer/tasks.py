@@ -1,0 +1,206 @@
+"""The tasks of SentEval (Conneau and Kiela, 2018), read from the files they come in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.errors import HasseError
+
+Metric = Literal["accuracy", "pearson"]
+Targets = NDArray[np.float32]  # (n, classes), the share of each class
+SCORES = 5  # SICK's relatedness is from 1 to 5
+WITHHELD = 0.1  # of the training examples, to choose the penalty by, where no part is for that
+_SNLI = ("contradiction", "entailment", "neutral")
+
+
+class TransferError(HasseError):
+    """Tasks or models that cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Sentences, or pairs of them, with what is to be told of each.
+
+    Attributes:
+        first: a sentence of each example.
+        second: the other sentence of each pair; empty where there are no pairs.
+        targets: (n, classes).
+    """
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    targets: Targets
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task and its parts.
+
+    Attributes:
+        name: what tables call it.
+        train: all examples, where there is no test part and ten folds take turns.
+        note: what differs from the task as its authors measure it.
+    """
+
+    name: str
+    train: Examples
+    validation: Examples | None = None
+    test: Examples | None = None
+    metric: Metric = "accuracy"
+    note: str = ""
+
+
+def read_tasks(folder: Path) -> list[Task]:
+    """Read every task of which there are files in a folder or below it.
+
+    Raises:
+        TransferError: there is none, or a file is not of its format; it is named.
+    """
+    paths: dict[str, Path] = {}
+    for path in sorted(folder.rglob("*.*" if folder.is_dir() else "")):
+        paths.setdefault(path.name, path)
+    for path in sorted(folder.rglob("sentiment-*")):
+        paths.setdefault(path.name, path)
+    found = []
+    for name, (files, read) in _READERS.items():
+        there = [paths[file] for file in files if file in paths]
+        if len(there) == len(files):
+            found.append(read(name, there))
+        elif there:
+            missing = next(file for file in files if file not in paths)
+            raise TransferError(f"{there[0]} is there and {missing} is not: add it for {name}")
+    if "SICK.txt" in paths:
+        found += _sick(paths["SICK.txt"])
+    return found
+
+
+def _two_files(name: str, paths: Sequence[Path]) -> Task:
+    texts = [_lines(path) for path in paths]
+    classes = [at for at, lines in enumerate(texts) for _ in lines]
+    return Task(name, _classified([line for lines in texts for line in lines], (), classes, 2))
+
+
+def _sst(name: str, paths: Sequence[Path]) -> Task:
+    parts = []
+    for path in paths:
+        rows = [line.rsplit("\t", 1) for line in _lines(path)]
+        if any(len(row) != 2 or row[1] not in ("0", "1") for row in rows):
+            raise TransferError(f"{path} has a line without a tab and a 0 or 1 at its end")
+        parts.append(_classified([row[0] for row in rows], (), [int(row[1]) for row in rows], 2))
+    return Task(name, parts[0], parts[1], parts[2])
+
+
+def _mrpc(name: str, paths: Sequence[Path]) -> Task:
+    parts = []
+    for path in paths:
+        rows = [line.split("\t") for line in _lines(path)[1:]]
+        if any(len(row) != 5 or row[0] not in ("0", "1") for row in rows):
+            raise TransferError(f"{path} has a line that is not a 0 or 1, two ids and two texts")
+        parts.append(
+            _classified(
+                [row[3] for row in rows],
+                [row[4] for row in rows],
+                [int(row[0]) for row in rows],
+                2,
+            )
+        )
+    return Task(name, parts[0], test=parts[1])
+
+
+def _snli(name: str, paths: Sequence[Path]) -> Task:
+    parts = []
+    for path in paths:
+        try:
+            rows = [json.loads(line) for line in _lines(path)]
+            kept = [row for row in rows if row["gold_label"] in _SNLI]
+            first, second = ([str(row[key]) for row in kept] for key in ("sentence1", "sentence2"))
+        except (ValueError, KeyError, TypeError) as error:
+            raise TransferError(f"{path} is not SNLI's JSON lines ({error})") from error
+        parts.append(
+            _classified(first, second, [_SNLI.index(row["gold_label"]) for row in kept], 3)
+        )
+    return Task(name, parts[0], parts[1], parts[2])
+
+
+_Reader = Callable[[str, Sequence[Path]], Task]
+_READERS: Mapping[str, tuple[tuple[str, ...], _Reader]] = {
+    "MR": (("rt-polarity.neg", "rt-polarity.pos"), _two_files),
+    "CR": (("custrev.neg", "custrev.pos"), _two_files),
+    "SUBJ": (("subj.objective", "subj.subjective"), _two_files),
+    "MPQA": (("mpqa.neg", "mpqa.pos"), _two_files),
+    "SST": (("sentiment-train", "sentiment-dev", "sentiment-test"), _sst),
+    "MRPC": (("msr_paraphrase_train.txt", "msr_paraphrase_test.txt"), _mrpc),
+    "SNLI": (("snli_1.0_train.jsonl", "snli_1.0_dev.jsonl", "snli_1.0_test.jsonl"), _snli),
+}
+TASKS = (*_READERS, "SICK-E", "SICK-R")
+
+
+def _sick(path: Path) -> list[Task]:
+    header, *lines = (line.split("\t") for line in _lines(path))
+    names = ("sentence_A", "sentence_B", "entailment_label", "relatedness_score", "SemEval_set")
+    if missing := [name for name in names if name not in header]:
+        raise TransferError(f"{path} has no column {missing[0]}: give SICK.txt as it comes")
+    columns = [header.index(name) for name in names]
+    rows = [[fields[at].strip() for at in columns] for fields in lines]
+    labels = sorted({row[2] for row in rows})
+    parts: dict[str, list[list[str]]] = {"TRAIN": [], "TRIAL": [], "TEST": []}
+    for row in rows:
+        parts[row[4]].append(row)
+    note = ""
+    if not parts["TEST"]:
+        parts["TEST"], parts["TRIAL"] = parts["TRIAL"], []
+        note = "no TEST part: measured on TRIAL"
+
+    def examples(part: str, *, relatedness: bool) -> Examples | None:
+        chosen = parts[part]
+        if not chosen:
+            return None
+        first, second = [row[0] for row in chosen], [row[1] for row in chosen]
+        if relatedness:
+            return Examples(tuple(first), tuple(second), _spread([float(row[3]) for row in chosen]))
+        return _classified(first, second, [labels.index(row[2]) for row in chosen], len(labels))
+
+    tasks = []
+    for name, relatedness in (("SICK-E", False), ("SICK-R", True)):
+        train, validation, test = (
+            examples(part, relatedness=relatedness) for part in ("TRAIN", "TRIAL", "TEST")
+        )
+        if train is None or test is None:
+            raise TransferError(f"{path} has no lines of TRAIN, or none to measure on")
+        metric: Metric = "pearson" if relatedness else "accuracy"
+        tasks.append(Task(name, train, validation, test, metric, note))
+    return tasks
+
+
+def _spread(scores: Iterable[float]) -> Targets:
+    """Return scores as shares of the two whole scores beside each (Tai et al., 2015): (n, 5)."""
+    given = np.array(list(scores))
+    whole = np.clip(np.floor(given).astype(int), 1, SCORES - 1)
+    targets = np.zeros((len(given), SCORES), np.float32)
+    rows = np.arange(len(given))
+    targets[rows, whole] = given - whole
+    targets[rows, whole - 1] = 1 - (given - whole)
+    return targets
+
+
+def _classified(
+    first: Sequence[str], second: Sequence[str], classes: Sequence[int], count: int
+) -> Examples:
+    targets = np.eye(count, dtype=np.float32)[np.array(classes, int)]
+    return Examples(tuple(first), tuple(second), targets)
+
+
+def _lines(path: Path) -> list[str]:
+    content = path.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")  # as the movie reviews are distributed
+    return [line.strip() for line in text.split("\n") if line.strip()]

@@ -1,0 +1,68 @@
+"""Word vectors in a file of text, and sentences as the mean of their words' vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.tasks.transfer.tasks import TransferError
+from models.vocabulary import words
+
+
+@dataclass(frozen=True, slots=True)
+class WordVectors:
+    """Vectors by word, of one dimension."""
+
+    rows: dict[str, int]
+    vectors: NDArray[np.float32]  # (V, D)
+
+    @classmethod
+    def read(cls, path: Path, wanted: Container[str] | None = None) -> Self:
+        """Read a file with a word and its numbers on each line, with or without a header.
+
+        With `wanted`, only those words are kept.
+
+        Raises:
+            TransferError: there is no such file, or its lines are not all of one length.
+        """
+        rows: dict[str, int] = {}
+        vectors: list[NDArray[np.float32]] = []
+        try:
+            with path.open(encoding="utf-8") as file:
+                for number, line in enumerate(file, start=1):
+                    word, _, numbers = line.rstrip().partition(" ")
+                    if number == 1 and numbers.count(" ") == 0:  # word2vec's "words dimension"
+                        continue
+                    if word in rows or (wanted is not None and word not in wanted):
+                        continue
+                    vector = np.array(numbers.split(), np.float32)
+                    if vectors and len(vector) != len(vectors[0]):
+                        raise TransferError(
+                            f"{path}, line {number} has {len(vector)} numbers instead of "
+                            f"{len(vectors[0])}: the file is not whole"
+                        )
+                    rows[word] = len(vectors)
+                    vectors.append(vector)
+        except (OSError, ValueError) as error:
+            raise TransferError(f"{path} cannot be read as word vectors ({error})") from error
+        if not vectors:
+            raise TransferError(f"{path} holds no vector of a word that is asked for")
+        return cls(rows, np.stack(vectors))
+
+    def knows(self, text: str) -> bool:
+        """Tell whether any word of a text has a vector."""
+        return any(word in self.rows for word in words(text))
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the mean of the vectors of each text's words; zeros where there is none."""
+        found = np.zeros((len(texts), self.vectors.shape[1]), np.float32)
+        for at, text in enumerate(texts):
+            known = [self.rows[word] for word in words(text) if word in self.rows]
+            if known:
+                found[at] = self.vectors[known].mean(0)
+        return found
