@@ -11,9 +11,7 @@ DatasetFolder = Annotated[
     Path,
     typer.Argument(metavar="DATASET", help="The folder written by 'hasse data import'."),
 ]
-IndexFolder = Annotated[
-    Path, typer.Argument(metavar="INDEX", help="The folder written by 'hasse index build'.")
-]
+IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the index.")]
 Model = Annotated[
     Path | None,
     typer.Option(

@@ -34,6 +34,8 @@
 
   // Returns "added", "known", or why the service refused.
   async function send(form, file) {
+    const limit = Number(form.dataset.limit);
+    if (file.size > limit) return `larger than ${limit / 1e6} MB`;
     const body = new FormData();
     body.append("image", file);
     if (find("key")) body.append("key", find("key").value);
@@ -75,19 +77,20 @@
     bar.hidden = true;
     if (!form.isConnected) return; // the page shows something else by now
     report([sums(), ...refused.slice(0, 20), ...(refused.length > 20 ? [`and ${refused.length - 20} more`] : [])]);
+    const home = document.createElement("a");
+    Object.assign(home, { href: document.querySelector(".brand").href, textContent: "See the collection" });
+    find("added").append(home);
     find("announcement").textContent = sums();
     if (find("key")) sessionStorage.setItem("hasse-key", find("key").value);
     find("added-picture").value = "";
     showChoice();
   }
 
-  // A dropped folder is read to its depths; hidden files are left out.
+  // A dropped folder is read to its depths; hidden files are left out. Browsers give many pictures
+  // no type: the service looks at their first bytes.
   async function filesOf(entry) {
     if (entry.name.startsWith(".")) return [];
-    if (entry.isFile) {
-      const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
-      return file.type.startsWith("image/") ? [file] : [];
-    }
+    if (entry.isFile) return [await new Promise((resolve, reject) => entry.file(resolve, reject))];
     const [reader, found] = [entry.createReader(), []];
     for (;;) {
       const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
@@ -102,10 +105,12 @@
     if (!entries.some((entry) => entry.isDirectory)) return;
     const files = (await Promise.all(entries.map(filesOf))).flat();
     const transfer = new DataTransfer();
-    for (const file of files) transfer.items.add(file);
+    for (const file of files) if (!file.type || file.type.startsWith("image/")) transfer.items.add(file);
     const field = find("added-picture");
     if (!field) return;
     field.files = transfer.files;
+    const others = files.length - transfer.files.length;
+    report(others ? [`${others.toLocaleString("en")} of the dropped files ${others > 1 ? "are no pictures" : "is no picture"}.`] : []);
     showChoice();
   });
   document.addEventListener("change", ({ target }) => {

@@ -96,5 +96,5 @@ def test_many_pictures_are_added_with_progress_and_refusals_named(
     expect(page.locator("#added")).to_contain_text("0.png: That is not a picture Hasse can read")
     expect(page.locator("#add progress")).to_be_hidden()
     expect(page.get_by_role("button", name="Add it")).to_be_visible()
-    page.goto(writable)
+    page.get_by_role("link", name="See the collection").click()
     expect(page.locator(".facts")).to_contain_text("16 pictures")
