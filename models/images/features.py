@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -33,6 +35,61 @@ class ExtractionStopped(Exception):
     """Extraction was asked to stop; everything done so far is on disk."""
 
 
+@dataclass(frozen=True, slots=True)
+class BatchFeatures:
+    """Some images with their features (B, C, F), and those that cannot be read, with a line each.
+
+    Where regions have features too they are (B, C, REGIONS, F).
+    """
+
+    images: list[Image]
+    features: NDArray[np.float32]
+    skipped: list[tuple[Image, str]]
+
+
+Batches: TypeAlias = Callable[[Sequence[Image], int], Iterator[BatchFeatures]]
+
+
+class Extractor:
+    """A network that stays as it is, ready to look at pictures.
+
+    Raises:
+        BackboneError: the network takes no pictures of this size, or has no regions.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        preprocessing: Preprocessing,
+        *,
+        views: int = 0,
+        regions: bool = False,
+        device: str | torch.device = "cpu",
+        batch_size: int = 32,
+        workers: int | None = None,
+        limits: PictureLimits = DEFAULT_LIMITS,
+    ) -> None:
+        network = (copy.deepcopy(backbone).keep_grid() if regions else backbone).for_inference()
+        network.to(device).require_side(preprocessing.crop)
+        self._network, self._preprocessing, self._views = network, preprocessing, views
+        self._device, self._batch_size = torch.device(device), batch_size
+        self._workers, self._limits = workers, limits
+
+    def batches(self, images: Sequence[Image], size: int) -> Iterator[BatchFeatures]:
+        """Yield the features of images in order, `size` pictures at a time."""
+        crops = self._preprocessing.crops
+        for batch in decode_ahead(
+            images, self._preprocessing, size, self._workers, self._views, self._limits
+        ):
+            good, pixels, skipped = _readable(batch)
+            features = np.empty((0, 0, 0), np.float32)
+            if good:
+                seen = _seen(self._network, pixels, self._batch_size, self._device)
+                own, others = np.split(seen, [crops], axis=1)
+                features = np.concatenate([own.mean(1, keepdims=True), others], axis=1)
+            yield BatchFeatures(good, features, skipped)
+
+
 def extract(
     dataset: Dataset,
     backbone: Backbone,
@@ -52,6 +109,7 @@ def extract(
     commit_images: int = COMMIT_IMAGES,
     commit_seconds: float = COMMIT_SECONDS,
     clock: Callable[[], float] = time.monotonic,
+    batches: Batches | None = None,
 ) -> FeatureStore:
     """Compute the features of all images that have none in `folder` yet, and open them.
 
@@ -71,6 +129,7 @@ def extract(
         commit_images, commit_seconds: when to commit, whichever comes first. A commit waits for
             the disk; a kill loses what was done since.
         clock: tells the seconds.
+        batches: yields the features of images, some at a time; None looks at them here.
 
     Raises:
         FeaturesError: what is in `folder` was made with another network, preprocessing or
@@ -88,8 +147,17 @@ def extract(
         views,
         regions,
     )
-    network = (copy.deepcopy(backbone).keep_grid() if regions else backbone).for_inference()
-    network.to(device).require_side(preprocessing.crop)
+    if batches is None:
+        batches = Extractor(
+            backbone,
+            preprocessing,
+            views=views,
+            regions=regions,
+            device=device,
+            batch_size=batch_size,
+            workers=workers,
+            limits=limits,
+        ).batches
     pictures_per_batch = max(1, batch_size // (preprocessing.crops + views))
     with appending(folder, maker) as writer:
         stamps = {image.id: picture_stamp(image.path) for image in dataset.images}
@@ -97,18 +165,18 @@ def extract(
         done = len(dataset) - len(todo)
         committed_at, since = clock(), 0
         try:
-            for batch in decode_ahead(
-                todo, preprocessing, pictures_per_batch, workers, views, limits
-            ):
-                images, pixels = _readable(batch, writer, skipped)
-                if images:
-                    seen = _seen(network, pixels, batch_size, torch.device(device))
-                    crops, others = np.split(seen, [preprocessing.crops], axis=1)
-                    features = np.concatenate([crops.mean(1, keepdims=True), others], axis=1)
-                    seen_stamps = [stamps[image.id] for image in images]
-                    writer.add(images, seen_stamps, _finite(features, images, maker))
-                done += len(batch)
-                since += len(batch)
+            for batch in batches(todo, pictures_per_batch):
+                for image, line in batch.skipped:
+                    writer.skipped[image.id] = line
+                    skipped(line)
+                for image in batch.images:
+                    writer.skipped.pop(image.id, None)
+                if batch.images:
+                    seen_stamps = [stamps[image.id] for image in batch.images]
+                    rounded = _finite(batch.features, batch.images, maker)
+                    writer.add(batch.images, seen_stamps, rounded)
+                done += len(batch.images) + len(batch.skipped)
+                since += len(batch.images) + len(batch.skipped)
                 progress(done, len(dataset))
                 if since >= commit_images or clock() - committed_at > commit_seconds:
                     writer.commit()
@@ -155,21 +223,19 @@ def _remaining(
 
 
 def _readable(
-    batch: list[Decoded], writer: Appender, skipped: Callable[[str], None]
-) -> tuple[list[Image], list[Tensor]]:
-    """Return the images of a batch that could be decoded, and their pixels."""
+    batch: list[Decoded],
+) -> tuple[list[Image], list[Tensor], list[tuple[Image, str]]]:
+    """Return the images of a batch that could be decoded, their pixels, and the others."""
     images: list[Image] = []
     pixels: list[Tensor] = []
+    skipped: list[tuple[Image, str]] = []
     for image, future in batch:
         try:
             pixels.append(future.result())
             images.append(image)
-            writer.skipped.pop(image.id, None)
         except PictureError as error:
-            line = f"{image.subject}: {error}: skipped"
-            writer.skipped[image.id] = line
-            skipped(line)
-    return images, pixels
+            skipped.append((image, f"{image.subject}: {error}: skipped"))
+    return images, pixels, skipped
 
 
 @torch.inference_mode()

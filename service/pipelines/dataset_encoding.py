@@ -24,6 +24,15 @@ Skipped = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
+class BatchPoints:
+    """Some images with their points (B, N), and a line of each that cannot be read."""
+
+    images: list[Image]
+    points: Points
+    skipped: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ImageSource:
     """Where the points of images come from.
 
@@ -34,6 +43,7 @@ class ImageSource:
         skipped: told one line of every image that is left out.
         limits: how large a picture may be.
         block_seconds: how long points are gathered for one block; see `blocks`.
+        spread: encodes pictures elsewhere, as `points` does; None encodes them here.
     """
 
     features: Path | None = None
@@ -42,6 +52,7 @@ class ImageSource:
     skipped: Skipped = lambda line: None
     limits: PictureLimits = DEFAULT_LIMITS
     block_seconds: float = 2.0
+    spread: Callable[[Sequence[Image]], Iterator[BatchPoints]] | None = None
 
     def points(
         self, model: EmbeddingModel, images: Sequence[Image]
@@ -55,7 +66,12 @@ class ImageSource:
             FeaturesError: the features are not those of this model, or of other images.
         """
         if self.features is None:
-            yield from self._from_pictures(model, images)
+            batches = self.batches(model, images) if self.spread is None else self.spread(images)
+            for batch in batches:
+                for line in batch.skipped:
+                    self.skipped(line)
+                if batch.images:
+                    yield batch.images, batch.points
         else:
             yield from self._from_features(model, images, self.features)
 
@@ -90,26 +106,27 @@ class ImageSource:
             f"run 'hasse features' on this dataset, or leave --features out"
         )
 
-    def _from_pictures(
-        self, model: EmbeddingModel, images: Iterable[Image]
-    ) -> Iterator[tuple[list[Image], Points]]:
+    def batches(self, model: EmbeddingModel, images: Iterable[Image]) -> Iterator[BatchPoints]:
+        """Yield the points of pictures in order, a batch at a time."""
         for batch in decode_ahead(
             images, model.preprocessing, self.batch_size, self.workers, limits=self.limits
         ):
             good: list[Image] = []
             pixels: list[Tensor] = []
+            skipped: list[str] = []
             for image, future in batch:
                 try:
                     pixels.append(future.result())
                     good.append(image)
                 except PictureError as error:
-                    self.skipped(f"{image.subject}: {error}: skipped")
+                    skipped.append(f"{image.subject}: {error}: skipped")
+            points = np.empty((0, model.config.dimension), np.float32)
             if good:
                 # No yield inside: the caller would go on in this mode.
                 with torch.inference_mode():
                     stacked = torch.stack(pixels).to(model.device)  # (B, crops, 3, H, W)
                     points = model.pixel_points(stacked).cpu().numpy()
-                yield good, points
+            yield BatchPoints(good, points, skipped)
 
     def _from_features(
         self, model: EmbeddingModel, images: Sequence[Image], folder: Path

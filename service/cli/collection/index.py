@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from service.cli.terminal.options import (
     IndexFolder,
     Json,
     Model,
+    OnCluster,
     Workers,
 )
 from service.cli.terminal.progress import progress, tell
@@ -89,6 +91,7 @@ def build(
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
+    cluster: OnCluster = None,
 ) -> None:
     """Encode a dataset's pictures and captions with a model, and make them searchable.
 
@@ -111,6 +114,10 @@ def build(
         collection = collection.split(split)
     checkpoint = loaded(find_or_default(model, collection), device)
     source = ImageSource(features, batch_size, workers, tell, picture_limits())
+    if cluster is not None:
+        from service.cluster.encoding import points_of
+
+        source = replace(source, spread=points_of(cluster, checkpoint.folder, source))
     with built(collection, checkpoint, out, source, segment_rows) as made:
         print_size(made.info(), out)
     typer.echo(f'next: hasse search "..." --index {out}, or hasse serve --index {out}', err=True)

@@ -13,7 +13,7 @@ import typer
 from service.cli.model.long_running import AGAIN, consistent_options, stoppable
 from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import CommandError, resumable
-from service.cli.terminal.options import BatchSize, DatasetFolder, Device, Workers
+from service.cli.terminal.options import BatchSize, DatasetFolder, Device, OnCluster, Workers
 from service.cli.terminal.progress import progress, tell
 from service.plural import count
 
@@ -108,6 +108,7 @@ def features(
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
+    cluster: OnCluster = None,
 ) -> None:
     """Compute features of all pictures with a network that stays as it is.
 
@@ -148,6 +149,15 @@ def features(
         )
     if weights is None and (weights := _weights(backbone, download=download_weights)) is not None:
         network.load_weights(weights)
+    with_regions = crops == "1" and network.has_grid() if regions is None else regions
+    batches = None
+    if cluster is not None:
+        from service.cluster.encoding import Extraction, features_of
+
+        asked = (views, with_regions, batch_size, workers, picture_limits())
+        file = None if weights is None else weights.resolve()
+        extraction = Extraction(backbone, file, network.fingerprint(), looks, *asked)
+        batches = features_of(cluster, extraction)
     run = partial(
         extract,
         collection,
@@ -155,10 +165,11 @@ def features(
         looks,
         out,
         views=views,
-        regions=crops == "1" and network.has_grid() if regions is None else regions,
+        regions=with_regions,
         device=place,
         batch_size=batch_size,
         workers=workers,
+        batches=batches,
     )
     _show(_extract(run, out, weights), collection)
 

@@ -63,6 +63,14 @@ BatchSize = Annotated[
         help="Pictures per batch; fewer take less memory.",
     ),
 ]
+OnCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="HOST:PORT",
+        help="Encode pictures on all machines of this Ray cluster; they need the same paths.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 
 # For commands that read `Settings`: an option that is not given is left to the environment.

@@ -11,18 +11,25 @@ from typing import Any
 
 import httpx
 import pytest
+from safetensors.torch import save_file
 
 from benchmarks.cluster.nodes import ROOT, Entrance, Nodes
 from index.store import Index
 from index.types import CaptionRow, ImageRow
+from models.datasets import save
+from models.encoders.registry import build_backbone
+from models.images.features import FeatureStore
 from service.app import create_app
 from service.settings import Settings
+from tests.models.images.noise import pictures
 from tests.postgresql import new_database, place_catalog
 from tests.ray import require_ray
+from tests.service.cli.shell import hasse
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
+from tests.tiny import tiny_checkpoint
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 KEYS = ("image_id", "caption_id", "violation", "probability", "captions", "caption", "same")
 
@@ -35,11 +42,11 @@ class Served:
     nodes: Nodes
     client: httpx.Client
 
-    def command(self, *words: object, token: str | None = None) -> tuple[int, str]:
-        """Run `hasse cluster`; return its status and what it said."""
+    def hasse(self, *words: object, token: str | None = None) -> tuple[int, str]:
+        """Run a command; return its status and what it said."""
         environment = self.nodes.environment | ({"RAY_AUTH_TOKEN": token} if token else {})
         done = subprocess.run(
-            [sys.executable, "-m", "service.cli", "cluster", *map(str, words)],
+            [sys.executable, "-m", "service.cli", *map(str, words)],
             env=environment,
             cwd=ROOT,
             capture_output=True,
@@ -61,9 +68,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             point = opened.points("image", [1000])[1000]
             rows = [ImageRow(1, "one.png", str(folder / "pictures/picture-0.png"), 64, 48, "test")]
             opened.add(rows, point[None], [CaptionRow(1, 1, "a dog runs")], point[None] / 2)
-        with Nodes(1, cpus=2, head_cpus=2) as nodes:
+        with Nodes(1, cpus=2, head_cpus=4) as nodes:
             served = Served(index, nodes, httpx.Client())
-            assert served.command("plan", index, "--shards", 2)[0] == 0
+            assert served.hasse("cluster", "plan", index, "--shards", 2)[0] == 0
             options = ["--shards", "2", "--replicas", "2", "--set", "open_writes=true"]
             with Entrance(nodes, index, *options) as entrance:
                 served.client = httpx.Client(base_url=entrance.url, timeout=30)
@@ -105,7 +112,7 @@ def test_cluster_of_two_nodes_answers_as_one_process_takes_writes_and_outlives_a
     assert served.client.get("/").status_code == 200
     before = ask(served.client)
     assert before[0][0]["searched"] == IMAGES + 2
-    status = served.command("status", served.index, "--address", served.nodes.address)
+    status = served.hasse("cluster", "status", served.index, "--address", served.nodes.address)
     assert status[1].count("2 of 2") == 2, status
     served.nodes.kill(served.nodes.numbers[0])
     for _ in range(10):
@@ -113,12 +120,43 @@ def test_cluster_of_two_nodes_answers_as_one_process_takes_writes_and_outlives_a
 
 
 def test_wrong_token_is_refused_with_its_remedy(served: Served) -> None:
-    command = ("status", served.index, "--address", served.nodes.address)
-    status, said = served.command(*command, token="f" * 64)
+    command = ("cluster", "status", served.index, "--address", served.nodes.address)
+    status, said = served.hasse(*command, token="f" * 64)
     assert (status, "copy ~/.ray/auth_token from its head" in said) == (1, True), said
 
 
 def test_service_of_shards_that_are_not_there_is_refused(served: Served) -> None:
-    command = ("serve", served.index, "--shards", 3, "--address", served.nodes.address)
-    status, said = served.command(*command)
+    command = ("cluster", "serve", served.index, "--shards", 3, "--address", served.nodes.address)
+    status, said = served.hasse(*command)
     assert (status, "the cluster has no shard 0 of 3" in said) == (1, True), said
+
+
+def here(*words: object) -> tuple[int, str]:
+    """Run a command in this process."""
+    done = hasse(*words)
+    return done.status, done.out + done.err
+
+
+def test_pictures_encoded_on_a_cluster_have_the_bits_of_one_machine(
+    served: Served, tmp_path: Path
+) -> None:
+    model, network = tiny_checkpoint(tmp_path / "model"), tmp_path / "weights.safetensors"
+    save_file(build_backbone("torchvision/mnasnet0_5").network.state_dict(), network)
+    save(pictures(tmp_path / "pictures", 9), tmp_path / "dataset")
+    points, features = [], []
+    for there in ((), ("--cluster", served.nodes.address)):
+        place = tmp_path / f"there-{len(there)}"
+        build = ("index", "build", tmp_path / "dataset", "--model", model, "--batch-size", 2)
+        run = served.hasse if there else here
+        assert run(*build, "--out", place / "index", "--device", "cpu", *there)[0] == 0
+        with Index.open(place / "index") as made:
+            ids = sorted(made.snapshot.ids("image").tolist())
+            points.append([made.points("image", ids)[id_].tobytes() for id_ in ids])
+        look = ("features", tmp_path / "dataset", "--backbone", "torchvision/mnasnet0_5")
+        options = ("--weights", network, "--resize", 40, "--crop", 32, "--batch-size", 2)
+        made_at = ("--out", place / "features", "--device", "cpu", *there)
+        assert run(*look, *options, *made_at)[0] == 0
+        features.append(FeatureStore.open(place / "features").views().tobytes())
+    assert points[0] == points[1]
+    assert len(points[0]) == 9
+    assert features[0] == features[1]
