@@ -8,6 +8,7 @@ import typer
 
 from service.cli.collection.entails import entails
 from service.cli.collection.index import index
+from service.cli.collection.plot import plot
 from service.cli.collection.search import search
 from service.cli.model.data import data
 from service.cli.model.distill import distill
@@ -97,6 +98,7 @@ app.add(distill, _MODEL)
 app.add(evaluate, _MODEL)
 app.add(embed, _MODEL)
 app.add(transfer, _MODEL)
+app.add(plot, _MODEL)
 app.add_typer(hypernyms, name="hypernyms", rich_help_panel=_MODEL)
 app.add_typer(entailment, name="entailment", rich_help_panel=_MODEL)
 

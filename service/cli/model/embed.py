@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from service.cli.terminal.configuration import picture_limits
-from service.cli.terminal.options import BatchSize, Device, Workers
+from service.cli.terminal.options import BatchSize, Device, ModelOrPhotographs, Workers
 from service.cli.terminal.progress import progress, tell
 from service.plural import count
 
@@ -19,10 +19,6 @@ Inputs = Annotated[
         show_default="lines of standard input",
         help="A file with one text a line; or pictures, and folders of pictures.",
     ),
-]
-EmbeddingModel = Annotated[
-    Path,
-    typer.Option("--model", "-m", metavar="DIR", help="A checkpoint, or a built-in one's name."),
 ]
 Out = Annotated[
     Path | None,
@@ -40,7 +36,7 @@ _NAMED = 5  # lines that a message names
 def embed(
     *,
     inputs: Inputs = None,
-    model: EmbeddingModel = Path("photographs"),
+    model: ModelOrPhotographs = Path("photographs"),
     out: Out = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",

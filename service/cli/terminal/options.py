@@ -22,6 +22,10 @@ Model = Annotated[
         help="Folder of the checkpoint, or a name that 'hasse model list' lists.",
     ),
 ]
+ModelOrPhotographs = Annotated[
+    Path,
+    typer.Option("--model", "-m", metavar="DIR", help="A checkpoint, or a built-in one's name."),
+]
 Features = Annotated[
     Path | None,
     typer.Option(
