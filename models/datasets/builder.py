@@ -7,7 +7,6 @@ row costs itself only: it is noted in `SkippedRows` and the rest goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,7 +128,6 @@ class DatasetBuilder:
     def finish(
         self,
         *,
-        known: AbstractSet[str] = frozenset(),
         progress: Tally = lambda done, total: None,
         limits: PictureLimits = DEFAULT_LIMITS,
         at_a_time: int = _AT_A_TIME,
@@ -137,13 +135,12 @@ class DatasetBuilder:
         """Return the images whose pictures can be used, in their order, and what was skipped.
 
         Each picture's header is read, which finds empty files and other formats, and gives widths
-        and heights. Where others have captions, an image without any is noted as a problem,
-        unless its path is `known`.
+        and heights. Where others have captions, an image without any is noted as a problem.
 
         Raises:
             DatasetError: nothing is usable; the message says what was wrong most often.
         """
-        images = self.usable(known, progress, limits, at_a_time)
+        images = tuple(self._usable(progress, limits, at_a_time))
         if not images:
             lines = self.skipped.lines[:1]
             why = f" ({self.skipped.summary()}; the first: {lines[0]})" if lines else ""
@@ -153,30 +150,14 @@ class DatasetBuilder:
             )
         return Dataset(self.name, images), self.skipped
 
-    def usable(
-        self,
-        known: AbstractSet[str] = frozenset(),
-        progress: Tally = lambda done, total: None,
-        limits: PictureLimits = DEFAULT_LIMITS,
-        at_a_time: int = _AT_A_TIME,
-    ) -> tuple[Image, ...]:
-        """Return what `finish` does, where it may be nothing."""
-        return tuple(self._usable(known, progress, limits, at_a_time))
-
-    def _usable(
-        self,
-        known: AbstractSet[str],
-        progress: Tally,
-        limits: PictureLimits,
-        at_a_time: int,
-    ) -> Iterator[Image]:
+    def _usable(self, progress: Tally, limits: PictureLimits, at_a_time: int) -> Iterator[Image]:
         rows = list(self._rows.values())
         sizes = sizes_of([row.path for row in rows], limits, at_a_time)
         for done, (row, size) in enumerate(zip(rows, sizes, strict=True), start=1):
             if isinstance(size, PictureError):
                 note_unusable(self.skipped, str(row), row.path, size)
             else:
-                if self._caption_ids and not row.captions and str(row.path) not in known:
+                if self._caption_ids and not row.captions:
                     self.skipped.add(str(row), "no captions", "kept, can be found")
                 yield Image(row.id, row.file_name, row.path, row.split, *size, tuple(row.captions))
             if done % at_a_time == 0 or done == len(rows):

@@ -7,7 +7,6 @@ import io
 import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,6 @@ def read(
     folder: Path,
     captions: Path | None = None,
     *,
-    known: AbstractSet[str] = frozenset(),
     exclude: Sequence[str] = (),
     progress: Tally = lambda done, total: None,
     limits: PictureLimits = DEFAULT_LIMITS,
@@ -46,8 +44,7 @@ def read(
 
     Captions are the lines of `dog.txt` beside `dog.jpg`; or the rows of `captions`, a CSV, TSV or
     JSON-lines file with `file_name` (relative to the folder), `caption` and, if wanted, `split`.
-    Images are numbered from 1 in the order of their names. That a picture has no captions is a
-    problem unless its path is `known`.
+    Images are numbered from 1 in the order of their names.
 
     Raises:
         DatasetError: a file or folder is missing, the table has not these columns, or there is no
@@ -81,7 +78,7 @@ def read(
             builder.caption(number, ids[row.file_name], row.caption, row.subject)
         else:
             skipped.add(f"{row.subject} ({row.file_name})", "file not found")
-    return builder.finish(known=known, progress=progress, limits=limits)
+    return builder.finish(progress=progress, limits=limits)
 
 
 @dataclass(slots=True)
