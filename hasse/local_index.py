@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 from PIL import Image
 from pydantic import TypeAdapter, ValidationError
 
+from models.captioning import DRAWS
 from models.errors import HasseError
 from service import picture_schemas as schemas
 from service.client.call import (
@@ -25,7 +26,7 @@ from service.client.call import (
     several,
 )
 from service.client.errors import problem_error
-from service.core import by_picture, lattice
+from service.core import by_picture, describing, lattice
 from service.core.engine import Engine
 from service.core.pictures import read_picture
 from service.core.stages import Stages
@@ -40,7 +41,7 @@ from service.lattice_schemas import (
     JsonPart,
 )
 from service.lattice_schemas import Part as EnginePart
-from service.picture_schemas import Relation, SimilarOptions
+from service.picture_schemas import Description, Relation, SimilarOptions
 from service.schemas import (
     AddedImage,
     CaptionAnswer,
@@ -156,6 +157,17 @@ class LocalIndex:
         _, content = await asyncio.to_thread(file_of, picture)
         query = validated(SimilarOptions, {"similar": similar, **fields_of(options)})
         return await by_picture.similar(self._engine, content, query, Stages())
+
+    @_blocking
+    async def describe(
+        self, picture: int | Picture, *, k: int = 5, draws: int = DRAWS
+    ) -> Description:
+        """Return captions written for an image of the collection, by its id, or for a picture."""
+        options = validated(schemas.DescribeOptions, {"k": k, "draws": draws})
+        if isinstance(picture, int):
+            return await describing.describe(self._engine, picture, options, Stages())
+        _, content = await asyncio.to_thread(file_of, picture)
+        return await describing.describe(self._engine, content, options, Stages())
 
     @_blocking
     async def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> AllOfAnswer:

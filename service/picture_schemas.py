@@ -1,4 +1,4 @@
-"""Schemas of searches by a picture: the captions that are true of it, the images like it."""
+"""Schemas of what is asked of a picture: captions, images like it, a description."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from service.schemas import PictureFile, SearchOptions
+from models.captioning import DRAWS
+from service.schemas import Answer, ImageId, PictureFile, Request, SearchOptions
 
+DRAWS_MAXIMUM = 1000
+WRITTEN_MAXIMUM = 100
 Prefer = Literal["least_violation", "specific"]
 Relation = Literal["alike", "more_specific", "more_general"]
 
@@ -60,3 +63,46 @@ class PictureQuery(CaptionOptions):
     """Find the captions that are true of a picture. The fields of a multipart form."""
 
     image: PictureFile
+
+
+class DescribeOptions(Request):
+    """How to describe a picture."""
+
+    k: int = Field(default=5, ge=1, le=WRITTEN_MAXIMUM, description="Most captions wanted.")
+    draws: int = Field(
+        default=DRAWS,
+        ge=1,
+        le=DRAWS_MAXIMUM,
+        description="Texts that are drawn, of which the best are returned; more take longer.",
+    )
+
+
+class DescribeQuery(DescribeOptions):
+    """Describe an image of the collection."""
+
+    image_id: ImageId
+
+
+class DescribeForm(DescribeOptions):
+    """Describe a picture. The fields of a multipart form."""
+
+    image: PictureFile
+
+
+class WrittenCaption(Answer):
+    """A caption that a model wrote."""
+
+    text: str
+    violation: float = Field(description="How far the picture falls short of it.")
+    probability: float | None = Field(
+        description="How likely it is true of the picture; null where the model is not calibrated."
+    )
+    in_training: bool = Field(
+        description="Whether a caption that the model has learned from has the same words."
+    )
+
+
+class Description(Answer):
+    """Captions written for a picture, the best first."""
+
+    captions: list[WrittenCaption]

@@ -36,6 +36,13 @@ class Settings(BaseSettings):
             "index was built with."
         ),
     )
+    captioner: Path | None = Field(
+        default=None,
+        description=(
+            "Folder of the captioner that writes captions for pictures; when empty, `captioner` in "
+            "the folder of the model, if there is one."
+        ),
+    )
     device: str = Field(
         default="auto",
         description="Where the encoders run: cpu, cuda, cuda:1, or auto for CUDA where present.",
@@ -250,7 +257,9 @@ class Settings(BaseSettings):
         """Whether who writes needs a key: one to write, or else the one to read."""
         return bool(self.write_keys or self.read_keys)
 
-    @field_validator("model", "searches_per_minute", "writes_per_minute", mode="before")
+    @field_validator(
+        "model", "captioner", "searches_per_minute", "writes_per_minute", mode="before"
+    )
     @classmethod
     def _absent(cls, given: object) -> object:
         return None if given == "" else given

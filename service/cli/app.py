@@ -6,10 +6,13 @@ from typing import Annotated
 
 import typer
 
+from service.cli.collection.describe import describe
+from service.cli.collection.describe_index import describe as describe_index
 from service.cli.collection.entails import entails
 from service.cli.collection.index import index
 from service.cli.collection.plot import plot
 from service.cli.collection.search import search
+from service.cli.model.captioner import captioner
 from service.cli.model.data import data
 from service.cli.model.distill import distill
 from service.cli.model.embed import embed
@@ -82,9 +85,11 @@ def root(
     """Hold the options of all commands."""
 
 
+index.add(describe_index)
 app.add_typer(index, name="index", rich_help_panel=_COLLECTION)
 app.add(demo, _COLLECTION)
 app.add(search, _COLLECTION)
+app.add(describe, _COLLECTION)
 app.add(entails, _COLLECTION)
 app.add(serve, _COLLECTION)
 app.add_typer(cluster, name="cluster", rich_help_panel=_COLLECTION)
@@ -99,6 +104,7 @@ app.add(evaluate, _MODEL)
 app.add(embed, _MODEL)
 app.add(transfer, _MODEL)
 app.add(plot, _MODEL)
+app.add_typer(captioner, name="captioner", rich_help_panel=_MODEL)
 app.add_typer(hypernyms, name="hypernyms", rich_help_panel=_MODEL)
 app.add_typer(entailment, name="entailment", rich_help_panel=_MODEL)
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack, overload
 
+from models.captioning import DRAWS
 from service.client.call import (
     Call,
     CaptionOptions,
@@ -25,7 +26,7 @@ from service.client.call import (
 )
 from service.embedding_schemas import TEXTS_MAXIMUM, Embedding, Embeddings
 from service.lattice_schemas import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
-from service.picture_schemas import Relation
+from service.picture_schemas import Description, Relation
 from service.schemas import (
     AddedImage,
     Alive,
@@ -103,6 +104,16 @@ class Calls:
         """Return the images like a picture, more specific than it, or more general."""
         data = {"similar": similar, **form_of(options)}
         return Call("POST", "/search/images", reads(ImageAnswer), data=data, picture=picture)
+
+    @_Method
+    def describe(
+        self, picture: int | Picture, *, k: int = 5, draws: int = DRAWS
+    ) -> Call[Description]:
+        """Return captions written for an image of the collection, by its id, or for a picture."""
+        if isinstance(picture, int):
+            return post("/describe", Description, image_id=picture, k=k, draws=draws)
+        data = {"k": str(k), "draws": str(draws)}
+        return Call("POST", "/describe", reads(Description), data=data, picture=picture)
 
     @_Method
     def search_all_of(self, parts: Iterable[Part], **options: Unpack[Options]) -> Call[AllOfAnswer]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from index.info import IndexInfo
 from index.segments.upkeep import Upkeep
 from index.store import Index
 from index.types import CaptionRow, Kind
+from models.captioning.writing import Writer
 from models.checkpoints.checkpoint import Checkpoint
 from models.embedding_model import Words
 from models.evaluation.calibration import Calibrations
@@ -143,21 +145,26 @@ class Engine:
         with loading.closed_on_failure(index):
             loading.sweep(index)
             loading.warm(loaded, index)
-        return cls(
+            writer = loading.writer(settings, loaded)
+        engine = cls(
             loaded, index, settings, metrics, admission, on_death, absolute_paths=absolute_paths
         )
+        engine.writer = writer
+        return engine
 
     @classmethod
     def for_one_question(cls, settings: Settings, *, with_pictures: bool) -> Engine:
         """Open what answers a question sooner than `open` does, one with pictures or without.
 
-        Its paths are absolute.
-
-        Raises:
-            Exception: as `open`.
+        Its paths are absolute; it raises what `open` does.
         """
         loaded, index = loading.model_and_index(settings, with_pictures=with_pictures)
         return cls(loaded, index, settings, absolute_paths=True)
+
+    @cached_property
+    def writer(self) -> Writer | None:
+        """What writes captions, if there is a captioner; raises CheckpointError."""
+        return loading.writer(self.settings, self.checkpoint)
 
     @property
     def info(self) -> IndexInfo:

@@ -30,7 +30,7 @@ _HELD = "hasse.held"
 _FORM = "multipart/form-data"
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
-_WHOLE_NUMBERS = frozenset({"k", "candidates", "offset", "image_id"})
+_WHOLE_NUMBERS = frozenset({"k", "candidates", "offset", "image_id", "draws"})
 _TRUTH = {"true": True, "false": False}
 _REPEATED = frozenset({"caption", "all_of", "common", "plus", "minus"})
 

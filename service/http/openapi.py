@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from service import embedding_schemas, lattice_schemas
-from service.picture_schemas import PictureQuery, SimilarQuery
+from service.picture_schemas import DescribeForm, DescribeQuery, PictureQuery, SimilarQuery
 from service.schemas import ImageQuery, ImagesQuery, Problem, UploadForm
 from service.services import services_of
 from service.settings import Settings
@@ -17,6 +17,8 @@ _REQUESTS = (
     ImageQuery,
     ImagesQuery,
     SimilarQuery,
+    DescribeQuery,
+    DescribeForm,
     PictureQuery,
     UploadForm,
     *lattice_schemas.REQUESTS,

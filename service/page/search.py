@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.core import by_picture, lattice
+from service.core import by_picture, describing, lattice
 from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import invalid
@@ -19,7 +19,7 @@ from service.page.query import PageQuery
 from service.page.rendering import KEEP_URL, View, render
 from service.page.results import ShownPicture, group_captions, no_match_notice, proof_of
 from service.page.scale import Scale
-from service.picture_schemas import Relation, SimilarOptions
+from service.picture_schemas import DescribeOptions, Relation, SimilarOptions, WrittenCaption
 from service.plural import count
 from service.schemas import CaptionAnswer, ImageAnswer
 from service.services import ServicesHere
@@ -109,10 +109,15 @@ async def _picture(
 ) -> View:
     """Show a picture, with its captions or with pictures like it, also where there are none."""
     stages = Stages()
+    written: Sequence[WrittenCaption] = ()
     if query.similar is None:
+        if engine.writer is not None and not shown.captions:
+            # No captions of its own, as an upload never has.
+            described = await describing.describe(engine, picture, DescribeOptions(), Stages())
+            written = described.captions
         found = await by_picture.captions(engine, picture, query.caption_options, stages)
         if found.searched:
-            return _captions(engine, shown, found, scale, stages)
+            return _captions(engine, shown, found, written, scale, stages)
         stages = Stages()
     kind = query.similar or "alike"
     options = SimilarOptions(**dict(query.options), similar=kind)
@@ -132,13 +137,19 @@ async def _picture(
             "hits": answer.hits,
             "proof": proof,
             "notice": notice,
+            "written": written,
         },
         stages=stages,
     )
 
 
 def _captions(
-    engine: Engine, shown: ShownPicture, answer: CaptionAnswer, scale: Scale, stages: Stages
+    engine: Engine,
+    shown: ShownPicture,
+    answer: CaptionAnswer,
+    written: Sequence[WrittenCaption],
+    scale: Scale,
+    stages: Stages,
 ) -> View:
     knows = engine.vocabulary.knows
     groups = group_captions(answer.hits, scale, knows)
@@ -161,6 +172,7 @@ def _captions(
             "groups": groups,
             "proof": proof,
             "notice": notice,
+            "written": written,
         },
         stages=stages,
     )

@@ -1,13 +1,19 @@
-"""The two questions: which images is this caption true of, which captions are true of this?"""
+"""Which images is this caption true of, which captions are true of this, what could be said?"""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.core import by_picture
+from service.core import by_picture, describing
 from service.core.stages import Stages, answered
-from service.picture_schemas import PictureQuery, SimilarQuery
+from service.picture_schemas import (
+    DescribeForm,
+    DescribeQuery,
+    Description,
+    PictureQuery,
+    SimilarQuery,
+)
 from service.routes.documentation import OF_PICTURES, REASONS, takes, timed
 from service.schemas import (
     CaptionAnswer,
@@ -74,3 +80,28 @@ async def search_captions(request: Request, services: SearchServices) -> Respons
     query = (await services.bodies.form(request)).as_model(PictureQuery)
     answer = await by_picture.captions(services.engine, query.image, query, stages)
     return answered(answer, stages)
+
+
+@router.post(
+    "/describe",
+    summary="Write captions for a picture",
+    response_model=Description,
+    responses=timed(
+        "Captions that a model wrote, the best first",
+        *REASONS,
+        "not_found",
+        "no_captioner",
+        *OF_PICTURES,
+    ),
+    openapi_extra=takes(json=DescribeQuery, form=DescribeForm),
+)
+async def describe(request: Request, services: SearchServices) -> Response:
+    """Write captions for a picture of yours, sent as a form, or for an image of the collection.
+
+    Captions that are likely to be true come first, those that say what somebody or something does
+    before others, and among them those that say most.
+    """
+    stages = Stages()
+    query = await services.bodies.json_or_form(request, DescribeQuery, DescribeForm)
+    picture = query.image if isinstance(query, DescribeForm) else query.image_id
+    return answered(await describing.describe(services.engine, picture, query, stages), stages)

@@ -20,6 +20,8 @@ from index.search.query import Query
 from index.segments import stored_pictures
 from index.store import Index
 from index.types import MODES, Kind
+from models.captioning import checkpoint as captioners
+from models.captioning.writing import Writer
 from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
 from models.score import penalties_between
@@ -85,6 +87,18 @@ def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint
             f"--model {named}'"
         )
     return loaded
+
+
+def writer(settings: Settings, model: Checkpoint) -> Writer | None:
+    """Load what writes captions: the captioner that is named, or that in the model's folder.
+
+    Raises:
+        CheckpointError: it cannot be used, or was trained for another model.
+    """
+    folder = settings.captioner or captioners.folder_of(model)
+    if settings.captioner is None and not folder.is_dir():
+        return None
+    return Writer(model, captioners.load(folder, model))
 
 
 def sweep(index: Index) -> None:

@@ -26,6 +26,16 @@ ModelOrPhotographs = Annotated[
     Path,
     typer.Option("--model", "-m", metavar="DIR", help="A checkpoint, or a built-in one's name."),
 ]
+Captioner = Annotated[
+    Path | None,
+    typer.Option(
+        "--captioner",
+        "-c",
+        metavar="DIR",
+        show_default="captioner, in the folder of the model",
+        help="Folder of the captioner, from 'hasse captioner train'.",
+    ),
+]
 Features = Annotated[
     Path | None,
     typer.Option(

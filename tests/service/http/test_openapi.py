@@ -87,6 +87,7 @@ def test_operation_names_its_errors_as_problems(client: Client) -> None:
         "/search/all_of",
         "/search/common",
         "/search/like",
+        "/describe",
         "/entails",
         "/entails/batch",
         "/embed",

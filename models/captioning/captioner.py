@@ -1,0 +1,136 @@
+"""Draw captions for a picture, all at once.
+
+As in Kiros et al., a draw is a content u, a structure that some training caption has, and the
+likeliest words for both. u is the point of the picture, or the mean or the join of the training
+captions nearest to it. `models.captioning.ranking` chooses among the texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.captioning import DRAWS
+from models.captioning.corpus import unit
+from models.captioning.language_model import LanguageModel
+from models.captioning.structure import ACTIONS, CONTENT
+from models.captioning.trigrams import Trigrams
+from models.vocabulary import PADDING, SPECIAL, Vocabulary, words
+
+NEAREST = 5  # training captions that u is made of, as in the paper
+SHORTEST, LONGEST = 4, 12  # words of a caption that is written, as in the paper
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Texts drawn for a picture, and what the language model says of each.
+
+    Attributes:
+        acts: (C,), whether a text says what somebody or something does.
+        evidence: (C, 2), the log-probability of its content words given the point of the picture,
+            and that of the least likely of them.
+        fluency: (C, 2), the mean log-probability of its words under the trigrams, and the least.
+        in_training: (C,), whether it stands among the training captions.
+    """
+
+    texts: list[str]
+    acts: NDArray[np.bool_]
+    evidence: NDArray[np.float64]
+    fluency: NDArray[np.float64]
+    in_training: NDArray[np.bool_]
+
+
+class Captioner:
+    """A language model, and what it has from its training captions.
+
+    Attributes:
+        tags: names of the parts of speech; number 0 is `NO_TAG`.
+        templates: (S, LONGEST), the structures of captions of 4 to 12 words.
+        counts: (S,), how many captions have each.
+        references: (R, N), the joint points of the captions of training pictures.
+        hashes: (M,), of the training captions, rising.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        vocabulary: Vocabulary,
+        tags: Sequence[str],
+        templates: Tensor,
+        counts: Tensor,
+        trigrams: Trigrams,
+        references: Tensor,
+        hashes: NDArray[np.int64],
+    ) -> None:
+        """Take the parts; `models.captioning.checkpoint` writes and reads them."""
+        self.model, self.vocabulary, self.tags = model.eval(), vocabulary, tuple(tags)
+        self.templates, self.counts = templates, counts
+        self.trigrams, self.references, self.hashes = trigrams, references, hashes
+        self._acts = torch.isin(templates, self._numbers(ACTIONS)).any(1)
+        self._content = self._numbers(CONTENT)
+
+    def _numbers(self, names: frozenset[str]) -> Tensor:
+        return torch.tensor([at for at, tag in enumerate(self.tags, start=1) if tag in names])
+
+    @torch.inference_mode()
+    def draw(self, point: NDArray[np.float32], draws: int = DRAWS) -> Candidates:
+        """Draw texts for the point of a picture (N,), the same ones every time."""
+        point_here = unit(point[None])
+        kinds = self._contents(point_here)
+        chosen = self._choose(-(-draws // len(kinds)))
+        tags = self.templates[chosen].repeat(len(kinds), 1)[:draws]
+        contents = kinds.repeat_interleave(len(chosen), 0)[:draws]
+        written = self.model.decode(tags, contents)
+        _, first = np.unique(written.numpy(), axis=0, return_index=True)
+        rows = torch.from_numpy(np.sort(first))
+        written, tags = written[rows], tags[rows]
+        scores = self.model(written, tags, point_here.expand(len(written), -1)).log_softmax(-1)
+        each = scores.gather(2, written[..., None])[..., 0]
+        each = torch.where(torch.isin(tags, self._content), each, 0)
+        numbers = [row[: row.index(PADDING)] if PADDING in row else row for row in written.tolist()]
+        texts = [
+            " ".join(self.vocabulary.words[at - len(SPECIAL)] for at in row) for row in numbers
+        ]
+        return Candidates(
+            texts,
+            torch.isin(tags, self._numbers(ACTIONS)).any(1).numpy(),
+            torch.stack((each.sum(1), each.amin(1)), 1).double().numpy(),
+            np.array([self.trigrams.fluency(row) for row in numbers]),
+            self.in_training(texts),
+        )
+
+    def in_training(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Tell which texts (C,) have the words of a training caption."""
+        return np.isin(hash_of(texts), self.hashes)
+
+    def _contents(self, point: Tensor) -> Tensor:
+        """Return the contents to draw with: (1, N) -> (3, N), of unit length."""
+        nearest = (self.references @ point[0]).topk(min(NEAREST, len(self.references))).indices
+        near = self.references[nearest]
+        return torch.cat(
+            (point, unit(near.mean(0).numpy()[None]), unit(near.amax(0).numpy()[None]))
+        )
+
+    def _choose(self, number: int) -> Tensor:
+        """Draw distinct structures, as often as captions have them; half of them have a verb."""
+        draw = torch.Generator().manual_seed(0)
+        found = []
+        for share, has_verb in ((number // 2, True), (number - number // 2, False)):
+            counts = torch.where(self._acts == has_verb, self.counts, 0).float()
+            there = int((counts > 0).sum())
+            if there:
+                found.append(torch.multinomial(counts, min(share, there), generator=draw))
+        return torch.cat(found)
+
+
+def hash_of(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Return 64 bits of each text, which depend on its words alone."""
+    digests = [hashlib.blake2b(" ".join(words(text)).encode(), digest_size=8) for text in texts]
+    joined = b"".join(digest.digest() for digest in digests)
+    return np.frombuffer(joined, dtype=np.int64)

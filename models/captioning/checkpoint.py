@@ -1,0 +1,129 @@
+"""A captioner on disk: a folder of four files, none of which can run code.
+
+model.safetensors   weights, templates, trigrams, and hashes of the training captions
+config.json         the encoder it writes for, how it was trained, and what it measured
+vocabulary.json     the words
+SHA256SUMS          the checksums of all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models.captioning.captioner import Captioner
+from models.captioning.judgement import Judgement
+from models.captioning.language_model import LanguageModel, LanguageModelConfig
+from models.captioning.training import CaptionerTraining
+from models.captioning.trigrams import Trigrams
+from models.checkpoints.checkpoint import Checkpoint
+from models.checkpoints.model_folder import WEIGHTS, CheckpointError, ModelKind, weights
+from models.checkpoints.weight_quantization import quantize
+from models.vocabulary import Vocabulary
+
+VOCABULARY, FOLDER = "vocabulary.json", "captioner"
+KIND = ModelKind("captioning", "hasse captioner train", 1, (VOCABULARY,))
+_WEIGHTS = "language_model."
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionerCheckpoint:
+    """A loaded captioner and what is known of it.
+
+    Attributes:
+        encoder: the fingerprint of the model whose points it reads.
+        judgement: where the truth of written captions was known.
+        fingerprint: SHA-256 of its weights, "" before it is saved.
+    """
+
+    captioner: Captioner
+    encoder: str
+    training: CaptionerTraining
+    judgement: Judgement | None
+    metrics: Mapping[str, Any]
+    fingerprint: str = ""
+
+
+def folder_of(model: Checkpoint) -> Path:
+    """Return where the captioner of a model is, unless another folder is named."""
+    return model.folder / FOLDER
+
+
+def save(checkpoint: CaptionerCheckpoint, folder: Path, encoder_name: str) -> None:
+    """Write a captioner, each file whole or not at all; matrices in 16 bits."""
+    captioner = checkpoint.captioner
+    config = {
+        "kind": KIND.name,
+        "format": KIND.format,
+        "encoder": {"name": encoder_name, "fingerprint": checkpoint.encoder},
+        "training": asdict(checkpoint.training),
+        "tags": captioner.tags,
+        "judgement": checkpoint.judgement and checkpoint.judgement.weights,
+        "metrics": dict(checkpoint.metrics),
+    }
+    learned = {_WEIGHTS + key: value for key, value in captioner.model.state_dict().items()}
+    tensors = quantize(learned | {"references": captioner.references}, "float16") | {
+        "templates": captioner.templates.to(torch.uint8),
+        "counts": captioner.counts,
+        "trigrams": torch.from_numpy(captioner.trigrams.grams),
+        "trigram_counts": torch.from_numpy(captioner.trigrams.counts).int(),
+        "hashes": torch.from_numpy(captioner.hashes),
+    }
+    KIND.save(folder, config, tensors, {VOCABULARY: captioner.vocabulary.to_bytes()})
+
+
+def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
+    """Read the captioner of a model.
+
+    Raises:
+        CheckpointError: a file is missing, damaged, or of another kind or format, and named; or it
+            was trained for another model.
+    """
+    with KIND.open(folder) as (config, sums):
+        encoder = config["encoder"]
+        if encoder["fingerprint"] != model.fingerprint:
+            raise CheckpointError(
+                f"{folder} writes captions for another model (one called {encoder['name']}) than "
+                f"{model.folder}, whose points and words differ: train one for it with "
+                f"'{KIND.command} DATASET --model {model.folder}'"
+            )
+        described = dict(config["training"])
+        sizes = LanguageModelConfig(**described["model"])
+        training = CaptionerTraining(**described | {"model": sizes})
+        vocabulary, tags = Vocabulary.load(folder / VOCABULARY), tuple(config["tags"])
+        judgement = config["judgement"] and Judgement(tuple(map(float, config["judgement"])))
+        dimension = model.model.config.dimension
+        language_model = LanguageModel(sizes, len(vocabulary), 1 + len(tags), dimension)
+        with weights(folder) as found:
+            language_model.load_state_dict(
+                {
+                    key.removeprefix(_WEIGHTS): value
+                    for key, value in found.items()
+                    if key.startswith(_WEIGHTS)
+                }
+            )
+            trigrams = Trigrams(
+                found["trigrams"].numpy(), found["trigram_counts"].long().numpy(), len(vocabulary)
+            )
+            captioner = Captioner(
+                language_model,
+                vocabulary,
+                tags,
+                found["templates"].long(),
+                found["counts"],
+                trigrams,
+                found["references"],
+                found["hashes"].numpy(),
+            )
+    return CaptionerCheckpoint(
+        captioner,
+        encoder["fingerprint"],
+        training,
+        judgement,
+        config["metrics"],
+        sums[WEIGHTS],
+    )

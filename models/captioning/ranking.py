@@ -1,0 +1,147 @@
+"""Choose among the texts that were drawn for a picture: as the paper does, or by the order.
+
+The paper adds the cosine of picture and text, with a penalty for words that are repeated, and the
+log-probability of a trigram model. The order can tell more: whether a text is true of the picture
+(by its violation), and how much it says (by the share of other pictures that it is true of). So
+texts that are likely to be true come first, those that name an action before others, and among them
+those of the greatest
+
+    log P(true) + SAYING * -log(share of pictures)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.captioning.captioner import Candidates
+from models.captioning.judgement import Judgement, features
+from models.evaluation.calibration import Calibration, length_of
+from models.model import Points
+from models.score import Score, penalties_between
+from models.tasks.abstraction.phrases import content_words
+
+Ranking = Literal["order", "paper"]
+LIKELY = 0.8  # a text of this probability is called true
+SAYING = 0.1
+TRIGRAM_WEIGHT = 0.1  # beside a cosine, for the mean log-probability of a word
+UNREADABLE = -3.5  # of the mean log-probability: no training caption reads so badly
+_TINY = 1e-9
+COMPARED = 256  # references that tell how often a text is true
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCaption:
+    """A caption that a model wrote.
+
+    Attributes:
+        violation: of the picture and the text; for the score cosine its penalty.
+        probability: of the text being true of the picture, None where the model is not calibrated.
+        in_training: whether the same words stand among the training captions.
+    """
+
+    text: str
+    violation: float
+    probability: float | None
+    in_training: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is known of texts beside a picture.
+
+    Attributes:
+        violations: (C,).
+        probability: (C,), of being true; None where the encoder is not calibrated.
+        shares: (C,), of other pictures that a text is true of, where it is.
+        seen: (C, 8), the features of `models.captioning.judgement`, where it is.
+        similarity: (C,), the paper's score without the trigrams.
+    """
+
+    violations: Floats
+    probability: Floats | None
+    shares: Floats | None
+    seen: Floats | None
+    similarity: Floats
+
+
+def judge(
+    picture: NDArray[np.float32],
+    candidates: Candidates,
+    points: Points,
+    references: Points,
+    score: Score,
+    calibration: Calibration | None,
+    judgement: Judgement | None,
+) -> Judged:
+    """Compare texts with a picture.
+
+    Args:
+        picture: (N,).
+        points: (C, N) of the texts.
+        references: (R, N), which stand for other pictures.
+        calibration: what violations mean.
+        judgement: tells the truth of written texts better than `calibration`.
+    """
+    violations = penalties_between(score, picture[None], points)[0].astype(np.float64)
+    similarity = _similarity(picture, candidates, points)
+    if calibration is None:
+        return Judged(violations, None, None, None, similarity)
+    lengths = np.array([length_of(text) for text in candidates.texts])
+    added = calibration.length_weight * lengths
+    others = penalties_between(score, references[:COMPARED], points)
+    shares = calibration.probability(others + added).mean(0)
+    seen = features(picture, candidates, points, violations, shares)
+    if judgement is None:
+        probability = calibration.probability(violations + added)
+    else:
+        probability = judgement.probability(seen)
+    return Judged(violations, probability, shares, seen, similarity)
+
+
+def rank(judged: Judged, candidates: Candidates, by: Ranking = "order") -> list[WrittenCaption]:
+    """Return the texts, the best first, without those that say the same in the same words.
+
+    Where there are no probabilities, the ranking is the paper's.
+    """
+    probability = judged.probability
+    if probability is None or judged.shares is None or by == "paper":
+        value = judged.similarity + TRIGRAM_WEIGHT * candidates.fluency[:, 0]
+    else:
+        value = np.log(probability + _TINY) - SAYING * np.log(judged.shares + _TINY)
+        likely = probability >= LIKELY
+        # Whole numbers above all values of the sum: they sort first.
+        value += 100.0 * likely + 100.0 * (likely & candidates.acts)
+        value -= 1000.0 * (candidates.fluency[:, 0] < UNREADABLE)
+    found: dict[frozenset[str], WrittenCaption] = {}
+    for at in np.argsort(-value, kind="stable"):
+        text = candidates.texts[at]
+        found.setdefault(
+            frozenset(content_words(text)),
+            WrittenCaption(
+                text,
+                float(judged.violations[at]),
+                None if probability is None else float(probability[at]),
+                bool(candidates.in_training[at]),
+            ),
+        )
+    return list(found.values())
+
+
+def _similarity(picture: NDArray[np.float32], candidates: Candidates, points: Points) -> Floats:
+    """Return the cosine of the picture and each text, less where words are repeated: (C,)."""
+    lengths = np.linalg.norm(points, axis=1) * np.linalg.norm(picture)
+    repeated = np.array([_repeated(text) for text in candidates.texts])
+    cosine: Floats = points @ picture / np.maximum(lengths, _TINY) / (1 + repeated)
+    return cosine
+
+
+def _repeated(text: str) -> int:
+    """Count the content words of a text that have occurred in it before."""
+    return sum(count - 1 for count in Counter(content_words(text)).values())

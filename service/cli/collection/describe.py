@@ -1,0 +1,72 @@
+"""`hasse describe`: captions written for a picture."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from models.captioning import DRAWS
+from service.cli.collection.parts import parse_part
+from service.cli.collection.search import ask
+from service.cli.terminal.configuration import configure
+from service.cli.terminal.errors import CommandError
+from service.cli.terminal.options import Captioner, Json, ServiceDevice, ServiceIndex, ServiceModel
+from service.cli.terminal.table import print_table
+
+
+def describe(
+    *,
+    picture: Annotated[
+        str,
+        typer.Argument(metavar="PICTURE", help="The path of a picture, or the id of an image."),
+    ],
+    index: ServiceIndex = None,
+    model: ServiceModel = None,
+    captioner: Captioner = None,
+    k: Annotated[int, typer.Option("--top", "-k", min=1, max=100, help="Most captions.")] = 5,
+    draws: Annotated[
+        int, typer.Option(min=1, max=1000, help="Texts drawn; more take longer.")
+    ] = DRAWS,
+    device: ServiceDevice = None,
+    as_json: Json = False,
+) -> None:
+    """Write captions for a picture, with how likely each is true. No service needs to run.
+
+    The index says which model reads the picture. 'hasse captioner train' makes the captioner of a
+    model; the built-in model of drawn scenes has one.
+
+    \b
+    [bold]Examples[/bold]
+      hasse describe photo.jpg
+      hasse describe 2000001 --index data/scenes-index
+    """
+    from service.core import describing
+    from service.core.stages import Stages
+    from service.picture_schemas import DescribeOptions
+
+    found = parse_part(picture)
+    if isinstance(found, str):
+        raise CommandError(
+            f"{picture} names no picture: give the path of one, or the id of an image"
+        )
+    settings = configure(index=index, model=model, captioner=captioner, device=device)
+    options = DescribeOptions(k=k, draws=draws)
+    answer = ask(
+        settings, lambda engine: describing.describe(engine, found, options, Stages()), [found]
+    )
+    if as_json:
+        typer.echo(answer.model_dump_json(indent=2))
+        return
+    print_table(
+        ("likely", "violation", "written caption", ""),
+        [
+            (
+                "" if one.probability is None else f"{100 * one.probability:.0f} %",
+                f"{one.violation:.4f}",
+                one.text,
+                "as in training" if one.in_training else "",
+            )
+            for one in answer.captions
+        ],
+    )

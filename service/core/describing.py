@@ -1,0 +1,44 @@
+"""Captions written for a picture."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+
+from service.core.engine import Engine
+from service.core.stages import Stages
+from service.errors import ServiceError, no_image
+from service.picture_schemas import DescribeOptions, Description
+
+
+async def describe(
+    engine: Engine, picture: bytes | int, options: DescribeOptions, stages: Stages
+) -> Description:
+    """Write captions for a picture, or for an image of the collection.
+
+    Texts are drawn in a thread, encoded in the batches that all captions wait for, and ranked.
+
+    Raises:
+        ServiceError: `no_captioner` where there is none; `not_found` for the id of an image that
+            is not there; and what encoding a picture and captions raises.
+    """
+    writer = engine.writer
+    if writer is None:
+        raise ServiceError(
+            "no_captioner",
+            f"there is no captioner for the model {engine.name}: train one by "
+            f"'hasse captioner train', and name it by HASSE_CAPTIONER",
+        )
+    async with engine.enter(stages):
+        if isinstance(picture, bytes):
+            point = await engine.encode_picture(picture, stages)
+        else:
+            stored = await engine.stored_points("image", [picture])
+            if picture not in stored:
+                raise no_image(picture)
+            point = stored[picture]
+        candidates = await asyncio.to_thread(writer.draw, point, options.draws)
+        points = await engine.encode_captions(candidates.texts, stages)
+        written = await asyncio.to_thread(writer.ranked, point, candidates, points)
+    engine.finish(stages)
+    return Description.model_validate({"captions": [asdict(one) for one in written[: options.k]]})

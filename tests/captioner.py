@@ -1,0 +1,54 @@
+"""A captioner for the tiny model, trained in a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from models.captioning.building import Prepared
+from models.captioning.checkpoint import CaptionerCheckpoint, save
+from models.captioning.corpus import sentences
+from models.captioning.language_model import LanguageModelConfig
+from models.captioning.training import CaptionerTraining
+from models.checkpoints.checkpoint import Checkpoint
+from models.datasets import Caption, Dataset, Image
+from models.tasks.abstraction.lexicon import Lexicon
+from tests.wordnet import write_wordnet
+
+TEXTS = ("a dog runs in the park", "the blue dog runs", "a man in the park", "a black man walks")
+SIZES = LanguageModelConfig(word_dimension=12, slices=12, factors=8, context=3, ahead=2)
+TRAINING = CaptionerTraining(SIZES, epochs=3, batch_size=4, min_word_count=1, learning_rate=0.01)
+
+
+def captioned(number: int = 24, texts: tuple[str, ...] = TEXTS) -> Dataset:
+    """Return images without files in the splits train and val, with two captions each."""
+    images = [
+        Image(
+            at,
+            f"{at}.jpg",
+            Path(f"{at}.jpg"),
+            "val" if at % 4 == 3 else "train",
+            captions=tuple(Caption(2 * at + n, at, texts[(at + n) % len(texts)]) for n in range(2)),
+        )
+        for at in range(1, number + 1)
+    ]
+    return Dataset("captioned", tuple(images))
+
+
+def prepare(encoder: Checkpoint, folder: Path, training: CaptionerTraining = TRAINING) -> Prepared:
+    """Read the captions of `captioned`; WordNet's files go to `folder`."""
+    lexicon = Lexicon.read(write_wordnet(folder))
+    train, validation = (sentences(captioned().split(name), lexicon) for name in ("train", "val"))
+    return Prepared.of(train, validation, encoder, training.min_word_count)
+
+
+def make_captioner(encoder: Checkpoint, out: Path) -> CaptionerCheckpoint:
+    """Train a captioner for a model, and write it to `out`."""
+    prepared = prepare(encoder, out.parent / "wordnet")
+    run = prepared.training(TRAINING, encoder)
+    run.run()
+    perplexity = {"perplexity": -run.notes["best"]}
+    found = CaptionerCheckpoint(
+        prepared.captioner(run.best, encoder), encoder.fingerprint, TRAINING, None, perplexity
+    )
+    save(found, out, encoder.name)
+    return found

@@ -1,0 +1,165 @@
+"""From captions to a captioner, and from a picture to captions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from models.captioning import checkpoint as captioners
+from models.captioning.building import Prepared
+from models.captioning.captioner import Candidates
+from models.captioning.corpus import join_by_picture, sentences
+from models.captioning.judgement import Judgement
+from models.captioning.language_model import LanguageModelConfig
+from models.captioning.ranking import LIKELY, Judged, rank
+from models.captioning.structure import structure
+from models.captioning.training import CaptionerTraining, perplexity
+from models.captioning.writing import Writer
+from models.checkpoints import checkpoint
+from models.checkpoints.checkpoint import Checkpoint
+from models.checkpoints.model_folder import CheckpointError
+from models.datasets import DatasetError
+from models.tasks.abstraction.lexicon import Lexicon
+from tests.captioner import SIZES, TEXTS, TRAINING, captioned, prepare
+from tests.tiny import DIMENSION, tiny_checkpoint
+from tests.wordnet import write_wordnet
+
+
+def picture(seed: int = 0) -> NDArray[np.float32]:
+    point = np.abs(np.random.default_rng(seed).normal(size=DIMENSION)).astype(np.float32)
+    unit: NDArray[np.float32] = point / np.linalg.norm(point)
+    return unit
+
+
+def test_structure_tells_verbs_nouns_and_words_about_clothes(tmp_path: Path) -> None:
+    lexicon = Lexicon.read(write_wordnet(tmp_path))
+    words, tags = structure("The dogs run, wearing blue, in and out", lexicon)
+    assert words == ["the", "dogs", "run", "wearing", "blue", "in", "and", "out"]
+    expected = "determiner nouns verb attire adjective preposition conjunction preposition"
+    assert tags == expected.split()
+    assert structure("狗在公园里", lexicon) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "sizes", [SIZES, replace(SIZES, structure=False), replace(SIZES, content=False)]
+)
+def test_training_lowers_the_perplexity_with_and_without_tags_and_content(
+    encoder: Checkpoint, tmp_path: Path, sizes: LanguageModelConfig
+) -> None:
+    prepared = prepare(encoder, tmp_path)
+    run = prepared.training(replace(TRAINING, model=sizes), encoder)
+    before = perplexity(run.model, prepared.validation)
+    run.run()
+    assert perplexity(run.best, prepared.validation) == pytest.approx(-run.notes["best"])
+    assert -run.notes["best"] < before / 2
+
+
+def test_same_seed_trains_the_same_captioner(encoder: Checkpoint, tmp_path: Path) -> None:
+    runs = [prepare(encoder, tmp_path).training(TRAINING, encoder) for _ in range(2)]
+    for run in runs:
+        run.run()
+    first, second = (run.best.state_dict() for run in runs)
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_joint_point_of_a_picture_has_all_that_its_captions_have(
+    encoder: Checkpoint, tmp_path: Path
+) -> None:
+    train = prepare(encoder, tmp_path).train
+    joint = join_by_picture(train, "order")
+    expected = torch.maximum(train.points[0], train.points[1])
+    assert torch.allclose(joint[0], expected / expected.norm())
+    assert len(joint) == len(train) / 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"), [(("狗在公园里",), "no captions in English"), (("q w e r",), "no word")]
+)
+def test_captions_that_cannot_be_learned_are_refused(
+    encoder: Checkpoint, tmp_path: Path, texts: tuple[str, ...], reason: str
+) -> None:
+    lexicon = Lexicon.read(write_wordnet(tmp_path))
+
+    def read() -> Prepared:
+        found = sentences(captioned(texts=texts), lexicon)
+        return Prepared.of(found, found, encoder, 1)
+
+    with pytest.raises(DatasetError, match=reason):
+        read()
+
+
+def test_drawn_texts_have_structures_of_training_captions_and_come_again(writer: Writer) -> None:
+    drawn = writer.draw(picture(), 30)
+    assert drawn.texts == writer.draw(picture(), 30).texts
+    assert len(set(drawn.texts)) == len(drawn.texts) <= 30
+    assert {len(text.split()) for text in drawn.texts} <= {len(text.split()) for text in TEXTS}
+    assert drawn.in_training.tolist() == [text in TEXTS for text in drawn.texts]
+    assert (drawn.evidence <= 0).all()
+
+
+def test_loaded_captioner_writes_what_the_saved_one_wrote(
+    encoder: Checkpoint, writer: Writer, folder: Path
+) -> None:
+    loaded = Writer(encoder, captioners.load(folder, encoder))
+    first, second = (one.describe(picture(3)) for one in (writer, loaded))
+    assert [one.text for one in first] == [one.text for one in second]
+    assert [one.violation for one in first] == pytest.approx([one.violation for one in second])
+    assert all(0 <= (one.probability or 0) <= 1 for one in second)
+
+
+def test_captioner_of_another_encoder_is_refused(
+    writer: Writer, folder: Path, tmp_path: Path
+) -> None:
+    other = checkpoint.load(tiny_checkpoint(tmp_path / "other", seed=1))
+    with pytest.raises(CheckpointError, match=f"{re.escape(str(folder))} writes captions for"):
+        captioners.load(folder, other)
+    with pytest.raises(CheckpointError, match="model of retrieval, not of captioning"):
+        captioners.load(other.folder, other)
+
+
+def candidates(*texts: str, acts: tuple[int, ...]) -> Candidates:
+    number = len(texts)
+    return Candidates(
+        list(texts),
+        np.array(acts, dtype=np.bool_),
+        np.zeros((number, 2)),
+        np.zeros((number, 2)),
+        np.zeros(number, dtype=np.bool_),
+    )
+
+
+def test_order_ranks_likely_actions_before_likely_texts_before_unlikely_ones() -> None:
+    drawn = candidates("a dog", "a dog runs", "a cat runs", "a red dog", acts=(0, 1, 1, 0))
+    probability = np.array([0.99, LIKELY, 0.5, 0.98])
+    shares = np.array([0.5, 0.1, 0.1, 0.01])
+    judged = Judged(np.zeros(4), probability, shares, None, np.array([0.4, 0.3, 0.2, 0.1]))
+    texts = [one.text for one in rank(judged, drawn)]
+    assert texts == ["a dog runs", "a red dog", "a dog", "a cat runs"]
+    assert rank(judged, drawn, "paper")[0].text == "a dog"
+
+
+def test_text_with_the_content_words_of_a_better_one_is_left_out() -> None:
+    drawn = candidates("a dog in the park", "the dog in a park", acts=(0, 0))
+    judged = Judged(np.zeros(2), np.array([0.9, 0.8]), np.ones(2), None, np.zeros(2))
+    assert [one.text for one in rank(judged, drawn)] == ["a dog in the park"]
+
+
+def test_judgement_learns_what_tells_truth() -> None:
+    seen = np.random.default_rng(0).normal(size=(400, 8)) * (1, 10, 1, 1, 1, 1, 1, 1)
+    true = (seen[:, 1] > 5).tolist()
+    judged = Judgement.learn(seen, true).probability(seen)
+    assert np.mean((judged > 0.5) == true) > 0.97
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": 0}, {"learning_rate": 0.0}, {"drop": 1.0}, {"joined": -0.1}, {"seed": -1}]
+)
+def test_training_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        CaptionerTraining(**wrong)  # type: ignore[arg-type]
