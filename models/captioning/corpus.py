@@ -13,7 +13,8 @@ from torch.nn.functional import normalize
 
 from models.captioning.structure import structure
 from models.datasets import Dataset, DatasetError
-from models.model import OrderEmbedding, Points
+from models.embedding_model import EmbeddingModel
+from models.model import Points
 from models.score import Score
 from models.tasks.abstraction.lexicon import Lexicon
 from models.vocabulary import Vocabulary
@@ -76,7 +77,7 @@ def numbered(
     found: Sequence[Sentence],
     vocabulary: Vocabulary,
     tags: Sequence[str],
-    encoder: OrderEmbedding,
+    encoder: EmbeddingModel,
 ) -> Corpus:
     """Put captions into the numbers of words and tags, and encode them."""
     number_of = {tag: number for number, tag in enumerate(tags, start=1)}
