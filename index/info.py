@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from index.bounds.lower_bounds import CODES
+from index.bounds.lower_bounds import CODES, COLUMNS
 from index.catalog.records import SegmentRecord
 from index.catalog.schema import FORMAT
 from index.search.cost_model import Costs
@@ -68,8 +68,14 @@ def describe(folder: Path, snapshot: Snapshot, costs: Costs) -> IndexInfo:
 
 def resident_bytes(record: SegmentRecord) -> int:
     """Return how many bytes of a segment a certified search reads over and over."""
-    unread = {MANIFEST, POINTS} if CODES in record.files else {MANIFEST}
+    unread = {MANIFEST, POINTS} if COLUMNS in record.files else {MANIFEST}
     return sum(file.bytes for name, file in record.files.items() if name not in unread)
+
+
+def _bounds_of(record: SegmentRecord) -> str:
+    if COLUMNS not in record.files:
+        return "none"
+    return "half-bytes, bytes" if CODES in record.files else "half-bytes, residuals"
 
 
 def _segment_info(live: LiveSegment, costs: Costs) -> SegmentInfo:
@@ -80,7 +86,7 @@ def _segment_info(live: LiveSegment, costs: Costs) -> SegmentInfo:
         record.rows,
         live.live,
         record.bytes,
-        "half-bytes, bytes" if live.segment.bounds else "none",
+        _bounds_of(record),
         live.segment.prefilter.name if live.segment.prefilter else "none",
         "scan" if is_scanned(live, Query(record.kind, 10), 1, costs) else "bounds",
         record.generation,

@@ -40,6 +40,10 @@ class Bounded:
         codes: (B, N) of the queries.
         sums: (B, R / 2H, 2H) uint16, of the first `done` (B,) groups of coordinates.
         read: (B,) bytes that were read.
+        error: (B,) by how much a float32 violation may be below the true one, beside its share
+            of that.
+        kept: the least share of a true violation that is left of it in float32.
+        lengths: (B, 2) of the queries' parts, where bounds depend on them.
     """
 
     tables: Tables
@@ -47,16 +51,13 @@ class Bounded:
     sums: NDArray[np.uint16]
     done: NDArray[np.int64]
     read: NDArray[np.int64]
-    dimension: int
+    error: NDArray[np.float64]
+    kept: float
+    lengths: NDArray[np.float64]
 
     def largest(self, limits: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the largest true violations of rows whose float32 ones may be <= `limits` (B,).
-
-        The float32 one may be below the true one by its rounding error, and by what vanishes in
-        the squares of gaps below 2^-63.
-        """
-        slack = 1 - relative_error(self.dimension) - 1e-12
-        return (limits + self.dimension * 2.0**-126) / slack
+        """Return the largest true violations of rows whose float32 ones may be <= `limits` (B,)."""
+        return (limits + self.error) / self.kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +110,9 @@ class Bounds:
             np.empty((count, blocks, 2 * half), np.uint16),
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
-            dimension,
+            np.full(count, dimension * 2.0**-126),  # what vanishes in squares of gaps below 2^-63
+            1 - relative_error(dimension) - 1e-12,
+            np.zeros((count, 2)),
         )
 
     def propose(
@@ -136,6 +139,7 @@ class Bounds:
             nibble_scan.add_groups(self.columns, *parts, *edges, sums)
 
         workers.map(add, workers.ranges(blocks, int(read.sum()) // blocks))
+        self._finish(bounded)
         queries = len(sums)
         found = np.empty((queries, min(count, self.rows)), np.int64)
         counts, rests = np.empty(queries, np.int64), np.empty(queries)
@@ -145,7 +149,11 @@ class Bounds:
 
         workers.map(choose, workers.ranges(queries, sums[0].nbytes))
         pairs = zip(found, counts.tolist(), strict=True)
-        return Candidates.of([rows[:n] for rows, n in pairs]), rests * tables.units
+        least = tables.bases + rests * tables.units
+        return Candidates.of([rows[:n] for rows, n in pairs]), least
+
+    def _finish(self, bounded: Bounded) -> None:
+        """Add to the sums what rows begin with; here it is nothing."""
 
     def survivors(
         self,

@@ -42,6 +42,7 @@ class Tables:
         shifts: (B, G): entries of a group count 2^shift units.
         units: (B,): of the query, in violation.
         heavy: (B, all groups): share of the expected violation that those up to each one add.
+        bases: (B,): what a violation is at least where the sum is 0.
     """
 
     order: NDArray[np.int32]
@@ -49,6 +50,7 @@ class Tables:
     shifts: NDArray[np.int64]
     units: NDArray[np.float64]
     heavy: NDArray[np.float64]
+    bases: NDArray[np.float64]
 
     def groups(self, share: float) -> NDArray[np.int64]:
         """Return how many groups (B,) add this share of what each query is expected to violate."""
@@ -58,8 +60,9 @@ class Tables:
 
     def thresholds(self, largest: Sequence[float]) -> NDArray[np.int64]:
         """Return the largest sums of rows whose true violations may be `largest`, of B queries."""
-        pairs = zip(largest, self.units.tolist(), strict=True)
-        return np.array([min(violation / unit + 1, MOST) for violation, unit in pairs], np.int64)
+        each = zip(largest, self.bases.tolist(), self.units.tolist(), strict=True)
+        sums = [max(0, min((most - base) / unit + 1, MOST)) for most, base, unit in each]
+        return np.array(sums, np.int64)
 
 
 def tables_of(
@@ -81,7 +84,7 @@ def tables_of(
     )
     # Contiguous, as the kernels were compiled for.
     entries, shifts = (np.ascontiguousarray(each[:, :used]) for each in (entries, shifts))
-    return Tables(order, entries, shifts, units, heavy)
+    return Tables(order, entries, shifts, units, heavy, np.zeros(count))
 
 
 @brief

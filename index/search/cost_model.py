@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from index.types import Orientation
 
 
@@ -29,7 +27,7 @@ class Costs:
 
     alone: tuple[float, float, float] = (0.075, 0.14, 0.15)
     together: tuple[float, float, float] = (0.029, 0.050, 0.085)
-    codes: tuple[float, float, float] = (0.0055, 0.0135, np.inf)
+    codes: tuple[float, float, float] = (0.0055, 0.0135, 0.026)
     search: float = 100.0
     row: float = 0.4
 

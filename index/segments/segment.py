@@ -4,6 +4,7 @@
     points.npy       float32 (R, N), memory-mapped
     ids.npy          int64 (R,)
     columns.npy, levels.npy, codes.npy    lower bounds, see `index.bounds.lower_bounds`
+    basis.npy, residuals.npy              instead of codes for the cosine, see `index.bounds.cosine`
     prefilter.faiss                       candidates, see `index.search.prefilter`
 
 Bounds and a prefilter are made only for segments large enough to gain from them, and a prefilter
@@ -26,6 +27,7 @@ from numpy.typing import ArrayLike
 
 from index import durable
 from index.bounds.byte_codes import MAX_DIMENSION
+from index.bounds.cosine import BASIS, RESIDUALS, CosineBounds, write_cosine_bounds
 from index.bounds.lower_bounds import CODES, COLUMNS, LEVELS_FILE, Bounds, write_bounds
 from index.catalog.records import FileRecord, SegmentRecord, file_records
 from index.catalog.validation import checked, checked_ids, first_duplicate
@@ -112,8 +114,11 @@ class SegmentWriter:
         names, step = [POINTS, IDS], None
         points = mapped(self.folder / POINTS, np.float32, (self.rows, self.dimension))
         orientation = orientation_of(self.kind, self.score)
-        bounded = orientation is not Orientation.COSINE and self.dimension <= MAX_DIMENSION
-        if bounded and points.nbytes >= self._thresholds.bounds_from_bytes:
+        large = points.nbytes >= self._thresholds.bounds_from_bytes
+        if large and orientation is Orientation.COSINE:
+            step = write_cosine_bounds(self.folder, points)
+            names += [BASIS, COLUMNS, LEVELS_FILE, RESIDUALS]
+        elif large and self.dimension <= MAX_DIMENSION:
             step = write_bounds(self.folder, points, orientation)
             names += [COLUMNS, LEVELS_FILE, CODES]
         prefiltered = orientation is not Orientation.QUERY_GENERAL
@@ -215,7 +220,8 @@ class Segment:
         orientation = orientation_of(record.kind, record.score)
         points, bounds = mapped(folder / POINTS, np.float32, shape), None
         if step is not None:
-            bounds = Bounds.open(folder, step, orientation, shape)
+            kind = CosineBounds if orientation is Orientation.COSINE else Bounds
+            bounds = kind.open(folder, step, orientation, shape)
             advise_random(points)
         return cls(
             folder,
@@ -237,7 +243,7 @@ def _checked_step(path: Path, record: SegmentRecord) -> float | None:
             for fact in ("kind", "rows", "dimension", "dtype", "score")
         )
         step: float | None = manifest["step"]
-        agrees = agrees and (step is not None) == (CODES in record.files)
+        agrees = agrees and (step is not None) == (COLUMNS in record.files)
     except (ValueError, KeyError, TypeError, AttributeError):
         agrees = False
     if not agrees:

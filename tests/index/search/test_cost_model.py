@@ -43,6 +43,6 @@ def test_costs_favor_a_scan_of_more_rows_with_fewer_coordinates(orientation: Ori
     assert not Costs().favor_scan(orientation, 10_000, 1024, 128, 1, proved=True)
 
 
-def test_costs_favor_a_scan_by_cosine_unless_nothing_is_proved() -> None:
-    assert Costs().favor_scan(Orientation.COSINE, 10_000_000, 1024, 128, 1, proved=True)
-    assert not Costs().favor_scan(Orientation.COSINE, 10_000_000, 1024, 128, 1, proved=False)
+def test_costs_favor_bounds_on_large_segments_by_cosine_too() -> None:
+    assert not Costs().favor_scan(Orientation.COSINE, 120_000, 384, 128, 1, proved=True)
+    assert Costs().favor_scan(Orientation.COSINE, 2_000, 384, 128, 1, proved=True)

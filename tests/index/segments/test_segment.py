@@ -74,7 +74,7 @@ def test_segments_carry_bounds_and_a_prefilter_where_these_are_worth_it(
     below = write_segment(tmp_path / "below", "image", "order", np.arange(70), points, BOUNDED)
     assert set(below.files) == EVERY_FILE - {"prefilter.faiss"}
     cosine = write_segment(tmp_path / "cosine", "image", "cosine", np.arange(70), points, BOUNDED)
-    assert set(cosine.files) == EVERY_FILE - {"codes.npy", "columns.npy", "levels.npy"}
+    assert set(cosine.files) == EVERY_FILE - {"codes.npy"} | {"basis.npy", "residuals.npy"}
     small = write_segment(tmp_path / "small", "image", "order", np.arange(70), points)
     assert set(small.files) == {"points.npy", "ids.npy", "manifest.json"}
 
