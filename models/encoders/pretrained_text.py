@@ -15,7 +15,7 @@ class PretrainedText(nn.Module, ABC):
     """A text encoder of another library, with its own tokenizer.
 
     Attributes:
-        name: the encoder's, such as sentence-transformers/all-MiniLM-L6-v2.
+        name: the encoder's, such as open_clip/ViT-B-32:laion2b_s34b_b79k.
         feature_dimension: F, the number of features of a text.
     """
 

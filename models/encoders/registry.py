@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from models.encoders.libraries.open_clip import Towers
 
 # The package and the extra of Hasse that each library needs; torchvision is always there.
-_EXTRAS = {"timm": ("timm", "timm"), "open_clip": ("open_clip", "clip")}
+_EXTRAS = {
+    "timm": ("timm", "timm"),
+    "open_clip": ("open_clip", "clip"),
+    "sentence-transformers": ("transformers", "text"),
+}
 LIBRARIES = ("torchvision", *_EXTRAS)
 
 
@@ -35,6 +39,11 @@ def build_backbone(name: str, weights: Path | None = None) -> Backbone:
         BackboneError: there is no such encoder, or the file does not hold its weights.
     """
     library, inner = _parts(name)
+    if library == "sentence-transformers":
+        raise BackboneError(
+            f"{name} encodes texts and no pictures: name it to 'hasse text-features', and here "
+            f"another, such as {LITE}"
+        )
     if library == "open_clip":
         from models.encoders.libraries import open_clip
 
@@ -115,6 +124,10 @@ def download_weights(
 
         repository, wanted = timm.hub_repository(inner), timm.wanted_files
         return download_repository(repository, wanted, progress, tell) / timm.WEIGHTS
+    if library == "sentence-transformers":
+        from models.encoders.libraries import sentence_transformers
+
+        return download_repository(name, sentence_transformers.wanted_files, progress, tell)
     from models.encoders.libraries import open_clip
 
     repository = open_clip.hub_repository(name)

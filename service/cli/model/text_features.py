@@ -10,7 +10,7 @@ import typer
 from service.cli.model.long_running import AGAIN, stoppable
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.options import Device
-from service.cli.terminal.progress import progress
+from service.cli.terminal.progress import progress, tell
 from service.plural import count
 
 
@@ -24,12 +24,18 @@ def text_features(
         typer.Option(
             metavar="DIR",
             help="Folder of a sentence encoder such as all-MiniLM-L6-v2: config.json, "
-            "model.safetensors and its tokenizer.",
+            "model.safetensors and its tokenizer. With --download-weights its name.",
         ),
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="DIR", help="Where the features are kept.")
     ],
+    download_weights: Annotated[
+        bool,
+        typer.Option(
+            "--download-weights", help="Download the encoder, sentence-transformers/NAME, once."
+        ),
+    ] = False,
     device: Device = "auto",
 ) -> None:
     """Compute features of texts with a sentence encoder that stays as it is.
@@ -37,16 +43,22 @@ def text_features(
     'hasse train --texts' learns from them. Stop it at any time and run the same command to go on.
 
     \b
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
       hasse text-features data/texts.txt --encoder all-MiniLM-L6-v2 \\
           --out data/text-features
+      hasse text-features data/texts.txt --out data/text-features \\
+          --encoder sentence-transformers/all-MiniLM-L6-v2 --download-weights
     """
+    from models.encoders import registry
     from models.tasks.abstraction.texts import read_texts
     from models.training.texts.sentence_encoder import SentenceEncoder
     from models.training.texts.text_features import TextExtractionStopped, extract_texts
     from service.runtime.device import pick_device
 
     wanted = read_texts(texts)
+    if download_weights:
+        with progress(f"downloading {encoder}") as report:
+            encoder = registry.download_weights(str(encoder), report, tell)
     model = SentenceEncoder(encoder, pick_device(device))
     with (
         progress("features") as report,

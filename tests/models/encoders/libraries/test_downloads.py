@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import json
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from models.encoders.libraries.downloads import PublishedFile, download, hub_files
+from models.encoders.libraries.downloads import (
+    PublishedFile,
+    download,
+    download_repository,
+    hub_files,
+)
+from models.encoders.libraries.sentence_transformers import wanted_files
 from models.encoders.libraries.torchvision import published_url
 from models.encoders.registry import download_weights
 from models.encoders.weights import BackboneError
@@ -188,6 +195,31 @@ def test_hub_files_are_listed_with_their_sums_and_sizes() -> None:
     ]
     with pytest.raises(BackboneError, match=r"cannot be read .*: download .* elsewhere"):
         hub_files("timm/net", OFFLINE)
+
+
+def test_repository_is_downloaded_once_with_its_weights_last(kept: Path) -> None:
+    asked: list[str] = []
+
+    def respond(handler: http.server.BaseHTTPRequestHandler) -> None:
+        asked.append(handler.path)
+        if "/api/" in handler.path:
+            names = ("README.md", "tokenizer.json", "model.safetensors", "config.json")
+            listed = [{"type": "file", "path": name, "size": len(CONTENT)} for name in names]
+            send(handler, json.dumps(listed).encode())
+        else:
+            whole(handler)
+
+    for _ in range(2):  # the second time nothing is asked for
+        with serving(respond) as address:
+            folder = download_repository("st/mini", wanted_files, hub=address)
+    assert folder == kept / "st" / "mini"
+    resolved = [path.rsplit("/", 1)[1] for path in asked[1:]]
+    assert resolved == ["config.json", "tokenizer.json", "model.safetensors"]
+    with (
+        serving(respond) as address,
+        pytest.raises(BackboneError, match="has no weights that Hasse reads"),
+    ):
+        download_repository("st/other", lambda names: [], hub=address)
 
 
 def test_published_url_is_of_weights_that_take_224_pixels() -> None:

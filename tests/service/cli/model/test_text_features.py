@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.encoders import registry
 from models.training.texts.sentence_encoder import SentenceEncoder
 from models.training.texts.text_features import TextFeatures
 from tests.service.cli.shell import hasse
@@ -45,6 +46,25 @@ def test_text_features_are_the_encoders_own_whatever_a_text_is_beside(
     for text in TEXTS:
         row = found.rows[found.row_of[text]]
         assert np.allclose(row, alone.features([text])[0], atol=2e-3)
+
+
+def test_text_features_downloads_an_encoder_where_that_is_asked_for(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = "sentence-transformers/tiny"
+    asked: list[str] = []
+
+    def download(name: str, *_: object) -> Path:
+        asked.append(name)
+        return encoder
+
+    monkeypatch.setattr(registry, "download_weights", download)
+    (tmp_path / "texts.txt").write_text("a dog\n")
+    make = ("text-features", tmp_path / "texts.txt", "--out", tmp_path / "out", "--encoder", named)
+    assert "name the folder of a sentence encoder" in hasse(*make).error
+    assert asked == []
+    assert hasse(*make, "--download-weights", "--device", "cpu").status == 0
+    assert asked == [named]
 
 
 def test_text_features_names_what_is_missing(encoder: Path, tmp_path: Path) -> None:
