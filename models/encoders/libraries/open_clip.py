@@ -24,6 +24,7 @@ CONFIG = "open_clip_config.json"
 _WEIGHTS = ("open_clip_model.safetensors", "model.safetensors", "open_clip_pytorch_model.bin")
 _TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 _LIBRARY = "open_clip/"
+_ANY_TEXT = "a photo of a dog and a cat"
 
 
 class OpenClipImages(Backbone):
@@ -142,7 +143,13 @@ class Source:
                 f"Hasse cannot read the text encoder of {self.name}: choose a model whose texts "
                 f"open_clip itself encodes, such as open_clip/ViT-B-32:laion2b_s34b_b79k"
             )
-        return Architecture.from_parts(model, looks, _tokenizer(self, model["text_cfg"]))
+        tokenizer, known = _tokenizer(self, model["text_cfg"]), model["text_cfg"]["vocab_size"]
+        if (largest := int(tokenizer([_ANY_TEXT]).max())) >= known:
+            raise BackboneError(
+                f"the tokenizer of {self.name} gives a part of a word the number {largest:,}, and "
+                f"its text encoder knows {known:,}: take the {_TOKENIZER} of the same model"
+            )
+        return Architecture.from_parts(model, looks, tokenizer)
 
 
 @dataclass(frozen=True)

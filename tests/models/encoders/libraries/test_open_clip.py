@@ -108,6 +108,10 @@ def test_a_tokenizer_of_its_own_is_read_from_its_file(tmp_path: Path) -> None:
     texts = ["a dog", "a  cat a dog a dog a dog a dog a dog a dog a dog", ""]
     assert model.texts.tokenizer(texts).equal(theirs(texts))
     assert model.vocabulary.unknown("a cat") == ["cat"]
+    own.add_tokens(["cat"])
+    own.save(str(tmp_path / "clip" / "tokenizer.json"))
+    said = message(NAME, tmp_path / "clip")
+    assert "a part of a word the number 4, and its text encoder knows 4" in said
     again = Tokenizer.from_bytes(model.texts.tokenizer.to_bytes())
     assert again == model.texts.tokenizer
 
