@@ -229,7 +229,7 @@ def exchanged_in_captions(bench: Bench, asked: Sequence[Exchange]) -> dict[str, 
         f"models.analogy, {stays:g} stays{f' {OURS}' if stays == STAYS else ''}": torch.stack(
             [substitute("order", like, plus, minus, stays) for like, plus, minus in terms]
         )
-        for stays in (0.5, STAYS, 0.9)
+        for stays in (0.5, 0.7, 0.9, 1.0)
     }
 
 

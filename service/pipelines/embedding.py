@@ -60,8 +60,13 @@ class SentenceEncoder:
         return cls(names, loaded, None if vectors is None else WordVectors.read(vectors))
 
     def encode(self, texts: Sequence[str]) -> Points:
-        """Return the embeddings of texts; each of several has unit length: (B, sum of N)."""
+        """Return the embeddings of texts; each of several has unit length: (B, sum of N).
+
+        The part of a model that knows no word of a text is zero there.
+        """
         parts = [model.model.encode_captions(texts) for model in self.models]
+        for model, part in zip(self.models, parts, strict=True):
+            part[[not model.vocabulary.knows(text) for text in texts]] = 0
         if self.vectors is not None:
             parts.append(self.vectors.encode(texts))
         if len(parts) == 1:
@@ -71,9 +76,9 @@ class SentenceEncoder:
         return np.concatenate(each, axis=1)
 
     def knows(self, text: str) -> bool:
-        """Tell whether all of them know a word of a text."""
-        has_vector = self.vectors is None or self.vectors.knows(text)
-        return has_vector and all(model.vocabulary.knows(text) for model in self.models)
+        """Tell whether any of them knows a word of a text."""
+        has_vector = self.vectors is not None and self.vectors.knows(text)
+        return has_vector or any(model.vocabulary.knows(text) for model in self.models)
 
 
 class EmbedError(HasseError):
