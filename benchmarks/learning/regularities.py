@@ -40,6 +40,7 @@ from models.datasets import Dataset
 from models.datasets import load as load_dataset
 from models.datasets.scenes import Scene, draw
 from models.datasets.scenes.concepts import ANIMAL_COLOURS, SKIES, THING_COLOURS, leaves
+from models.embedding_model import EmbeddingModel
 from models.images.decoding import open_picture
 from models.model import ModelConfig, OrderEmbedding, Points
 from models.score import penalties
@@ -167,7 +168,7 @@ def asked_in_captions(dataset: Dataset) -> list[Question]:
     return Random(0).sample(questions, min(500, len(questions)))
 
 
-def ways(model: OrderEmbedding) -> dict[str, tuple[str, float]]:
+def ways(model: EmbeddingModel) -> dict[str, tuple[str, float]]:
     """Return the ways to exchange: of words or phrases, and the share of the rest that stays."""
     if model.config.score == "cosine":
         return {"word": ("word", 1.0), "phrase": ("phrase", 1.0)}
@@ -178,7 +179,7 @@ def ways(model: OrderEmbedding) -> dict[str, tuple[str, float]]:
     }
 
 
-def measure(model: OrderEmbedding, images: Points, questions: Sequence[Question]) -> None:
+def measure(model: EmbeddingModel, images: Points, questions: Sequence[Question]) -> None:
     """Print a row for each way: how often the first hit, or one of four, is right, in percent."""
     points = torch.from_numpy(images)
     texts = list(dict.fromkeys(text for q in questions for text in (*q.word, *q.phrase)))
@@ -259,7 +260,7 @@ def learned(
 
 def of_scenes(options: argparse.Namespace) -> None:
     """Train the encoders and print their tables."""
-    network = load(pretrained("scenes"), to_learn=True).model
+    network = load(pretrained("scenes"), to_learn=True).trained
     dataset = load_dataset(options.dataset)
     parts = []
     for split, most in (("train", options.images), ("val", 300)):

@@ -58,6 +58,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "search_like": lambda hasse: hasse.search_like(7, ["a dog"], ["a cat"], mode="exact"),
     "entails": lambda hasse: hasse.entails(7, "a dog"),
     "entails_together": lambda hasse: hasse.entails_together([(7, "a dog")]),
+    "describe": lambda hasse: hasse.describe(7, k=2),
     "embed": lambda hasse: hasse.embed(["a dog"]),
     "embed_picture": lambda hasse: hasse.embed_picture(png(1)),
     "diagram": lambda hasse: hasse.diagram("a dog"),
