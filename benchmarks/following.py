@@ -32,9 +32,9 @@ from models.model import ModelConfig, OrderEmbedding
 from models.vocabulary import Vocabulary
 from service.pipelines import indexing
 from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.folder_scan import scan
-from service.pipelines.folder_sync import Encoders, FolderSync
-from service.pipelines.folder_watch import FolderWatch
+from service.pipelines.folders.scan import scan
+from service.pipelines.folders.sync import Encoders, FolderSync
+from service.pipelines.folders.watch import FolderWatch
 
 _CHANGES = 10
 

@@ -42,8 +42,8 @@ def _follow(settings: Settings, folders: Sequence[Path]) -> None:
     """Follow until SIGTERM, or until the parent process has ended."""
     from index.store import Index
     from service.pipelines.dataset_encoding import ImageSource
-    from service.pipelines.folder_sync import encoders_of
-    from service.pipelines.folder_watch import FolderWatch
+    from service.pipelines.folders.sync import encoders_of
+    from service.pipelines.folders.watch import FolderWatch
     from service.runtime.workers import stop_with_parent
 
     logs.configure(settings.log_format, settings.log_level)

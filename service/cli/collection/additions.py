@@ -19,9 +19,9 @@ from models.images.limits import DEFAULT_LIMITS, PictureLimits
 from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.progress import progress, tell
 from service.cli.terminal.skipped_rows import counted, tell_each
-from service.pipelines.folder_scan import Scan, scan
-from service.pipelines.folder_sync import Encoders, FolderSync, encoders_of
-from service.pipelines.sync_plan import Counts
+from service.pipelines.folders.plan import Counts
+from service.pipelines.folders.scan import Scan, scan
+from service.pipelines.folders.sync import Encoders, FolderSync, encoders_of
 from service.plural import count
 
 if TYPE_CHECKING:  # torch, which takes seconds to import, is needed only to encode
@@ -79,7 +79,7 @@ def bring_along(folder: Path, paths: Sequence[Path], options: SyncOptions) -> No
 
 def follow(folder: Path, folders: Sequence[Path], options: SyncOptions) -> None:
     """Keep an index in step with folders until Ctrl-C, with a line for each change."""
-    from service.pipelines.folder_watch import FolderWatch
+    from service.pipelines.folders.watch import FolderWatch
 
     def report(counts: Counts, generation: int) -> None:
         typer.echo(f"{summary(counts)}; generation {generation}")

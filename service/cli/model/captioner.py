@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.model.long_running import consistent_options, stoppable, training_report
 from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.help_text import Commands
+from service.cli.terminal.long_running import consistent_options, stoppable, training_report
 from service.cli.terminal.options import (
     Captioner,
     DatasetFolder,

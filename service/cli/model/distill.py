@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.model.long_running import AGAIN, consistent_options, stoppable, training_report
 from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import resumable
+from service.cli.terminal.long_running import AGAIN, consistent_options, stoppable, training_report
 from service.cli.terminal.options import DatasetFolder, Device, Workers
 from service.cli.terminal.progress import progress, tell
 

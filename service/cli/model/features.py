@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service.cli.model.long_running import AGAIN, consistent_options, stoppable
 from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import CommandError, resumable
+from service.cli.terminal.long_running import AGAIN, consistent_options, stoppable
 from service.cli.terminal.options import BatchSize, DatasetFolder, Device, OnCluster, Workers
 from service.cli.terminal.progress import progress, tell
 from service.plural import count

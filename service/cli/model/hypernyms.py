@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.model.long_running import consistent_options, training_report
 from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.help_text import Commands
+from service.cli.terminal.long_running import consistent_options, training_report
 from service.cli.terminal.options import Json
 from service.cli.terminal.progress import progress
 from service.cli.terminal.table import print_table

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from service.cli.model.long_running import AGAIN, stoppable
 from service.cli.terminal.errors import resumable
+from service.cli.terminal.long_running import AGAIN, stoppable
 from service.cli.terminal.options import Device
 from service.cli.terminal.progress import progress, tell
 from service.plural import count

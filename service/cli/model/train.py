@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from service.cli.model.long_running import AGAIN, stoppable, training_report
 from service.cli.terminal.configuration import parse_pairs, picture_limits
 from service.cli.terminal.errors import resumable
+from service.cli.terminal.long_running import AGAIN, stoppable, training_report
 from service.cli.terminal.options import DatasetFolder, Device, Workers
 from service.cli.terminal.progress import progress, tell
 

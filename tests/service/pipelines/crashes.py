@@ -27,9 +27,9 @@ from index.verify import verify
 from models.checkpoints import checkpoint
 from service.pipelines import indexing
 from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.folder_scan import scan
-from service.pipelines.folder_sync import Encoders, FolderSync
-from service.pipelines.folder_watch import FolderWatch
+from service.pipelines.folders.scan import scan
+from service.pipelines.folders.sync import Encoders, FolderSync
+from service.pipelines.folders.watch import FolderWatch
 from tests.index.write_points import WritePoints, forked
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint

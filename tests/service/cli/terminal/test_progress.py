@@ -86,7 +86,7 @@ def test_tell_and_report_of_an_epoch_print_above_the_bar() -> None:
     _, shown = on_a_terminal(
         "import time\n"
         "from models.training.run import Progress\n"
-        "from service.cli.model.long_running import training_report\n"
+        "from service.cli.terminal.long_running import training_report\n"
         "from service.cli.terminal.progress import progress, tell\n"
         "with progress('learning') as report:\n"
         "    report(1, 2)\n"

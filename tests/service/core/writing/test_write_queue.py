@@ -20,8 +20,8 @@ from models.checkpoints import checkpoint
 from service.app import create_app
 from service.core.pictures import picture_missing
 from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.folder_scan import scan
-from service.pipelines.folder_sync import Encoders, FolderSync
+from service.pipelines.folders.scan import scan
+from service.pipelines.folders.sync import Encoders, FolderSync
 from service.pipelines.indexing import identity_of
 from service.schemas import ID_MAXIMUM, AddedImage, CaptionAnswer
 from service.settings import Settings

@@ -14,7 +14,7 @@ from pathlib import Path
 from index.catalog.places import absolute_path, stored_path
 from index.store import Index
 from index.types import Kind, PathRow
-from service.pipelines.folder_scan import Scan, SeenFile
+from service.pipelines.folders.scan import Scan, SeenFile
 
 
 @dataclass(slots=True)

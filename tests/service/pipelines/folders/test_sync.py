@@ -19,9 +19,9 @@ from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
 from service.pipelines import indexing
 from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.folder_scan import scan
-from service.pipelines.folder_sync import Encoders, FolderSync
-from service.pipelines.sync_plan import Catalogued, Counts, needed_digests
+from service.pipelines.folders.plan import Catalogued, Counts, needed_digests
+from service.pipelines.folders.scan import scan
+from service.pipelines.folders.sync import Encoders, FolderSync
 from tests.service.collection import picture
 from tests.tiny import tiny_checkpoint
 

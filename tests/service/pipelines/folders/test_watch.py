@@ -13,10 +13,10 @@ from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
 from service.pipelines import indexing
 from service.pipelines.dataset_encoding import ImageSource
-from service.pipelines.folder_scan import FileStamp
-from service.pipelines.folder_sync import Encoders
-from service.pipelines.folder_watch import FolderWatch, is_on_network
-from tests.service.pipelines.test_folder_sync import State, draw, state
+from service.pipelines.folders.scan import FileStamp
+from service.pipelines.folders.sync import Encoders
+from service.pipelines.folders.watch import FolderWatch, is_on_network
+from tests.service.pipelines.folders.test_sync import State, draw, state
 from tests.tiny import tiny_checkpoint
 
 

@@ -14,9 +14,9 @@ from index.errors import HasseIndexError, ModelMismatchError
 from index.store import Index
 from models.errors import HasseError
 from models.images.limits import DEFAULT_LIMITS, PictureLimits
-from service.pipelines.folder_scan import FileStamp, scan
-from service.pipelines.folder_sync import Encoders, FolderSync
-from service.pipelines.sync_plan import Counts
+from service.pipelines.folders.plan import Counts
+from service.pipelines.folders.scan import FileStamp, scan
+from service.pipelines.folders.sync import Encoders, FolderSync
 
 STILL_SECONDS = 1.0  # for which a file must not have changed before it is read
 _RESCAN_SECONDS = 60.0  # in case the system lost an event

@@ -1,4 +1,4 @@
-"""Keep an index in step with folders of pictures: carry out what `sync_plan` decides.
+"""Keep an index in step with folders of pictures: carry out what `plan` decides.
 
 Every step is one generation. A call that is stopped or killed leaves what it has done, and the
 next one goes on from there.
@@ -23,8 +23,7 @@ from models.datasets import Image
 from models.datasets.builder import SPLITS, note_unusable, sizes_of
 from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from models.images.taken import taken_at
-from service.pipelines.folder_scan import Scan, SeenFile, read_digests
-from service.pipelines.sync_plan import (
+from service.pipelines.folders.plan import (
     Catalogued,
     Counts,
     Plan,
@@ -33,6 +32,7 @@ from service.pipelines.sync_plan import (
     path_row,
     texts_of,
 )
+from service.pipelines.folders.scan import Scan, SeenFile, read_digests
 
 if TYPE_CHECKING:
     from models.checkpoints.checkpoint import Checkpoint

@@ -1,0 +1,1 @@
+"""Folders that an index is kept in step with: looking, planning, applying, watching."""
