@@ -35,7 +35,6 @@ def ray_of() -> Any:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_AUTH_MODE", "token")
-    os.environ.setdefault("RAY_SERVE_ENABLE_HA_PROXY", "0")
     try:
         import ray
         import ray.serve

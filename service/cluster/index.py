@@ -191,6 +191,10 @@ class ClusterIndex(Index):
             # Shards narrow their part by the catalog as it is by then.
             if query.selection is None or self.catalog.generation() == snapshot.generation:
                 break
+        else:
+            raise ShardUnreachableError(
+                f"{self.folder} changes faster than a part of it can be searched: repeat the search"
+            )
         if not self._partial:
             self._refuse_missing(found)
         answered = [one for one in found if not isinstance(one, Exception)]

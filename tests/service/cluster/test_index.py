@@ -13,7 +13,7 @@ from index.catalog.selection import Selection
 from index.errors import BadShardsError, ChecksumError, ShardUnreachableError
 from index.search.query import Answer, Query
 from index.segments.compaction import everything
-from index.shards import make_plan, sizes
+from index.shards import make_plan, read_plan, sizes
 from index.store import Index
 from index.types import KINDS, MODES, CaptionRow, ImageRow
 from service.cluster.index import ClusterIndex
@@ -160,6 +160,22 @@ def test_search_without_a_shard_is_refused_or_not_certified(
         assert index.search(query, point).certified
 
 
+def test_search_of_a_part_is_refused_while_the_collection_changes_under_every_attempt(
+    whole: Index, shards: InProcess
+) -> None:
+    class Changing(InProcess):
+        def gather(self, method: str, each: Sequence[tuple[Any, ...] | None]) -> list[Any]:
+            whole.remove([next(ids)])
+            return shards.gather(method, each)
+
+    ids = iter(range(1, 31))
+    with ClusterIndex(whole.folder, Changing.__new__(Changing), COUNT) as index:
+        query, point = Query("image", 5, selection=Selection(split="val")), np.zeros(DIMENSION)
+        with pytest.raises(ShardUnreachableError, match="repeat the search"):
+            index.search(query, point)
+        assert index.search(Query("image", 5), point).certified
+
+
 def test_plan_balances_rows_and_refuses_what_cannot_be(whole: Index, tmp_path: Path) -> None:
     plan = make_plan(whole.folder, whole.catalog, COUNT)
     state = whole.catalog.state()
@@ -190,5 +206,7 @@ def test_copies_are_resumed_and_made_anew_where_they_changed(whole: Index, tmp_p
     points.unlink()
     source = whole.folder / "segments" / points.parent.name / points.name
     source.write_bytes(b"\0" * len(written))
+    plan = read_plan(whole.catalog, COUNT)
+    assert plan is not None
     with pytest.raises(ChecksumError, match="is not what was written"):
-        InProcess(whole.folder, copies)
+        Shard(whole.folder, plan.shard_of(points.parent.name), COUNT, 1, copies)
