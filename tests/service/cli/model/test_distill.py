@@ -164,9 +164,9 @@ def test_student_is_given_its_split_and_what_a_checkpoint_makes_of_features(
 
 
 def test_student_begins_with_the_network_of_a_checkpoint(home: Path) -> None:
-    begun = load(PRETRAINED / "photographs", to_learn=True).trained.images.backbone
+    begun = load(PRETRAINED / "scenes", to_learn=True).trained.images.backbone
     config = DistillationConfig(begun.name, 48, 64, batch_size=8)
-    made, _ = plan(home, start=Path("photographs"), config=config)
+    made, _ = plan(home, start=Path("scenes"), config=config)
     given = build_backbone("torchvision/mobilenet_v2", home / "teacher.safetensors")
     assert made.teacher.fingerprint() == given.fingerprint()
     assert made.teacher.grid
