@@ -1,4 +1,4 @@
-"""The model that comes with Hasse keeps its promises on scenes it has never seen."""
+"""The models that come with Hasse keep their promises on what they have never seen."""
 
 from __future__ import annotations
 
@@ -121,3 +121,22 @@ def test_built_in_models_are_small_enough_to_ship() -> None:
     photographs = sum(path.stat().st_size for path in pretrained("photographs").iterdir())
     assert photographs < 15e6, "all of its files"
     assert sum(sizes.values()) < 60e6
+
+
+def test_photographs_reads_a_possessive_in_both_ways_that_captions_write_it() -> None:
+    model = load(pretrained("photographs"), with_pictures=False).model
+    assert model.vocabulary.unknown("the dog's tail") == []
+    one, other, cat = model.encode_captions(
+        ["the dog's tail", "the dog 's tail", "the cat 's tail"]
+    )
+    assert one @ other > 0.9 * np.linalg.norm(one) * np.linalg.norm(other)
+    assert one @ other > one @ cat
+
+
+def test_photographs_knows_words_that_few_captions_have() -> None:
+    model = load(pretrained("photographs"), with_pictures=False).model
+    asked = ("zebra", "accordion", "lighthouse", "espresso", "giraffe", "cathedral", "broccoli")
+    assert model.vocabulary.unknown(" ".join(asked)) == []
+    texts = model.encode_captions(["a lorry", "a truck", "a violin"])
+    lorry, violin = penalties("order", *map(torch.from_numpy, (texts[:1], texts[1:])))[0]
+    assert lorry < violin, "what means nearly the same is nearer"
