@@ -323,9 +323,8 @@ def test_generation_read_elsewhere_keeps_its_segments_in_postgresql_until_it_is_
         index.add(images([50]), embeddings(np.random.default_rng(1), 1, DIMENSION))
         before = segments()
         disconnect(database)
-        lease = reader.snapshot.lease
-        assert lease is not None
-        lease.renew()  # takes anew what the server forgot
+        assert reader.snapshot.lease is not None
+        reader.snapshot.lease.renew()  # takes anew what the server forgot
         index.compact(everything)
         assert segments() > before
         reader.refresh()
