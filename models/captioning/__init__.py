@@ -1,3 +1,3 @@
 """Captions written for pictures: a language model that learns from text alone (Kiros et al.)."""
 
-DRAWS = 100  # texts drawn for a picture
+DRAWS = 300  # texts drawn for a picture

@@ -19,11 +19,12 @@ from torch import Tensor
 from models.captioning import DRAWS
 from models.captioning.corpus import unit
 from models.captioning.language_model import LanguageModel
-from models.captioning.structure import ACTIONS, CONTENT
+from models.captioning.structure import ACTIONS, CONTENT, NOUNS
 from models.captioning.trigrams import Trigrams
 from models.vocabulary import PADDING, SPECIAL, Vocabulary, words
 
 NEAREST = 5  # training captions that u is made of, as in the paper
+_IN_PHRASE = frozenset({"determiner", "adjective", "other"})  # before its noun
 SHORTEST, LONGEST = 4, 12  # words of a caption that is written, as in the paper
 
 
@@ -32,6 +33,7 @@ class Candidates:
     """Texts drawn for a picture, and what the language model says of each.
 
     Attributes:
+        subjects: (C,), the noun that a text is about, or "" for none.
         acts: (C,), whether a text says what somebody or something does.
         evidence: (C, 2), the log-probability of its content words given the point of the picture,
             and that of the least likely of them.
@@ -40,6 +42,7 @@ class Candidates:
     """
 
     texts: list[str]
+    subjects: list[str]
     acts: NDArray[np.bool_]
     evidence: NDArray[np.float64]
     fluency: NDArray[np.float64]
@@ -99,6 +102,7 @@ class Captioner:
         ]
         return Candidates(
             texts,
+            [self._subject(text, row) for text, row in zip(texts, tags.tolist(), strict=True)],
             torch.isin(tags, self._numbers(ACTIONS)).any(1).numpy(),
             torch.stack((each.sum(1), each.amin(1)), 1).double().numpy(),
             np.array([self.trigrams.fluency(row) for row in numbers]),
@@ -108,6 +112,16 @@ class Captioner:
     def in_training(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Tell which texts (C,) have the words of a training caption."""
         return np.isin(hash_of(texts), self.hashes)
+
+    def _subject(self, text: str, tags: Sequence[int]) -> str:
+        """Return the first noun that no preposition leads to, or ""."""
+        led = False
+        for word, number in zip(text.split(), tags, strict=False):
+            tag = self.tags[number - 1]
+            if tag in NOUNS and not led:
+                return word
+            led = tag == "preposition" or (led and tag in _IN_PHRASE)
+        return ""
 
     def _contents(self, point: Tensor) -> Tensor:
         """Return the contents to draw with: (1, N) -> (3, N), of unit length."""

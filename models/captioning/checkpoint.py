@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from models.captioning.captioner import Captioner
 from models.captioning.judgement import Judgement
@@ -27,7 +28,7 @@ from models.vocabulary import Vocabulary
 
 VOCABULARY, FOLDER = "vocabulary.json", "captioner"
 KIND = ModelKind("captioning", "hasse captioner train", 1, (VOCABULARY,))
-_WEIGHTS = "language_model."
+_WEIGHTS, _JUDGEMENT = "language_model.", "judgement."  # prefixes of their tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,13 @@ def save(checkpoint: CaptionerCheckpoint, folder: Path, encoder_name: str) -> No
         "encoder": {"name": encoder_name, "fingerprint": checkpoint.encoder},
         "training": asdict(checkpoint.training),
         "tags": captioner.tags,
-        "judgement": checkpoint.judgement and checkpoint.judgement.weights,
+        "judgement": checkpoint.judgement is not None,
         "metrics": dict(checkpoint.metrics),
     }
     learned = {_WEIGHTS + key: value for key, value in captioner.model.state_dict().items()}
+    if checkpoint.judgement is not None:
+        judged = checkpoint.judgement.state_dict()
+        learned |= {_JUDGEMENT + key: value for key, value in judged.items()}
     tensors = quantize(learned | {"references": captioner.references}, "float16") | {
         "templates": captioner.templates.to(torch.uint8),
         "counts": captioner.counts,
@@ -95,17 +99,13 @@ def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
         sizes = LanguageModelConfig(**described["model"])
         training = CaptionerTraining(**described | {"model": sizes})
         vocabulary, tags = Vocabulary.load(folder / VOCABULARY), tuple(config["tags"])
-        judgement = config["judgement"] and Judgement(tuple(map(float, config["judgement"])))
         dimension = model.model.config.dimension
+        judgement = Judgement(dimension).eval() if config["judgement"] else None
         language_model = LanguageModel(sizes, len(vocabulary), 1 + len(tags), dimension)
         with weights(folder) as found:
-            language_model.load_state_dict(
-                {
-                    key.removeprefix(_WEIGHTS): value
-                    for key, value in found.items()
-                    if key.startswith(_WEIGHTS)
-                }
-            )
+            language_model.load_state_dict(_below(_WEIGHTS, found))
+            if judgement is not None:
+                judgement.load_state_dict(_below(_JUDGEMENT, found))
             trigrams = Trigrams(
                 found["trigrams"].numpy(), found["trigram_counts"].long().numpy(), len(vocabulary)
             )
@@ -127,3 +127,10 @@ def load(folder: Path, model: Checkpoint) -> CaptionerCheckpoint:
         config["metrics"],
         sums[WEIGHTS],
     )
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names have a prefix, by the rest of their names."""
+    return {
+        key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)
+    }

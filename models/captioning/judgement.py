@@ -2,75 +2,141 @@
 
 A calibration knows the captions of a collection. Written ones are harder to judge: the model that
 wrote them has chosen words that fit the picture. Where the truth of any text is known, as it is for
-drawn scenes, a logistic regression learns from captions written for validation pictures.
+drawn scenes, a small network learns from captions written for validation pictures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.captioning.captioner import Candidates
 from models.model import Points
 
 Floats = NDArray[np.float64]
-_SHRINKAGE = 1e-4
+FACTS, HIDDEN = 8, 128
+_EPOCHS, _BATCH, _LEARNING_RATE, _DECAY = 6, 256, 1e-3, 1e-3
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A logistic regression on `features`: weights, and last the bias."""
+class Seen(NamedTuple):
+    """What texts (C) are judged by: points of the picture (N,) and of the texts (C, N), and facts.
 
-    weights: tuple[float, ...]
+    Facts (C, FACTS) are the violation, how much of the picture the text leaves out, the logarithms
+    of the share of other pictures that the text is true of and of its number of words, the
+    evidence, and how well it reads.
+    """
 
-    def probability(self, seen: Floats) -> Floats:
-        """Return the probability of truth for features (C, 8): (C,)."""
-        logits = seen @ np.array(self.weights[:-1]) + self.weights[-1]
-        probability: Floats = 1 / (1 + np.exp(-logits))
-        return probability
-
-    @classmethod
-    def learn(cls, seen: Floats, true: Sequence[bool]) -> Judgement:
-        """Fit a regression to features (C, 8) and truths (C,)."""
-        mean, spread = seen.mean(0), seen.std(0) + 1e-9
-        known = torch.from_numpy((seen - mean) / spread)
-        labels = torch.tensor(true, dtype=torch.float64)
-        weights = torch.zeros(seen.shape[1] + 1, dtype=torch.float64, requires_grad=True)
-        optimizer = torch.optim.LBFGS([weights], max_iter=200, line_search_fn="strong_wolfe")
-
-        def loss() -> torch.Tensor:
-            optimizer.zero_grad()
-            found = binary_cross_entropy_with_logits(known @ weights[:-1] + weights[-1], labels)
-            found = found + _SHRINKAGE * weights.square().sum()
-            found.backward()  # type: ignore[no-untyped-call]
-            return found
-
-        optimizer.step(loss)  # type: ignore[no-untyped-call]
-        fitted = weights.detach().numpy()
-        plain = fitted[:-1] / spread
-        return cls((*plain.tolist(), float(fitted[-1] - plain @ mean)))
+    picture: NDArray[np.float32]
+    points: Points
+    facts: Floats
 
 
-def features(
+def see(
     picture: NDArray[np.float32],
     candidates: Candidates,
     points: Points,
     violations: Floats,
     shares: Floats,
-) -> Floats:
-    """Return what truth is told by: (C, 8).
-
-    It is the violation, how much of the picture the text leaves out, the logarithms of the share of
-    other pictures that the text is true of and of its number of words, the evidence, and how well
-    it reads.
-    """
+) -> Seen:
+    """Gather what texts are judged by."""
     distances = np.square(picture - points).sum(1)
     words = [len(text.split()) for text in candidates.texts]
     columns = (violations, distances - violations, np.log(shares + 1e-9), np.log(words))
-    seen = (*columns, candidates.evidence, candidates.fluency)
-    return np.column_stack(seen).astype(np.float64)
+    facts = np.column_stack((*columns, candidates.evidence, candidates.fluency))
+    return Seen(picture, points, facts.astype(np.float64))
+
+
+class Judgement(nn.Module):
+    """A network of one hidden layer.
+
+    It reads the facts, what a text has and the picture lacks, and what both have.
+    """
+
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, dimension: int) -> None:
+        """Make a network for points of that many coordinates."""
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(FACTS))
+        self.register_buffer("spread", torch.ones(FACTS))
+        self.linear = nn.Linear(FACTS, 1)
+        self.hidden = nn.Sequential(
+            nn.Linear(FACTS + 2 * dimension, HIDDEN),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(HIDDEN, 1),
+        )
+
+    def forward(self, pictures: Tensor, points: Tensor, facts: Tensor) -> Tensor:
+        """Return the logits of truth: (C, N) or (1, N), (C, N), (C, FACTS) -> (C,)."""
+        facts = (facts - self.mean) / self.spread
+        scale = math.sqrt(points.shape[1])  # of a coordinate about 1
+        lacking = scale * (points - pictures).clamp(min=0)
+        common = scale * torch.minimum(points, pictures)
+        found = self.linear(facts) + self.hidden(torch.cat((facts, lacking, common), 1))
+        return torch.as_tensor(found[:, 0])
+
+    @torch.inference_mode()
+    def probability(self, seen: Seen) -> Floats:
+        """Return the probability that each text is true: (C,)."""
+        pictures, points = torch.from_numpy(seen.picture[None]), torch.from_numpy(seen.points)
+        logits: Tensor = self(pictures, points, torch.from_numpy(seen.facts).float())
+        found: Floats = logits.sigmoid().double().numpy()
+        return found
+
+    @classmethod
+    def learn(cls, lesson: Lesson, seed: int = 0) -> Judgement:
+        """Train a network on written captions whose truth is known."""
+        torch.manual_seed(seed)
+        network = cls(lesson.points.shape[1])
+        network.mean.copy_(lesson.facts.mean(0))
+        network.spread.copy_(lesson.facts.std(0) + 1e-9)
+        optimizer = torch.optim.AdamW(network.parameters(), _LEARNING_RATE, weight_decay=_DECAY)
+        steps = _EPOCHS * math.ceil(len(lesson.true) / _BATCH)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+        for _ in range(_EPOCHS):
+            for pictures, points, facts, true in lesson.batches():
+                loss = binary_cross_entropy_with_logits(network(pictures, points, facts), true)
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                schedule.step()
+        return network.eval()
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """Written captions whose truth is known: (C, N) points, (C, FACTS), (C,); pictures (I, N)."""
+
+    pictures: Tensor
+    picture: Tensor
+    points: Tensor
+    facts: Tensor
+    true: Tensor
+
+    @classmethod
+    def of(cls, seen: list[Seen], true: list[list[bool]]) -> Lesson:
+        """Put what was seen of each picture's texts, and their truth, together."""
+        counts = torch.tensor([len(each) for each in true])
+        return cls(
+            torch.from_numpy(np.stack([each.picture for each in seen])),
+            torch.repeat_interleave(torch.arange(len(seen)), counts),
+            torch.from_numpy(np.concatenate([each.points for each in seen])),
+            torch.from_numpy(np.concatenate([each.facts for each in seen])).float(),
+            torch.tensor([one for each in true for one in each]).float(),
+        )
+
+    def batches(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Yield all captions in a random order: pictures, points, facts and truths."""
+        for rows in torch.split(torch.randperm(len(self.true)), _BATCH):
+            pictures = self.pictures[self.picture[rows]]
+            yield pictures, self.points[rows], self.facts[rows], self.true[rows]

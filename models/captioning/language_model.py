@@ -73,7 +73,9 @@ class LanguageModel(nn.Module):
         self.tags = nn.Parameter(torch.randn(tags, k))  # t
         self.structure = nn.Parameter(torch.randn(1 + config.ahead, g, k) * k**-0.5)  # T
         self.content = nn.Parameter(torch.randn(g, dimension))  # T^(u); points have unit length
-        self.bias = nn.Parameter(torch.zeros(g))
+        # Where nothing else is given, a slice of 0 would never learn.
+        given = config.structure or config.content
+        self.bias = nn.Parameter(torch.zeros(g) if given else torch.ones(g))
 
     def history(self) -> Tensor:
         """Return the factors that each word adds, by its distance: (context, V, F)."""

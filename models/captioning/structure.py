@@ -22,7 +22,8 @@ _ADVERBS = word_set("away back not no very too also just only together apart")
 _ATTIRE = word_set("wearing wears wear worn dressed dressing clad clothed")
 
 ACTIONS = frozenset({"verb", "verb-ing", "verb-ed", "verb-s"})
-CONTENT = ACTIONS | {"noun", "nouns", "adjective"}
+NOUNS = frozenset({"noun", "nouns"})
+CONTENT = ACTIONS | NOUNS | {"adjective"}
 
 
 def structure(caption: str, lexicon: Lexicon) -> tuple[list[str], list[str]]:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from models.captioning import DRAWS
 from models.captioning.captioner import Candidates
 from models.captioning.checkpoint import CaptionerCheckpoint
-from models.captioning.ranking import Judged, Ranking, WrittenCaption, judge, rank
+from models.captioning.ranking import Judged, Ranking, WrittenCaption, judge, rank, rarity_of
 from models.checkpoints.checkpoint import Checkpoint
 from models.model import Points
 
 
-@dataclass(frozen=True, slots=True)
 class Writer:
     """Writes captions for pictures, given by their points."""
 
-    encoder: Checkpoint
-    captioner: CaptionerCheckpoint
+    def __init__(self, encoder: Checkpoint, captioner: CaptionerCheckpoint) -> None:
+        """Take both, and measure how rare the things are that words name."""
+        self.encoder, self.captioner = encoder, captioner
+        words = captioner.captioner.vocabulary.words
+        self._references = captioner.captioner.references.numpy()
+        self._rarity = rarity_of(
+            words,
+            encoder.model.encode_captions([f"a {word}" for word in words]),
+            self._references,
+            encoder.model.config.score,
+            encoder.calibration.image,
+        )
 
     def draw(self, picture: NDArray[np.float32], draws: int = DRAWS) -> Candidates:
         """Draw texts for a picture (N,)."""
@@ -34,10 +41,11 @@ class Writer:
             picture,
             candidates,
             points,
-            self.captioner.captioner.references.numpy(),
+            self._references,
             self.encoder.model.config.score,
             self.encoder.calibration.image,
             self.captioner.judgement,
+            self._rarity,
         )
 
     def ranked(

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL.Image import Image as Picture
+from PIL.Image import fromarray
 
 from models.captioning import DRAWS
 from models.captioning.building import Prepared
 from models.captioning.checkpoint import CaptionerCheckpoint, save
 from models.captioning.corpus import Sentence, sentences
-from models.captioning.judgement import Judgement
+from models.captioning.judgement import Judgement, Lesson, Seen
 from models.captioning.language_model import LanguageModel
 from models.captioning.ranking import Ranking
 from models.captioning.training import CaptionerTraining
@@ -99,20 +101,36 @@ class CaptionerRequest:
 
     def _judgement(
         self, captioner: CaptionerCheckpoint, validation: Dataset, bars: ProgressBars
-    ) -> Judgement:
-        """Learn to judge captions written for validation pictures."""
-        writer = Writer(self.encoder, captioner)
+    ) -> Judgement | None:
+        """Learn to judge captions written for validation pictures, and for pictures of nothing."""
+        writer, model = Writer(self.encoder, captioner), self.encoder.model
         with bars("judging written captions") as progress:
-            encoded = encode_dataset(self.encoder.model, validation, self.source, progress)
-            seen, true = [], []
-            for image, point in zip(encoded.dataset.images, encoded.images, strict=True):
+            encoded = encode_dataset(model, validation, self.source, progress)
+            nothing = model.encode_images(pictures_of_nothing(max(1, len(encoded.images) // 10)))
+            images: list[Image | None] = [*encoded.dataset.images, *[None] * len(nothing)]
+            seen: list[Seen] = []
+            true: list[list[bool]] = []
+            for image, point in zip(images, (*encoded.images, *nothing), strict=True):
                 candidates = writer.draw(point)
-                points = self.encoder.model.encode_captions(candidates.texts)
+                points = model.encode_captions(candidates.texts)
                 judged = writer.judged(point, candidates, points)
                 if judged.seen is not None:
                     seen.append(judged.seen)
-                    true += [is_true(text, image) for text in candidates.texts]
-        return Judgement.learn(np.concatenate(seen), true)
+                    true.append(
+                        [image is not None and is_true(text, image) for text in candidates.texts]
+                    )
+        return Judgement.learn(Lesson.of(seen, true), self.config.seed) if seen else None
+
+
+def pictures_of_nothing(number: int, size: int = 128) -> list[Picture]:
+    """Return pictures that no caption is true of: one colour, or noise around it."""
+    draw = np.random.default_rng(0)
+    found = []
+    for _ in range(number):
+        colour, noise = draw.uniform(0, 255, 3), draw.choice((0, 20, 80))
+        pixels = draw.normal(colour, noise, (size, size, 3)).clip(0, 255).astype(np.uint8)
+        found.append(fromarray(pixels))
+    return found
 
 
 def is_true(text: str, image: Image) -> bool:

@@ -33,8 +33,8 @@ def describe(
 ) -> None:
     """Write captions for a picture, with how likely each is true. No service needs to run.
 
-    The index says which model reads the picture. 'hasse captioner train' makes the captioner of a
-    model; the built-in model of drawn scenes has one.
+    The index says which model reads the picture. The built-in models have a captioner; 'hasse
+    captioner train' makes that of another.
 
     \b
     [bold]Examples[/bold]

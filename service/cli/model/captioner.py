@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from models.captioning import DRAWS
 from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.help_text import Commands
@@ -132,7 +133,7 @@ def evaluate(
     captioner: Captioner = None,
     split: Annotated[str, typer.Option(help="Which pictures to describe.")] = "test",
     features: Features = None,
-    draws: Annotated[int, typer.Option(min=1, help="Texts drawn for each picture.")] = 100,
+    draws: Annotated[int, typer.Option(min=1, help="Texts drawn for each picture.")] = DRAWS,
     most: Annotated[
         int | None,
         typer.Option(min=1, show_default="all", help="Describe no more pictures than these."),

@@ -15,7 +15,7 @@ from models.captioning import checkpoint as captioners
 from models.captioning.building import Prepared
 from models.captioning.captioner import Candidates
 from models.captioning.corpus import join_by_picture, sentences
-from models.captioning.judgement import Judgement
+from models.captioning.judgement import FACTS, Judgement, Lesson, Seen
 from models.captioning.language_model import LanguageModelConfig
 from models.captioning.ranking import LIKELY, Judged, rank
 from models.captioning.structure import structure
@@ -127,6 +127,7 @@ def candidates(*texts: str, acts: tuple[int, ...]) -> Candidates:
     number = len(texts)
     return Candidates(
         list(texts),
+        [text.split()[-1] for text in texts],
         np.array(acts, dtype=np.bool_),
         np.zeros((number, 2)),
         np.zeros((number, 2)),
@@ -138,7 +139,9 @@ def test_order_ranks_likely_actions_before_likely_texts_before_unlikely_ones() -
     drawn = candidates("a dog", "a dog runs", "a cat runs", "a red dog", acts=(0, 1, 1, 0))
     probability = np.array([0.99, LIKELY, 0.5, 0.98])
     shares = np.array([0.5, 0.1, 0.1, 0.01])
-    judged = Judged(np.zeros(4), probability, shares, None, np.array([0.4, 0.3, 0.2, 0.1]))
+    alike = np.zeros(4)
+    likely, similar = probability >= LIKELY, np.array([0.4, 0.3, 0.2, 0.1])
+    judged = Judged(alike, probability, shares, likely, alike, None, similar)
     texts = [one.text for one in rank(judged, drawn)]
     assert texts == ["a dog runs", "a red dog", "a dog", "a cat runs"]
     assert rank(judged, drawn, "paper")[0].text == "a dog"
@@ -146,15 +149,42 @@ def test_order_ranks_likely_actions_before_likely_texts_before_unlikely_ones() -
 
 def test_text_with_the_content_words_of_a_better_one_is_left_out() -> None:
     drawn = candidates("a dog in the park", "the dog in a park", acts=(0, 0))
-    judged = Judged(np.zeros(2), np.array([0.9, 0.8]), np.ones(2), None, np.zeros(2))
+    alike = np.zeros(2)
+    judged = Judged(alike, np.array([0.9, 0.8]), np.ones(2), alike > 0, alike, None, alike)
     assert [one.text for one in rank(judged, drawn)] == ["a dog in the park"]
 
 
+def test_text_with_the_rarer_subject_comes_first() -> None:
+    drawn = candidates("in the park a person", "a girl", acts=(0, 0))
+    zero, shares, rarity = np.zeros(2), np.array([0.3, 0.4]), np.array([0.1, 1.5])
+    judged = Judged(zero, np.full(2, 0.95), shares, zero == 0, rarity, None, zero)
+    assert [one.text for one in rank(judged, drawn)] == ["a girl", "in the park a person"]
+
+
+def test_subject_is_the_first_noun_that_no_preposition_leads_to(writer: Writer) -> None:
+    drawn = writer.draw(picture(), 60)
+    found = dict(zip(drawn.texts, drawn.subjects, strict=True))
+    assert set(drawn.subjects) <= {"", *writer.captioner.captioner.vocabulary.words}
+    for text, subject in found.items():
+        assert subject in (*text.split(), "")
+
+
 def test_judgement_learns_what_tells_truth() -> None:
-    seen = np.random.default_rng(0).normal(size=(400, 8)) * (1, 10, 1, 1, 1, 1, 1, 1)
-    true = (seen[:, 1] > 5).tolist()
-    judged = Judgement.learn(seen, true).probability(seen)
-    assert np.mean((judged > 0.5) == true) > 0.97
+    draw = np.random.default_rng(0)
+    seen = [
+        Seen(
+            picture(at),
+            np.stack([picture(1000 + 10 * at + text) for text in range(10)]),
+            draw.normal(size=(10, FACTS)) * 5,
+        )
+        for at in range(300)
+    ]
+    true = [(one.facts[:, 1] > 0).tolist() for one in seen]
+    judgement = Judgement.learn(Lesson.of(seen, true))
+    right = [
+        (judgement.probability(one) > 0.5) == truth for one, truth in zip(seen, true, strict=True)
+    ]
+    assert np.mean(right) > 0.9
 
 
 @pytest.mark.parametrize(

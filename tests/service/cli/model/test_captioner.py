@@ -38,7 +38,7 @@ def test_one_command_trains_and_one_measures_on_scenes(tmp_path: Path) -> None:
         assert len(row["bleu"]) == 4
     shown = hasse("captioner", "evaluate", *asked, "--most", 2)
     assert "BLEU-4" in shown.out
-    assert "2 pictures, 100 draws each" in shown.out
+    assert "2 pictures, 300 draws each" in shown.out
 
     again = hasse("captioner", "train", *asked, "--wordnet", wordnet)
     assert again.status == 1
