@@ -46,14 +46,14 @@ class EfficientNetLite2(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        layers = [*_convolution(3, _STEM, 3, stride=2), nn.ReLU6()]
+        layers = [*_convolution(3, _STEM, 3, stride=2), nn.ReLU6(inplace=True)]
         channels = _STEM
         for blocks, kernel, first_stride, width, out in _STAGES:
             for block in range(blocks):
                 stride = first_stride if block == 0 else 1
                 layers.append(_Block(channels, width * channels, out, kernel, stride))
                 channels = out
-        layers += [*_convolution(channels, _HEAD, 1), nn.ReLU6()]
+        layers += [*_convolution(channels, _HEAD, 1), nn.ReLU6(inplace=True)]
         self.features = nn.Sequential(*layers)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(_HEAD, _CLASSES)
@@ -69,11 +69,15 @@ class _Block(nn.Module):
 
     def __init__(self, channels: int, within: int, out: int, kernel: int, stride: int) -> None:
         super().__init__()
-        wider = [*_convolution(channels, within, 1), nn.ReLU6()] if within > channels else []
+        wider = (
+            [*_convolution(channels, within, 1), nn.ReLU6(inplace=True)]
+            if within > channels
+            else []
+        )
         self.layers = nn.Sequential(
             *wider,
             *_convolution(within, within, kernel, stride=stride, groups=within),
-            nn.ReLU6(),
+            nn.ReLU6(inplace=True),
             *_convolution(within, out, 1),
         )
         self.adds = stride == 1 and channels == out
