@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.datasets import Dataset
 from models.datasets.chains import Chain
+from models.evaluation.chains import Pairs as ChainPairs
 from models.evaluation.chains import mean_tau, pair
 from models.evaluation.ground_truth import GroundTruth, known_ground_truth
 from models.model import Points
@@ -246,35 +247,49 @@ def calibrate(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ChainedImages:
+    """Images with chains from general to specific; points (I, N) in the order of the dataset's."""
+
+    dataset: Dataset
+    points: Points
+    chains: Sequence[Chain]
+
+    def pairs(
+        self, encode: Callable[[Sequence[str]], Points], score: Score
+    ) -> tuple[ChainPairs, Floats, Floats]:
+        """Return pairs (P,), their violations, and the lengths of their texts."""
+        pairs, _ = pair(self.dataset, self.chains)
+        rows, of_pair = np.unique(pairs.images, return_inverse=True)
+        every = penalties_between(score, self.points[rows], encode(pairs.texts))
+        lengths = np.array([length_of(text) for text in pairs.texts])
+        violations = every[of_pair, pairs.text_rows].astype(np.float64)
+        return pairs, violations, lengths[pairs.text_rows]
+
+
 def calibrate_chains(
-    dataset: Dataset,
-    images: Points,
+    first: ChainedImages,
+    *others: ChainedImages,
     encode: Callable[[Sequence[str]], Points],
-    chains: Sequence[Chain],
     score: Score,
 ) -> Calibration | None:
     """Measure what violations of texts of all lengths mean, on chains from general to specific.
 
     As many pairs are false as `models.evaluation.chains.pair` draws. The length weight is the
     smallest of `LENGTH_WEIGHTS` by which general texts are called truer than specific ones that
-    are as true (Kendall's tau is at least `LEAST_TAU`), or the largest.
+    are as true (Kendall's tau on the first images is at least `LEAST_TAU`), or the largest.
 
     Args:
-        dataset: whose images have the chains.
-        images: (I, N), in the order of `dataset.images`.
+        first, others: images of several kinds, so that the probability holds for more than one.
         encode: gives texts their points.
         score: how the model compares them.
     """
-    pairs, _ = pair(dataset, chains)
-    rows, of_pair = np.unique(pairs.images, return_inverse=True)
-    every = penalties_between(score, images[rows], encode(pairs.texts))
-    violations = every[of_pair, pairs.text_rows].astype(np.float64)
-    lengths = np.array([length_of(text) for text in pairs.texts])[pairs.text_rows]
+    shown = [one.pairs(encode, score) for one in (first, *others)]
+    pairs, violations, lengths = shown[0]
     for weight in LENGTH_WEIGHTS:
-        added = violations + weight * lengths
-        if mean_tau(pairs, -added) >= LEAST_TAU:
+        if mean_tau(pairs, -(violations + weight * lengths)) >= LEAST_TAU:
             break
-    found = calibrate([(added, pairs.true)])
+    found = calibrate((penalty + weight * added, of.true) for of, penalty, added in shown)
     return None if found is None else replace(found, length_weight=weight)
 
 

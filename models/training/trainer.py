@@ -23,7 +23,7 @@ from models.datasets import Dataset, DatasetError
 from models.datasets.chains import Chain
 from models.encoders.backbone import fingerprint_of
 from models.encoders.hubness import HubnessCorrection
-from models.evaluation.calibration import calibrate_chains, calibrations
+from models.evaluation.calibration import ChainedImages, calibrate_chains, calibrations
 from models.evaluation.ground_truth import known_ground_truth
 from models.evaluation.retrieval import Evaluation, evaluate
 from models.model import OrderEmbedding
@@ -118,7 +118,7 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         if len(dataset) < 2:
             raise DatasetError("training needs at least two captioned images")
         self.config, self.name, self.world = config, name, world
-        self.least_references, self.chains = least_references, chains
+        self.least_references, self.chains, self.texts = least_references, chains, texts
         self.dataset, self.images, self.held_out = dataset, images, (held_out, validation[1])
         self.rows = rows_of(dataset, images)
         self.ground_truth = known_ground_truth(dataset)
@@ -252,12 +252,14 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         model, points = self._measured
         calibration = calibrations(self.held_out[0], *points, self.config.model.score)
         if self.chains:
+            shown = [ChainedImages(self.held_out[0], points[0], self.chains)]
+            real = None if self.texts is None else self.texts.class_features
+            if self.texts is not None and real is not None and len(real.dataset) > 1:
+                chains = real.chains(self.texts.classes)
+                seen = model.encode_features(real.rows)
+                shown.append(ChainedImages(real.dataset, seen, chains))
             of_chains = calibrate_chains(
-                self.held_out[0],
-                points[0],
-                model.encode_captions,
-                self.chains,
-                self.config.model.score,
+                *shown, encode=model.encode_captions, score=self.config.model.score
             )
             calibration = replace(calibration, image=of_chains)
         selection = self.notes["selection"]

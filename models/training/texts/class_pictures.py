@@ -8,7 +8,7 @@ is true of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -19,8 +19,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from models.datasets import Dataset, DatasetError
+from models.datasets.chains import Chain
 from models.images.feature_store import FeatureStore
 from models.tasks.abstraction.classes import PictureClass
+from models.tasks.abstraction.phrases import content_words
 
 Rows = NDArray[np.int64]
 _FADES = 0.7  # a name's share of the nearer one's chance to be drawn, for each step above the class
@@ -34,12 +36,25 @@ class ClassFeatures:
     """Features of real pictures of classes.
 
     Attributes:
+        dataset: of P pictures.
         rows: (P, REGIONS, F).
         classes: (P,), the class of each.
     """
 
+    dataset: Dataset
     rows: NDArray[np.floating]
     classes: Rows
+
+    def chains(self, classes: Sequence[PictureClass]) -> list[Chain]:
+        """Return what is true of each picture, a name for each step of its class."""
+        found = []
+        for image, row in zip(self.dataset.images, self.classes, strict=True):
+            one = classes[row]
+            names = dict(zip(reversed(one.steps), reversed(one.texts), strict=True))
+            texts = tuple(names[step] for step in sorted(names, reverse=True))
+            words = {word for text in one.texts for word in content_words(text)}
+            found.append(Chain(image.id, texts, tuple(sorted(words))))
+        return found
 
     @classmethod
     def read(cls, folder: Path, dataset: Dataset, classes: Sequence[PictureClass]) -> Self:
@@ -51,15 +66,16 @@ class ClassFeatures:
         """
         number = {f"n{one.synset}": row for row, one in enumerate(classes)}
         named = [(image, number.get(image.path.name[:9])) for image in dataset.images]
-        found = {image.id: row for image, row in named if row is not None}
+        found = [(image, row) for image, row in named if row is not None]
         if not found:
             raise DatasetError(
                 f"no picture of '{dataset.name}' is named by its class, as n01440764_tench.jpg"
             )
         store = FeatureStore.open(folder)
         store.require_names(dataset.images)
-        rows = store.select(list(found), regions=True)
-        return cls(rows, np.array(list(found.values())))
+        images = tuple(image for image, _ in found)
+        rows = store.select([image.id for image in images], regions=True)
+        return cls(replace(dataset, images=images), rows, np.array([row for _, row in found]))
 
 
 class ClassPictures:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,9 @@ import pytest
 
 from models.datasets import Caption, Dataset, DatasetError, Image
 from models.datasets.chains import Chain
-from models.evaluation.calibration import calibrate_chains
+from models.evaluation.calibration import ChainedImages, calibrate_chains
 from models.evaluation.chains import Pairs, hierarchy, measure, pair, reliability
+from models.model import Points
 
 CHAINS = [
     Chain(1, ("animal", "dog", "a red dog"), ("beast",)),
@@ -106,15 +109,25 @@ def test_calibrate_chains_makes_general_texts_truer_than_specific_ones() -> None
         for chain in CHAINS
         for text in chain.texts
     }
-    found = calibrate_chains(
-        dataset(), images, lambda texts: np.stack([points[one] for one in texts]), CHAINS, "order"
-    )
+    shown = ChainedImages(dataset(), images, CHAINS)
+
+    def encode(texts: Sequence[str]) -> Points:
+        return np.stack([points[one] for one in texts])
+
+    found = calibrate_chains(shown, encode=encode, score="order")
     assert found is not None
     assert found.length_weight > 0
     general, specific = (found.of(text).probability(0.04) for text in ("dog", "a red dog"))
     assert general >= specific
     assert found.of("dog").threshold > found.of("a red dog").threshold
     assert found.of("dog").of("a red dog") == found.of("dog")
+    # Of other images much is false at a violation at which all was true.
+    shuffled = replace(shown, points=images[[1, 2, 0]])
+    both = calibrate_chains(shown, shuffled, encode=encode, score="order")
+    assert both is not None
+    assert both.length_weight == found.length_weight
+    assert (both.pairs, both.true) == (2 * found.pairs, 2 * found.true)
+    assert both.of("dog").probability(0.04) < found.of("dog").probability(0.04)
 
 
 def test_reliability_compares_probabilities_with_what_is_true() -> None:

@@ -10,6 +10,7 @@ import torch
 from torch.nn.functional import normalize
 
 from models.datasets import Dataset, DatasetError, Image
+from models.datasets.chains import Chain
 from models.encoders.regions import REGIONS
 from models.images.feature_store import Maker, appending
 from models.images.preprocessing import Preprocessing
@@ -48,7 +49,8 @@ def test_draw_makes_pictures_that_the_classifier_takes_for_their_class() -> None
 def test_draw_adds_as_many_real_pictures() -> None:
     draw = np.random.default_rng(0)
     rows = draw.random((3, REGIONS, 1000), dtype=np.float32)
-    real = ClassFeatures(rows, np.array([2, 2, 0]))
+    images = tuple(Image(at, "", Path("unread.jpg")) for at in range(3))
+    real = ClassFeatures(Dataset("three", images), rows, np.array([2, 2, 0]))
     pictures = ClassPictures(CLASSES, torch.from_numpy(draw.random((3, 1000), np.float32)), real)
     made, texts, holds = pictures.draw(torch.rand(8, REGIONS, 1000), draw)
     assert made.shape == (16, REGIONS, 1000)
@@ -70,5 +72,9 @@ def test_class_features_are_of_pictures_named_by_their_class(tmp_path: Path) -> 
     found = ClassFeatures.read(tmp_path / "features", Dataset("three", images), CLASSES)
     assert found.classes.tolist() == [2, 0]
     assert found.rows[:, 0, 0].tolist() == [0, REGIONS]
+    assert found.chains(CLASSES) == [
+        Chain(0, ("a car",), ("car",)),
+        Chain(1, ("an animal", "a dog"), ("animal", "dog")),
+    ]
     with pytest.raises(DatasetError, match="named by its class"):
         ClassFeatures.read(tmp_path / "features", Dataset("one", images[2:]), CLASSES)

@@ -11,13 +11,16 @@ import pytest
 import torch
 
 from models.checkpoints.checkpoint import Checkpoint
+from models.datasets import Dataset
 from models.datasets.chains import Chain
 from models.encoders.regions import REGIONS
 from models.images.feature_store import FeaturesError
 from models.score import penalties_between
 from models.tasks.abstraction.classes import PictureClass
+from models.training.config import TrainingConfig
 from models.training.inputs import FeatureInput
 from models.training.run import TrainingStopped
+from models.training.texts.class_pictures import ClassFeatures
 from models.training.texts.lesson import TextSources
 from models.training.trainer import RetrievalTraining
 from tests.models.training.colours import COLOURS, CONFIG, collection, stop_after, weights
@@ -60,9 +63,18 @@ def sources(tmp_path: Path) -> TextSources:
     return TextSources(found, chains, classes, torch.eye(len(COLOURS), 1280))
 
 
-def train(folder: Path, sources: TextSources, stop: Callable[[], bool] | None = None) -> Checkpoint:
+def train(
+    folder: Path,
+    sources: TextSources,
+    stop: Callable[[], bool] | None = None,
+    *,
+    config: TrainingConfig = LEARNS,
+) -> Checkpoint:
     data = DATASET, images()
-    return RetrievalTraining(LEARNS, "colours", folder, data, data, texts=sources).train(stop=stop)
+    training = RetrievalTraining(
+        config, "colours", folder, data, data, texts=sources, chains=sources.chains
+    )
+    return training.train(stop=stop)
 
 
 def test_training_with_texts_understands_words_without_pictures(
@@ -75,6 +87,22 @@ def test_training_with_texts_understands_words_without_pictures(
     texts = trained.model.encode_captions(["a scarlet picture", "an emerald picture"])
     nearest = penalties_between("order", points, texts).argmin(0)
     assert [row % 3 for row in nearest] == [0, 1], "red and green"
+
+
+def test_training_with_class_pictures_calibrates_on_them_too(
+    tmp_path: Path, sources: TextSources
+) -> None:
+    of_classes = Dataset("classes", tuple(replace(image, captions=()) for image in DATASET.images))
+    classes = np.arange(len(DATASET)) % 3
+    real = replace(sources, class_features=ClassFeatures(of_classes, images().features, classes))
+    short = replace(LEARNS, epochs=1, validate_every=1)
+    found = [
+        train(tmp_path / name, given, config=short).calibration.image
+        for name, given in (("without", sources), ("with", real))
+    ]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[1].true == found[0].true + len(DATASET), "a name of each picture's class"
 
 
 def test_training_with_texts_stopped_and_resumed_ends_with_the_same_weights(
