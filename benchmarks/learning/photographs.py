@@ -32,7 +32,7 @@ from models.score import penalties_between
 from models.tasks.abstraction.classes import article
 from models.tasks.abstraction.lexicon import Lexicon
 from models.tasks.abstraction.phrases import content_words, phrases, tagged
-from service.pipelines.dataset_encoding import ImageSource, encode_dataset
+from service.pipelines.dataset_encoding import Encoded, ImageSource, encode_dataset
 from service.pipelines.evaluation import measure
 
 QUERIES, PAIRS = 30, 10
@@ -68,15 +68,20 @@ def _by_pictures(said: dict[str, set[int]]) -> list[str]:
     return sorted(said, key=lambda word: (-len(said[word]), word))
 
 
-def row(checkpoint: Checkpoint, dataset: Dataset, lexicon: Lexicon) -> dict[str, Any]:
-    """Measure a model on a dataset."""
-    encoded = encode_dataset(checkpoint.model, dataset, ImageSource(), lambda done, total: None)
-    found = measure(checkpoint, encoded, 1, lambda done, total: None).to_json()
+def answer(checkpoint: Checkpoint, encoded: Encoded, lexicon: Lexicon) -> dict[str, bool]:
+    """Return the short queries of a dataset, and whether a right picture comes first."""
     asked = queries(encoded.dataset.images, lexicon)
     points = checkpoint.model.encode_captions(list(asked))
     penalty = penalties_between(checkpoint.model.config.score, encoded.images, points)
     first = [encoded.dataset.images[at].id for at in penalty.argmin(0)]
-    wrong = [text for text, image in zip(asked, first, strict=True) if image not in asked[text]]
+    return {text: image in asked[text] for text, image in zip(asked, first, strict=True)}
+
+
+def row(checkpoint: Checkpoint, dataset: Dataset, lexicon: Lexicon) -> dict[str, Any]:
+    """Measure a model on a dataset."""
+    encoded = encode_dataset(checkpoint.model, dataset, ImageSource(), lambda done, total: None)
+    found = measure(checkpoint, encoded, 1, lambda done, total: None).to_json()
+    answers = answer(checkpoint, encoded, lexicon)
     recalls = {
         side: [found[side][name] for name in ("r1", "r5", "r10")]
         for side in ("caption_retrieval", "image_retrieval")
@@ -88,9 +93,9 @@ def row(checkpoint: Checkpoint, dataset: Dataset, lexicon: Lexicon) -> dict[str,
         "rsum": found["rsum"],
         "interval": found["intervals"]["rsum"],
         **recalls,
-        "queries": len(asked),
-        "right": len(asked) - len(wrong),
-        "wrong": wrong,
+        "queries": len(answers),
+        "right": sum(answers.values()),
+        "wrong": [text for text, right in answers.items() if not right],
     }
 
 

@@ -5,10 +5,10 @@
 
 Every recipe is trained with several seeds on the training split and measured on the validation
 split, at its best epoch, as `hasse train` keeps it. The table gives the means over the seeds, of
-rsum with the lowest and the highest seed. Below it, rsum and recalls of image retrieval of the
-recipe `hasse` less those of the paper's `order`, of the order less the cosine trained the same way,
-before and after the last two steps, and of the last step: means over the seeds, with 95 % intervals
-of a paired bootstrap over the images and the seeds.
+rsum with the lowest and the highest seed. Below it, rsum and recalls of the recipe `hasse` less
+those of the paper's `order`, of the order less the cosine trained the same way, before and after
+the last two steps, and of the last step: means over the seeds, with 95 % intervals of a paired
+bootstrap over the images and the seeds.
 
 With --tried the recipes are `sharper`, the last step but two, and what else was tried, each a
 change to it, and below the table is what it loses or gains by each.
@@ -249,7 +249,11 @@ def comparison(name: str, mine: list[Retrieval], against: str, others: list[Retr
     """Return one line: differences of the means over the seeds, with their intervals."""
     ours, theirs = (Evaluation.mean([run.evaluation for run in runs]) for runs in (mine, others))
     gaps, found = difference(ours, theirs), differences_of_trainings(mine, others)
-    said = [_difference("rsum", gaps["rsum"], found.rsum)]
+    captions = found.metrics["caption_retrieval"]["r1"]
+    said = [
+        _difference("rsum", gaps["rsum"], found.rsum),
+        _difference("caption R@1", gaps["caption_retrieval"]["r1"], captions),
+    ]
     for metric, words in (("r1", "R@1"), ("r5", "R@5"), ("r10", "R@10")):
         interval = found.metrics["image_retrieval"][metric]
         said.append(_difference(f"image {words}", gaps["image_retrieval"][metric], interval))
