@@ -1,9 +1,10 @@
-"""A model without an index: captions and pictures become points that can be compared."""
+"""A model without an index: captions and pictures become points, and pictures captions."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,13 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from models.captioning import DRAWS
+from models.captioning.writing import Writer
 from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
-from models.images.decoding import open_picture
+from models.images.decoding import open_file, open_picture
 from models.score import penalties_between
 from service.client.call import Picture, file_of, several
+from service.core.describing import describe_without_index
 from service.core.lattice import entailment
+from service.http.bodies import validated
 from service.lattice_schemas import Entailment
+from service.picture_schemas import DescribeOptions, Description
 from service.runtime.device import pick_device
 from service.settings import Settings
 
@@ -57,11 +63,23 @@ class Model:
 
     def encode_pictures(self, pictures: Iterable[Picture]) -> Points:
         """Return the points of pictures: (B, N) float32; raises HasseError for what is none."""
+        return self._loaded.model.encode_images([self._opened(picture) for picture in pictures])
+
+    def describe(self, picture: Picture, *, k: int = 5, draws: int = DRAWS) -> Description:
+        """Return captions written for a picture; raises HasseError if there is no captioner."""
+        options = validated(DescribeOptions, {"k": k, "draws": draws})
+        return describe_without_index(self._writer, self._opened(picture), options)
+
+    @cached_property
+    def _writer(self) -> Writer:
+        return Writer.of(self._loaded, Settings().captioner)
+
+    def _opened(self, picture: Picture) -> Image.Image:
         size = self._loaded.model.preprocessing.resize
         limits = Settings().picture_limits
-        return self._loaded.model.encode_images(
-            [open_picture(file_of(picture)[1], limits, size) for picture in pictures]
-        )
+        if isinstance(picture, bytes | Image.Image):
+            return open_picture(file_of(picture)[1], limits, size)
+        return open_file(Path(picture), limits, size)
 
     def violations(self, premises: Points, captions: Points) -> Points:
         """Return how far captions are from following: (P, N), (C, N) -> (P, C).

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
-from models.captioning import DRAWS
+from models.captioning import DRAWS, checkpoint
 from models.captioning.captioner import Candidates
 from models.captioning.checkpoint import CaptionerCheckpoint
 from models.captioning.ranking import Judged, Ranking, WrittenCaption, judge, rank, rarity_of
@@ -28,6 +31,15 @@ class Writer:
             encoder.model.config.score,
             encoder.calibration.image,
         )
+
+    @classmethod
+    def of(cls, encoder: Checkpoint, folder: Path | None = None) -> Self:
+        """Load the captioner in a folder, by default that in the folder of the model.
+
+        Raises:
+            CheckpointError: there is none, it cannot be used, or it is that of another model.
+        """
+        return cls(encoder, checkpoint.load(folder or checkpoint.folder_of(encoder), encoder))
 
     def draw(self, picture: NDArray[np.float32], draws: int = DRAWS) -> Candidates:
         """Draw texts for a picture (N,)."""

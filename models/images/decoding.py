@@ -164,6 +164,16 @@ def open_picture(
         raise _damaged(error) from error
 
 
+def open_file(
+    path: Path, limits: PictureLimits = DEFAULT_LIMITS, at_least: int | None = None
+) -> Image.Image:
+    """Decode the picture in a file as `open_picture` does; what it raises names the file."""
+    try:
+        return open_picture(path, limits, at_least)
+    except PictureError as error:
+        raise PictureError(error.reason, f"{path}: {error}") from None
+
+
 def picture_size(source: Path | bytes, limits: PictureLimits = DEFAULT_LIMITS) -> tuple[int, int]:
     """Return a picture's width and height as displayed, from its header alone.
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict
 
+from PIL import Image
+
+from models.captioning.ranking import WrittenCaption
+from models.captioning.writing import Writer
 from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import ServiceError, no_image
@@ -41,4 +46,16 @@ async def describe(
         points = await engine.encode_captions(candidates.texts, stages)
         written = await asyncio.to_thread(writer.ranked, point, candidates, points)
     engine.finish(stages)
+    return _description(written, options)
+
+
+def describe_without_index(
+    writer: Writer, picture: Image.Image, options: DescribeOptions
+) -> Description:
+    """Write captions for a picture as `describe` does."""
+    point = writer.encoder.model.encode_images([picture])[0]
+    return _description(writer.describe(point, options.draws), options)
+
+
+def _description(written: Sequence[WrittenCaption], options: DescribeOptions) -> Description:
     return Description.model_validate({"captions": [asdict(one) for one in written[: options.k]]})

@@ -20,7 +20,7 @@ from models.datasets.source import read_text
 from models.datasets.walk import walk
 from models.errors import HasseError
 from models.files import publish_file
-from models.images.formats import is_picture
+from models.images.formats import PICTURE_SUFFIXES, is_picture
 from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from models.images.prefetch import decode_ahead
 from models.model import Points
@@ -210,7 +210,7 @@ def _lines(text: str) -> list[str]:
 
 def _is_picture(path: Path) -> bool:
     try:
-        return is_picture(path)
+        return is_picture(path) or path.suffix.lower() in PICTURE_SUFFIXES
     except OSError as error:
         raise EmbedError(
             f"{path} cannot be read: {(error.strerror or '').lower()}; check the path"

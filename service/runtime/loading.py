@@ -20,7 +20,7 @@ from index.search.query import Query
 from index.segments import stored_pictures
 from index.store import Index
 from index.types import MODES, Kind
-from models.captioning import checkpoint as captioners
+from models.captioning.checkpoint import folder_of
 from models.captioning.writing import Writer
 from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
@@ -75,6 +75,21 @@ def model_for(index: Index, settings: Settings) -> Checkpoint:
     return loaded
 
 
+def model_without_index(settings: Settings) -> Checkpoint:
+    """Load the checkpoint that is named, else that of the index; without either, `photographs`.
+
+    Raises:
+        Exception: as `model_and_index`.
+    """
+    device = pick_device(settings.device)
+    if settings.model is not None:
+        return checkpoint.load(checkpoint.find(settings.model), device)
+    if "index" not in settings.model_fields_set and not settings.index.exists():
+        return checkpoint.load(checkpoint.pretrained("photographs"), device)
+    with Index.open(settings.index) as index:
+        return _its_own_model(index, device, with_pictures=True)
+
+
 def _its_own_model(index: Index, device: str, with_pictures: bool) -> Checkpoint:
     """Load the checkpoint that an index says it was built with."""
     model = index.model
@@ -95,10 +110,9 @@ def writer(settings: Settings, model: Checkpoint) -> Writer | None:
     Raises:
         CheckpointError: it cannot be used, or was trained for another model.
     """
-    folder = settings.captioner or captioners.folder_of(model)
-    if settings.captioner is None and not folder.is_dir():
+    if settings.captioner is None and not folder_of(model).is_dir():
         return None
-    return Writer(model, captioners.load(folder, model))
+    return Writer.of(model, settings.captioner)
 
 
 def sweep(index: Index) -> None:

@@ -169,3 +169,7 @@ def test_model_encodes_as_the_index(folder: Path, index: hasse.LocalIndex) -> No
         assert told.threshold == index.entails(premise, "a cat").threshold
     with pytest.raises(hasse.HasseError):
         model.encode_pictures([b"text"])
+    damaged = folder.parent / "page.jpg"
+    damaged.write_text("<html>")
+    with pytest.raises(hasse.HasseError, match=r"page\.jpg: not a picture"):
+        model.encode_pictures([damaged])

@@ -104,9 +104,15 @@ def test_command_describes_a_picture_or_an_image_of_the_index(
     shown = hasse("describe", photo, *asked)
     assert texts[0][0] in shown.out
     assert "%" in shown.out
+    alone = hasse("describe", photo, "--model", described.parent / "model", "-k", 2, "--json")
+    assert [one["text"] for one in json.loads(alone.out)["captions"]] == texts[0]
+    model = package.load_model(described.parent / "model", device="cpu")
+    assert [one.text for one in model.describe(photo, k=2).captions] == texts[0]
     refused = hasse("describe", "a dog", *asked)
     assert refused.status == 1
     assert "names no picture" in refused.err
+    photo.write_text("<html>")
+    assert f"{photo}: not a picture" in hasse("describe", photo, *asked).err
 
 
 def test_index_describe_writes_a_caption_for_each_picture_that_can_be_added(

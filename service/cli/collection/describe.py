@@ -33,17 +33,21 @@ def describe(
 ) -> None:
     """Write captions for a picture, with how likely each is true. No service needs to run.
 
-    The index says which model reads the picture. The built-in models have a captioner; 'hasse
-    captioner train' makes that of another.
+    --model, or else the index, says which model reads the picture; without either it is
+    photographs. The built-in models have a captioner; 'hasse captioner train' makes that of
+    another.
 
     \b
     [bold]Examples[/bold]
-      hasse describe photo.jpg
+      hasse describe photo.jpg --model photographs
       hasse describe 2000001 --index data/scenes-index
     """
+    from models.captioning.writing import Writer
+    from models.images.decoding import open_picture
     from service.core import describing
     from service.core.stages import Stages
     from service.picture_schemas import DescribeOptions
+    from service.runtime import loading
 
     found = parse_part(picture)
     if isinstance(found, str):
@@ -52,9 +56,15 @@ def describe(
         )
     settings = configure(index=index, model=model, captioner=captioner, device=device)
     options = DescribeOptions(k=k, draws=draws)
-    answer = ask(
-        settings, lambda engine: describing.describe(engine, found, options, Stages()), [found]
-    )
+    if isinstance(found, int):
+        answer = ask(
+            settings, lambda engine: describing.describe(engine, found, options, Stages()), [found]
+        )
+    else:
+        loaded = loading.model_without_index(settings)
+        writer = Writer.of(loaded, settings.captioner)
+        opened = open_picture(found, settings.picture_limits, loaded.model.preprocessing.resize)
+        answer = describing.describe_without_index(writer, opened, options)
     if as_json:
         typer.echo(answer.model_dump_json(indent=2))
         return

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from models.images.formats import PICTURE_SUFFIXES
+from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import CommandError
 
 if TYPE_CHECKING:
@@ -44,12 +45,16 @@ def text_or_picture(query: str) -> str | bytes:
     """
     if not (_names_picture(query) or query.startswith(_PLACES)) or "\0" in query:
         return checked_text(query)
+    from models.images.decoding import open_file
+
     try:
-        return Path(query).read_bytes()
+        content = Path(query).read_bytes()
     except FileNotFoundError:
         raise CommandError(f"there is no picture {query}: check the path") from None
     except OSError as error:
         raise CommandError(f"{query} cannot be read: {error.strerror}") from None
+    open_file(Path(query), picture_limits(), at_least=1)  # what cannot be read is named here
+    return content
 
 
 def checked_text(text: str) -> str:

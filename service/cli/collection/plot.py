@@ -39,7 +39,7 @@ def plot(
 
     from models.checkpoints import checkpoint
     from models.evaluation.plane import draw, principal_plane
-    from models.images.decoding import open_picture
+    from models.images.decoding import open_file
     from service.runtime.device import pick_device
 
     texts = [text.strip() for text in words.split(",") if text.strip()]
@@ -49,7 +49,7 @@ def plot(
     loaded = checkpoint.load(checkpoint.find(model), pick_device(device), with_pictures=bool(paths))
     if unknown := [text for text in texts if not loaded.vocabulary.knows(text)]:
         raise CommandError(f"{loaded.name} knows no word of '{unknown[0]}': leave it out")
-    opened = [open_picture(path, picture_limits()) for path in paths]
+    opened = [open_file(path, picture_limits()) for path in paths]
     points = [loaded.model.encode_captions(texts)] if texts else []
     if opened:
         points.append(loaded.model.encode_images(opened))

@@ -155,8 +155,6 @@ def evaluate(
     """
     from dataclasses import replace
 
-    from models.captioning.checkpoint import folder_of
-    from models.captioning.checkpoint import load as load_captioner
     from models.captioning.writing import Writer
     from models.checkpoints import checkpoint
     from models.datasets import load
@@ -167,7 +165,7 @@ def evaluate(
     collection = load(dataset).split(split)
     collection = replace(collection, images=collection.images[:most])
     encoder = checkpoint.load(checkpoint.find_or_default(model, collection), pick_device(device))
-    writer = Writer(encoder, load_captioner(captioner or folder_of(encoder), encoder))
+    writer = Writer.of(encoder, captioner)
     source = ImageSource(features, workers=workers, skipped=tell, limits=picture_limits())
     found = CaptionerEvaluation(writer, collection, source, draws).run(progress)
     if as_json:

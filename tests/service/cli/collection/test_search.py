@@ -102,9 +102,9 @@ def test_search_with_max_violation_may_print_no_hits(collection: Path) -> None:
     ("query", "reason"),
     [
         ("absent.jpg", "no picture absent.jpg"),
-        ("text.jpg", "not a picture"),
-        ("cut.jpg", "cut short"),
-        ("empty.png", "empty"),
+        ("text.jpg", "text.jpg: not a picture"),
+        ("cut.jpg", "cut.jpg: damaged or cut short"),
+        ("empty.png", "empty.png: the file is empty"),
         (" ", "blank"),
         ("dog " * 200, "words"),
         ("d\udce9j\udce0", "UTF-8"),

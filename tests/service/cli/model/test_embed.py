@@ -56,6 +56,8 @@ def test_embed_pictures_keeps_a_row_for_one_that_cannot_be_read(
     assert found[[0, 2]] == pytest.approx(loaded.encode_images([picture(0), picture(2)]), abs=1e-6)
     assert np.isnan(found[1]).all()
     assert "1.png" in done.err
+    (tmp_path / "page.jpg").write_text("<html>")
+    assert "page.jpg: not a picture" in hasse("embed", tmp_path / "page.jpg", "--model", model).err
     out = hasse("embed", tmp_path / "1.png", tmp_path / "2.png", "--model", model).out
     assert [json.loads(line)["embedding"] is None for line in out.splitlines()] == [True, False]
 
@@ -65,4 +67,5 @@ def test_embed_texts_and_pictures_together_are_refused(model: Path, tmp_path: Pa
     (tmp_path / "texts.txt").write_text("a dog", encoding="utf-8")
     mixed = hasse("embed", tmp_path / "a.png", tmp_path / "texts.txt", "--model", model)
     assert "give one file of text" in mixed.error
-    assert "check the path" in hasse("embed", tmp_path / "none.txt", "--model", model).error
+    for absent in ("none.txt", "none.jpg"):
+        assert "check the path" in hasse("embed", tmp_path / absent, "--model", model).error
