@@ -20,6 +20,8 @@ PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11 py
 
 RUN := $(VENV)/bin/python
 PYTEST := $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+# Tests start many processes: compiled modules are kept, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 

@@ -17,6 +17,7 @@ OURS = ["hasse exact", "hasse certified", "hasse fast"]
 EVERYONE = [*OURS, Flat.name, PlainTorch.name, Lists.name, Graph.name, USearch.name]
 
 
+@pytest.mark.slow
 def test_one_command_measures_everyone_in_both_directions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -46,6 +47,7 @@ def test_one_command_measures_everyone_in_both_directions(
     assert not list(work.iterdir())
 
 
+@pytest.mark.slow
 def test_graphs_that_would_take_hours_are_left_out_and_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -188,6 +188,7 @@ def test_segment_that_no_other_fits_beside_is_not_written_again(tmp_path: Path) 
         assert len(before & folders(index)) == 2
 
 
+@pytest.mark.slow
 def test_lists_longer_than_one_statement_takes_are_changed_part_by_part(tmp_path: Path) -> None:
     some = range(20_100)
     points = np.tile(np.eye(2, dtype=np.float32), (20_100 // 2, 1))

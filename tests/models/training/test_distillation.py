@@ -54,6 +54,7 @@ class After:
         return self.left < 0
 
 
+@pytest.mark.slow
 def test_a_student_can_be_another_network_than_its_teacher(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -173,6 +174,7 @@ def test_a_student_that_is_stopped_ends_in_the_same_weights(
     learn("stopped", stop=After(0))  # there is nothing left to stop
 
 
+@pytest.mark.slow
 def test_epochs_show_the_same_pictures_in_other_orders_and_never_those_held_out(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -211,6 +213,7 @@ def a_run(
     return kind(config, pixels, build_like(teacher), folder)
 
 
+@pytest.mark.slow
 def test_a_step_is_as_large_as_it_should_be_and_decays_matrices_alone(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -245,6 +248,7 @@ def test_a_student_begins_with_what_all_pictures_have_in_common(
     torch.testing.assert_close(seen, common[:, None, None].expand_as(seen))
 
 
+@pytest.mark.slow
 def test_hints_count_as_much_as_they_are_said_to(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -271,6 +275,7 @@ def test_steps_vary_their_pictures_differently(
     assert len(found) == 6
 
 
+@pytest.mark.slow
 def test_a_student_begins_with_the_weights_it_is_given(
     teacher: Backbone, pixels: Pixels, tmp_path: Path
 ) -> None:
@@ -287,6 +292,7 @@ def test_a_student_begins_with_the_weights_it_is_given(
         Distillation(barely, pixels, build_like(teacher), tmp_path).train()
 
 
+@pytest.mark.slow
 def test_another_distillation_is_refused(teacher: Backbone, pixels: Pixels, tmp_path: Path) -> None:
     with pytest.raises(TrainingStopped):
         Distillation(LEARNS, pixels, build_like(teacher), tmp_path).train(stop=After(1))

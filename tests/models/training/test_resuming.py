@@ -41,7 +41,9 @@ def test_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", ["features", "pixels", "blocks left out", "scenes"])
-@pytest.mark.parametrize("steps", [1, 3, 5])
+@pytest.mark.parametrize(
+    "steps", [3, pytest.param(1, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)]
+)
 def test_training_stopped_at_any_step_ends_with_the_same_weights(
     tmp_path: Path, kind: str, steps: int
 ) -> None:
@@ -71,6 +73,7 @@ def test_training_stopped_at_any_step_ends_with_the_same_weights(
     assert weights(tmp_path / "straight") == weights(tmp_path / "stopped")
 
 
+@pytest.mark.slow
 def test_training_with_hubness_correction_stopped_ends_with_the_same_weights(
     tmp_path: Path,
 ) -> None:

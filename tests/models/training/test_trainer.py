@@ -64,6 +64,7 @@ def test_rounded_checkpoint_leaves_an_installed_network_as_it_is(tmp_path: Path)
     assert not any("backbone" in key for key in load_file(tmp_path / WEIGHTS))
 
 
+@pytest.mark.slow
 def test_contrastive_loss_raises_the_recall(tmp_path: Path) -> None:
     validations: list[float] = []
 
@@ -77,6 +78,7 @@ def test_contrastive_loss_raises_the_recall(tmp_path: Path) -> None:
     assert weights(tmp_path / "a") != weights(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_entailment_loss_orders_captions_whose_meaning_is_known(tmp_path: Path) -> None:
     dataset = scenes(12)
     data = (dataset, features(dataset))
@@ -101,6 +103,7 @@ def test_entailment_loss_orders_captions_whose_meaning_is_known(tmp_path: Path) 
     assert precision[2.0] > precision[0.0] + 0.1
 
 
+@pytest.mark.slow
 def test_entailment_loss_without_known_meanings_changes_nothing(tmp_path: Path) -> None:
     run(tmp_path / "a")
     run(tmp_path / "b", replace(CONFIG, entailment=2.0))

@@ -233,6 +233,7 @@ def test_features_go_on_where_ctrl_c_stopped_them(
     assert "22 of 24 pictures" in resumed.out
 
 
+@pytest.mark.slow
 def test_training_goes_on_where_ctrl_c_stopped_it(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

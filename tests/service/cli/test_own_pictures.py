@@ -54,6 +54,7 @@ def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
     assert "2 pictures added" in again.out
 
 
+@pytest.mark.slow
 def test_files_left_out_are_told_once_and_counted(pictures: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     whole = (pictures / "2024" / "IMG_0.jpg").read_bytes()
@@ -107,6 +108,7 @@ def test_index_follows_a_folder_that_changes(pictures: Path, tmp_path: Path) -> 
     assert "there is no picture or folder" in refused.error
 
 
+@pytest.mark.slow
 def test_verify_names_pictures_that_are_missing_or_changed(pictures: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     done(hasse("index", "add", index, pictures))
@@ -126,6 +128,7 @@ def test_verify_names_pictures_that_are_missing_or_changed(pictures: Path, tmp_p
     done(hasse("index", "verify", index))
 
 
+@pytest.mark.slow
 def test_empty_index_is_made_and_added_to(pictures: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     made = done(hasse("index", "create", index))
@@ -137,6 +140,7 @@ def test_empty_index_is_made_and_added_to(pictures: Path, tmp_path: Path) -> Non
     assert about["images"] == len(SIZES)
 
 
+@pytest.mark.slow
 def test_several_folders_make_one_index(pictures: Path, tmp_path: Path) -> None:
     photograph(tmp_path / "other" / "one.jpg", (300, 200), 10)
     done(hasse("index", "add", tmp_path / "index", pictures, tmp_path / "other"))
@@ -144,6 +148,7 @@ def test_several_folders_make_one_index(pictures: Path, tmp_path: Path) -> None:
     assert about["images"] == len(SIZES) + 1
 
 
+@pytest.mark.slow
 def test_table_of_captions_is_read_for_one_folder_and_never_passed_over(
     pictures: Path, tmp_path: Path
 ) -> None:

@@ -248,6 +248,7 @@ def test_workers_stop_when_their_parent_is_killed(tmp_path: Path) -> None:
     assert service.log.read_text().count("info stopped") == 2
 
 
+@pytest.mark.slow
 def test_service_that_cannot_start_says_why_once(tmp_path: Path, service: Service) -> None:
     absent = subprocess.run(
         command(tmp_path / "absent"), cwd=ROOT, capture_output=True, text=True, check=False

@@ -34,6 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_same_seed_draws_the_same_bytes_in_any_number_of_processes(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -195,7 +195,9 @@ def test_parse_part_that_is_an_id_is_an_id(number: int) -> None:
     ("question", "looks"),
     [
         (["search", "a dog"], False),
-        (["search", "--all-of", "a dog", "--all-of", "PHOTO"], True),
+        pytest.param(
+            ["search", "--all-of", "a dog", "--all-of", "PHOTO"], True, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_search_by_captions_does_not_load_the_image_encoder(

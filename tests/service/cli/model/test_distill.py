@@ -190,6 +190,7 @@ def test_side_that_a_network_cannot_take_is_told_before_the_pictures_are_read(
     assert not (tmp_path / "student").exists()
 
 
+@pytest.mark.slow
 def test_distillation_goes_on_where_ctrl_c_stopped_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +208,7 @@ def test_distillation_goes_on_where_ctrl_c_stopped_it(
     assert ends[0] == ends[1]
 
 
+@pytest.mark.slow
 def test_distill_shows_how_far_and_how_well_a_student_learns(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,6 +311,7 @@ def test_two_distillations_do_not_mix(home: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_another_distillation_is_refused_before_it_takes_the_place_of_the_folders_pictures(
     home: Path, tmp_path: Path
 ) -> None:

@@ -160,6 +160,7 @@ def test_demo_twice_builds_once(built_in: Path, tmp_path: Path) -> None:
         assert "holds 6 images" in refused.error
 
 
+@pytest.mark.slow
 def test_demo_after_ctrl_c_continues(
     built_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +190,7 @@ def test_demo_of_earlier_model_version_is_built_again(built_in: Path, tmp_path: 
     assert len(fingerprints) == 2
 
 
+@pytest.mark.slow
 def test_demo_of_earlier_model_version_with_changes_is_refused(
     built_in: Path, tmp_path: Path
 ) -> None:
@@ -204,6 +206,7 @@ def test_demo_of_earlier_model_version_with_changes_is_refused(
     assert images(tmp_path) == (7, 2)
 
 
+@pytest.mark.slow
 def test_demo_with_scenes_but_no_index_reuses_the_scenes(built_in: Path, tmp_path: Path) -> None:
     demo(tmp_path, "--count", 6)
     drawn = {path: path.stat().st_mtime_ns for path in (tmp_path / "scenes").rglob("*")}
