@@ -8,6 +8,7 @@ from benchmarks.lifecycle import main
 from tests.benchmarks.samples import points_folder
 
 
+@pytest.mark.slow
 def test_an_index_is_built_grown_under_search_killed_and_nothing_is_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

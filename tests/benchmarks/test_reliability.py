@@ -44,6 +44,7 @@ def test_what_a_service_takes_for_itself_is_what_its_stages_leave() -> None:
     assert throughput.overhead([Reply(200, head, b"", 0.010)]) == pytest.approx(0.007)
 
 
+@pytest.mark.slow
 def test_what_a_service_used_is_what_all_its_processes_used(service: Served, folder: Path) -> None:
     assert run(throughput.answered(service, REQUESTS, 0.5)) > 0
     with served(collection(folder, swaps.ROWS), processes=2) as several:
@@ -108,6 +109,7 @@ def test_bytes_changed_at_random_are_read_or_refused_by_name(tmp_path: Path) -> 
     assert all(counts.total() == 30 for counts in outcomes.values())
 
 
+@pytest.mark.slow
 def test_a_service_that_is_stopped_at_work_answers_and_ends_with_0(service: Served) -> None:
     ending = stop.stop(service, REQUESTS)
     assert ending.resets == 0
@@ -115,6 +117,7 @@ def test_a_service_that_is_stopped_at_work_answers_and_ends_with_0(service: Serv
     assert ending.exit_status == 0
 
 
+@pytest.mark.slow
 def test_each_answer_is_of_one_generation_while_they_change(folder: Path) -> None:
     watch = swaps.swap(folder, 12)
     assert len(watch.held) == 13

@@ -8,18 +8,15 @@ from typing import Any
 
 import pytest
 
-# Attempts of each kind, with their seed; `python -m tests.service.crashes` does any number.
-ATTEMPTS = [(1, 1), pytest.param((5, 0), marks=pytest.mark.slow)]
+pytestmark = pytest.mark.slow
+ATTEMPTS = 5  # of each kind; `python -m tests.service.crashes` does any number
 
 
-@pytest.fixture(scope="module", params=ATTEMPTS, ids=lambda attempts: f"{attempts[0]}-each")
-def outcomes(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> list[dict[str, Any]]:
-    attempts, seed = request.param
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("crashes")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.service.crashes", folder, str(seed), str(attempts)],
+        [sys.executable, "-m", "tests.service.crashes", folder, "0", str(ATTEMPTS)],
         capture_output=True,
         text=True,
         check=False,
@@ -27,7 +24,7 @@ def outcomes(
     )
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(found) == attempts * 2
+    assert len(found) == ATTEMPTS * 2
     return found
 
 

@@ -130,6 +130,7 @@ def test_the_table_has_the_papers_rows_and_ours_as_evaluate_measures_them(
     assert figures == [round(value, 1) for value in expected]
 
 
+@pytest.mark.slow
 def test_captions_beyond_those_asked_for_are_left_out_as_if_they_were_not_there(
     home: Path,
 ) -> None:

@@ -42,6 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_recipes_are_trained_once_and_compared(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,6 +79,7 @@ def test_recipes_are_trained_once_and_compared(
     assert again.out.split("\n\n")[:2] == first.out.split("\n\n")[:2]
 
 
+@pytest.mark.slow
 def test_what_was_tried_beside_is_compared_with_the_recipe_that_it_changes(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

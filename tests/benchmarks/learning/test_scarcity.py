@@ -88,6 +88,7 @@ def test_answers_in_scarcity_are_those_in_plenty(
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_an_answer_that_differs_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: list[int]
 ) -> None:

@@ -20,6 +20,7 @@ from tests.device import DEVICE
 from tests.index.samples import embeddings, snapshot
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["image", "caption"])
 def test_one_command_compares_the_answers_and_prints_the_table(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

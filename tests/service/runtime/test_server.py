@@ -18,6 +18,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
+import pytest
 
 ROOT = Path(__file__).parents[3]
 
@@ -132,6 +133,7 @@ def test_sigterm_answers_everything_in_flight(collection: Path, tmp_path: Path) 
     assert events[-1] == "stopped"
 
 
+@pytest.mark.slow
 def test_sigterm_answers_an_unfinished_body_with_503(collection: Path) -> None:
     with serving(collection, shutdown_seconds=1, log_format="json") as server:
         host, port = server.url.removeprefix("http://").split(":")
@@ -155,6 +157,7 @@ def test_sigterm_answers_an_unfinished_body_with_503(collection: Path) -> None:
     assert lines[-1]["event"] == "stopped"
 
 
+@pytest.mark.slow
 def test_sigint_does_not_wait_for_a_catalog_that_hangs(collection: Path) -> None:
     with serving(collection, deadline_seconds=0.2, shutdown_seconds=1, log_format="json") as server:
         with httpx.Client(base_url=server.url, timeout=60) as client:

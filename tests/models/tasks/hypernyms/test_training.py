@@ -66,6 +66,7 @@ def learned(taxonomy: Taxonomy, task: Task, tmp_path_factory: pytest.TempPathFac
     return folder
 
 
+@pytest.mark.slow
 def test_the_order_beats_transitivity(task: Task, learned: Path) -> None:
     loaded = checkpoint.load(learned)
     found = evaluate(loaded.model, loaded.threshold, task)

@@ -105,6 +105,7 @@ def test_training_with_class_pictures_calibrates_on_them_too(
     assert found[1].true == found[0].true + len(DATASET), "a name of each picture's class"
 
 
+@pytest.mark.slow
 def test_training_with_texts_stopped_and_resumed_ends_with_the_same_weights(
     tmp_path: Path, sources: TextSources
 ) -> None:
