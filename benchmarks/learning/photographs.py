@@ -16,7 +16,6 @@ import json
 import os
 import platform
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,10 +23,10 @@ from typing import Any
 
 import torch
 
+from benchmarks.learning.encoders import BATCH, speed
 from models.checkpoints.checkpoint import Checkpoint, find, load
 from models.datasets import Dataset, Image
 from models.datasets import load as load_dataset
-from models.images.prefetch import decode_ahead
 from models.score import penalties_between
 from models.tasks.abstraction.classes import article
 from models.tasks.abstraction.lexicon import Lexicon
@@ -37,7 +36,6 @@ from service.pipelines.evaluation import measure
 
 QUERIES, PAIRS = 30, 10
 TIMED = 128  # pictures
-BATCH = 32
 
 
 def queries(images: Sequence[Image], lexicon: Lexicon) -> dict[str, set[int]]:
@@ -99,19 +97,6 @@ def row(checkpoint: Checkpoint, dataset: Dataset, lexicon: Lexicon) -> dict[str,
     }
 
 
-def pictures_a_second(checkpoint: Checkpoint, images: Sequence[Image]) -> float:
-    """Return how many pictures are decoded and encoded in a second."""
-    model = checkpoint.model
-    start, done = 0.0, 0
-    with torch.inference_mode():
-        for batch in decode_ahead(images, model.preprocessing, BATCH, None):
-            model.pixel_points(torch.stack([pixels.result() for _, pixels in batch]))
-            if start:
-                done += len(batch)
-            start = start or time.perf_counter()  # the first batch is for warming up
-    return done / (time.perf_counter() - start)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -127,9 +112,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parts = [one.split(options.split) if options.split in one.splits() else one for one in found]
     rows = [row(checkpoint, part, lexicon) for part in parts]
     timed = [image for part in parts for image in part.images][: TIMED + BATCH]
-    speed = pictures_a_second(checkpoint, timed)
+    a_second, _ = speed(checkpoint.model.pixel_points, checkpoint.model.preprocessing, timed)
     if options.json:
-        print(json.dumps({"rows": rows, "pictures_a_second": speed}, indent=2))
+        print(json.dumps({"rows": rows, "pictures_a_second": a_second}, indent=2))
         return
     print(
         f"{checkpoint.name}; {platform.machine()}, {torch.get_num_threads()} threads of "
@@ -153,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print()
     for one in rows:
         print(f"{one['dataset']}, wrong: {', '.join(one['wrong']) or 'none'}")
-    print(f"{speed:.1f} pictures a second")
+    print(f"{a_second:.1f} pictures a second")
 
 
 if __name__ == "__main__":

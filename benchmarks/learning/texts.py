@@ -7,7 +7,7 @@
         --on data/coco data/coco-features data/coco-chains.jsonl --out data/steps
 
 docs/training.md tells how each of these is made. Every recipe is trained with several seeds, and
-measured on each --on: a dataset (of one with splits the validation split), features of its
+measured on each --on: a dataset (of one that has it the split "val"), features of its
 pictures, and chains from general to specific. The tables give means over the seeds: recalls, how
 many short queries bring a right picture first (`benchmarks.learning.photographs` has the rule), and
 of the violation AUC with one threshold for all levels, AUC of true specific against false general
@@ -103,7 +103,7 @@ def measured(folder: Path, on: Sequence[Path], lexicon: Lexicon) -> Found:
     """Measure a training on a dataset, features of it, and chains of it."""
     dataset, features, chains = on
     checkpoint, whole = load(folder), load_dataset(dataset)
-    part = whole.split("val") if whole.has_splits() else whole
+    part = whole.split("val") if "val" in whole.splits() else whole
     encoded = encode_dataset(checkpoint.model, part, ImageSource(features), _nothing)
     found = measure(checkpoint, encoded, 1, _nothing, read_chains(chains))
     assert found.truth is not None

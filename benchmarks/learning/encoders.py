@@ -1,0 +1,69 @@
+"""How many pictures a second encoders see: decoded, scaled and through the network.
+
+    python -m benchmarks.learning.encoders data/flickr8k timm/tf_efficientnet_lite2 ...
+
+Weights are random where pip brings none, which takes as long. Each encoder is as a model keeps it
+for searches. Processor time is of all threads; on a busy machine it tells more than the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from benchmarks.report import machine
+from models.datasets import Image
+from models.datasets import load as load_dataset
+from models.encoders.registry import build_backbone
+from models.images.prefetch import decode_ahead
+from models.images.preprocessing import Preprocessing
+
+BATCH = 32
+
+
+def speed(
+    encode: Callable[[Tensor], Tensor], preprocessing: Preprocessing, images: Sequence[Image]
+) -> tuple[float, float]:
+    """Return pictures a second by the clock, and processor seconds a picture.
+
+    The first batch is for warming up.
+    """
+    done, began = 0, (0.0, 0.0)
+    with torch.inference_mode():
+        for batch in decode_ahead(images, preprocessing, BATCH, None):
+            encode(torch.stack([pixels.result() for _, pixels in batch]))
+            if any(began):
+                done += len(batch)
+            else:
+                began = time.perf_counter(), time.process_time()
+    return done / (time.perf_counter() - began[0]), (time.process_time() - began[1]) / done
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("dataset", type=Path, help="made by 'hasse data import'")
+    parser.add_argument("encoders", nargs="+", help="names as of 'hasse features --backbone'")
+    parser.add_argument("--pictures", type=int, default=500)
+    options = parser.parse_args()
+    images = load_dataset(options.dataset).images[: options.pictures + BATCH]
+    print(f"{options.pictures} pictures, {machine()}, {torch.get_num_threads()} threads\n")
+    print("| encoder | pixels | pictures a second | processor ms a picture |\n|---|---|---|---|")
+    for name in options.encoders:
+        network = build_backbone(name).freeze().for_inference()
+        looks = network.preprocessing
+
+        def encode(pixels: Tensor, seen: Callable[[Tensor], Tensor] = network) -> Tensor:
+            return seen(pixels.flatten(0, 1))
+
+        each, seconds = speed(encode, looks, images)
+        print(f"| `{name}` | {looks.crop} | {each:.1f} | {1000 * seconds:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
