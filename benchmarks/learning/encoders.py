@@ -41,7 +41,7 @@ def speed(
                 done += len(batch)
             else:
                 began = time.perf_counter(), time.process_time()
-    return done / (time.perf_counter() - began[0]), (time.process_time() - began[1]) / done
+    return done / (time.perf_counter() - began[0]), (time.process_time() - began[1]) / max(1, done)
 
 
 def main() -> None:
