@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Points = NDArray[np.float32]
 PointLength = Literal["unit", "learned"]
 Directions = Literal["forward", "both"]
+WordTable = Literal["learned", "fixed"]
+ImageMap = Literal["linear", "identity", "none"]
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "score": SCORES,
@@ -44,6 +46,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "text_encoder": get_args(TextUnit),
     "length": get_args(PointLength),
     "directions": get_args(Directions),
+    "word_vectors": get_args(WordTable),
+    "image_map": get_args(ImageMap),
 }
 
 
@@ -79,6 +83,13 @@ class ModelConfig:
             "both": every second one reads backwards, so that they err in different ways.
         hubness: images, and captions, of the training that points are compared with to correct
             hubness; see `models.encoders.hubness`. 0: no correction.
+        states: width of the text encoder where it is not N: one map and an ELU lead from its state
+            to the point (Kiela et al., 2018). 0: the state is the point.
+        word_vectors: "learned", or "fixed" ones of a file, which one learned map adapts; then all
+            words of the file are known.
+        image_map: "linear", from features to points; "identity", where features are the points;
+            or "none", of a model that has no points of images. The last has no projection of
+            captions either: N is `states`.
     """
 
     score: Score = "order"
@@ -94,6 +105,9 @@ class ModelConfig:
     directions: Directions = "forward"
     hubness: int = 0
     text_encoder: TextUnit = "gru"
+    states: int = 0
+    word_vectors: WordTable = "learned"
+    image_map: ImageMap = "linear"
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -102,20 +116,31 @@ class ModelConfig:
                 raise ValueError(f"{name} is one of {known}, not '{getattr(self, name)}'")
         if self.length == "learned" and self.score != "order":
             raise ValueError("length is learned for the score order only")
-        if self.hubness < 0:
-            raise ValueError("hubness is at least 0")
+        if min(self.hubness, self.states) < 0:
+            raise ValueError("hubness and states are at least 0")
         if self.hubness and self.length != "unit":
             raise ValueError("hubness correction needs points of unit length: leave length at unit")
         if min(self.dimension, self.word_dimension, self.max_words, self.ensemble) < 1:
             raise ValueError("dimension, word_dimension, max_words and ensemble are at least 1")
-        if max(self.dimension, self.word_dimension) > MOST_COORDINATES:
-            raise ValueError(f"dimension and word_dimension are at most {MOST_COORDINATES:,}")
+        if max(self.dimension, self.word_dimension, self.states) > MOST_COORDINATES:
+            raise ValueError(
+                f"dimension, word_dimension and states are at most {MOST_COORDINATES:,}"
+            )
+        if self.image_map == "identity" and (self.ensemble > 1 or self.image_pooling != "average"):
+            raise ValueError("image_map identity needs ensemble 1 and image_pooling average")
+        if self.image_map == "none" and (self.score != "cosine" or self.hubness):
+            raise ValueError("image_map none needs the score cosine and hubness 0")
         if self.dimension % self.ensemble:
             raise ValueError(
                 f"an ensemble of {self.ensemble} cannot share {self.dimension} coordinates equally"
             )
         if not 0 < self.word_range <= WIDEST:
             raise ValueError(f"word_range is above 0 and at most {WIDEST}")
+
+    @property
+    def has_images(self) -> bool:
+        """Whether the model has points of images."""
+        return self.image_map != "none"
 
 
 class OrderEmbedding(nn.Module):
@@ -126,7 +151,7 @@ class OrderEmbedding(nn.Module):
     absolute value is taken); cosine needs the signs and keeps them.
 
     Attributes:
-        images: missing where the model was made without.
+        images: missing where the model was made without, or has none.
     """
 
     images: ImageEncoder
@@ -156,13 +181,15 @@ class OrderEmbedding(nn.Module):
                 signed=signed,
                 length=config.length,
                 backwards=config.directions == "both" and member % 2 == 1,
+                states=config.states if config.has_images else 0,
+                fixed_words=config.word_vectors == "fixed",
             )
             for member in range(config.ensemble)
         ]
         self.captions: CaptionEncoder | Ensemble = (
             Ensemble(encoders) if config.ensemble > 1 else encoders[0]
         )
-        if with_pictures:
+        if with_pictures and config.has_images:
             # torchvision takes longer to import than all that captions need.
             from models.encoders.registry import build_backbone
 
@@ -171,6 +198,7 @@ class OrderEmbedding(nn.Module):
                 config.dimension,
                 pooling=config.image_pooling,
                 signed=signed,
+                fixed=config.image_map == "identity",
             )
         self.hubness = (
             HubnessCorrection(config.hubness, config.dimension, config.score)
@@ -194,7 +222,9 @@ class OrderEmbedding(nn.Module):
 
     def set_matmul_dtype(self, dtype: torch.dtype) -> None:
         """Choose the type in which the encoders multiply matrices."""
-        self.captions.matmul_dtype = self.images.matmul_dtype = dtype
+        self.captions.matmul_dtype = dtype
+        if self.config.has_images:
+            self.images.matmul_dtype = dtype
 
     @property
     def device(self) -> torch.device:
@@ -266,6 +296,35 @@ class OrderEmbedding(nn.Module):
             unit = torch.from_numpy(points).to(self.device)
             corrected: Points = self._corrected(unit, "caption").cpu().numpy()
         return corrected
+
+    @torch.inference_mode()
+    def encode_sentences(self, texts: Sequence[str], batch_size: int = 256) -> Points:
+        """Return what tasks on top of sentences read, in their order: (B, S) float32.
+
+        It is the state before the projection where there is one, as Kiela et al. have it, or else
+        the point.
+        """
+        encoder, *more = self.captions.encoders
+        if more or not self.config.states:
+            return self.encode_captions(texts, batch_size)
+        numbered = self._numbered(texts)
+        by_length = sorted(range(len(texts)), key=lambda row: len(numbered[row]))
+        found = np.empty((len(texts), self.config.states), np.float32)
+        for start in range(0, len(texts), batch_size):
+            rows = by_length[start : start + batch_size]
+            tokens, lengths = padded([torch.tensor(numbered[row]) for row in rows])
+            found[rows] = encoder(tokens.to(self.device), lengths).cpu().numpy()
+        return found
+
+    @torch.inference_mode()
+    def encode_words(self, words: Sequence[str]) -> Points:
+        """Return what is read of single words: fixed vectors as they are mapped, or else points."""
+        encoder, *more = self.captions.encoders
+        if more or encoder.word_map is None:
+            return self.encode_captions(words)
+        numbers = torch.tensor([self.vocabulary.encode(word, 1)[0] for word in words])
+        found: Points = encoder.vectors(numbers.to(self.device)).cpu().numpy()
+        return found
 
     @torch.inference_mode()
     def encode_images(self, pictures: Sequence[Image.Image], batch_size: int = 32) -> Points:

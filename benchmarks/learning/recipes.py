@@ -47,8 +47,9 @@ from models.training.distributed import World
 from models.training.inputs import ImageInput, available, dataset_points
 from models.training.presets import PRESETS
 from models.training.run import Progress
-from models.training.trainer import RetrievalTraining
-from service.pipelines.training import from_features, split_for_training, with_choices
+from models.training.trainer import Measured, RetrievalTraining
+from service.pipelines.training import split_for_training, with_choices
+from service.pipelines.training_inputs import from_features
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +223,10 @@ def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Fl
     return mean
 
 
-def _report(name: str, progress: Progress[Evaluation]) -> None:
+def _report(name: str, progress: Progress[Measured]) -> None:
     if progress.measured is not None:
-        rsum = progress.measured.rsum
-        print(f"{name}: epoch {progress.epoch + 1}, rsum {rsum:.1f}", file=sys.stderr, flush=True)
+        found = progress.measured.summary
+        print(f"{name}: epoch {progress.epoch + 1}, {found}", file=sys.stderr, flush=True)
 
 
 def row(name: str, runs: list[tuple[Retrieval, float]]) -> str:

@@ -45,7 +45,6 @@ from models.datasets import Caption, Dataset, Image
 from models.encoders.mixed_precision import supports_bfloat16
 from models.encoders.text_encoder import CaptionEncoder, padded
 from models.encoders.units.gru import GRU
-from models.evaluation.retrieval import Evaluation
 from models.model import OrderEmbedding
 from models.order import pairwise_violation
 from models.training.config import TrainingConfig
@@ -54,7 +53,7 @@ from models.training.inputs import FeatureInput
 from models.training.loss import ranking_loss
 from models.training.presets import PRESETS
 from models.training.run import Progress, TrainingStopped
-from models.training.trainer import RetrievalTraining
+from models.training.trainer import Measured, RetrievalTraining
 from models.vocabulary import PADDING, Vocabulary
 
 WORDS, FEATURES, BACKBONE = 8000, 1280, "torchvision/mobilenet_v2"
@@ -187,7 +186,7 @@ def ours(
         began.append((time.perf_counter(), time.process_time()))
         return len(began) > steps
 
-    def report(progress: Progress[Evaluation]) -> None:
+    def report(progress: Progress[Measured]) -> None:
         found.losses.append(progress.loss * progress.step - sum(found.losses))
 
     both = (data.dataset, images)

@@ -161,7 +161,7 @@ def find_or_default(named: Path | None, dataset: Dataset) -> Path:
 def stored(model: OrderEmbedding) -> dict[str, Tensor]:
     """Return the tensors that a checkpoint holds: all but those that an installed package has."""
     tensors = model.state_dict()
-    if not is_installed(model.images.backbone):
+    if not model.config.has_images or not is_installed(model.images.backbone):
         return tensors
     return {key: value for key, value in tensors.items() if not key.startswith(_BACKBONE)}
 
@@ -178,13 +178,16 @@ def save(
 
     `dtype` is how matrices are stored; see `models.checkpoints.weight_quantization`.
     """
-    backbone = model.images.backbone
+    network = None
+    if model.config.has_images:
+        backbone = model.images.backbone
+        network = backbone.fingerprint() if is_installed(backbone) else backbone.origin
     config = {
         "format": KIND.format,
         "name": name,
         "model": asdict(model.config),
         "preprocessing": asdict(model.preprocessing),
-        "network": backbone.fingerprint() if is_installed(backbone) else backbone.origin,
+        "network": network,
     }
     calibration = calibration or Calibrations()
     others = {
@@ -211,7 +214,8 @@ def load(
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another kind or format, and named; or a
-            training wrote the model anew meanwhile.
+            training wrote the model anew meanwhile; or the model has learned from captions alone
+            and has no image encoder.
     """
     kind = towers.KIND if kind_of(folder) == towers.KIND.name else KIND
     with kind.open(folder) as (config, sums):
@@ -237,8 +241,14 @@ def calibrate(folder: Path, calibration: Calibrations) -> None:
 
 
 def _trained(folder: Path, config: Mapping[str, Any], *, with_pictures: bool) -> OrderEmbedding:
+    shape = ModelConfig(**config["model"] | {"backbone": full_name(config["model"]["backbone"])})
+    if with_pictures and not shape.has_images:
+        raise CheckpointError(
+            f"{folder} has learned from captions alone and knows no pictures: use it with 'hasse "
+            f"embed' or 'hasse transfer' on texts; for pictures, train with --preset cap2both"
+        )
     model = OrderEmbedding(
-        ModelConfig(**config["model"] | {"backbone": full_name(config["model"]["backbone"])}),
+        shape,
         Vocabulary.load(folder / VOCABULARY),
         Preprocessing(**config["preprocessing"]),
         with_pictures=with_pictures,

@@ -1,5 +1,5 @@
 """Captioned collections: one in-memory shape, and a reader for each format people have."""
 
-from models.datasets.dataset import Caption, Dataset, DatasetError, Image, load, save
+from models.datasets.dataset import Caption, Dataset, DatasetError, Image, fingerprint, load, save
 
-__all__ = ["Caption", "Dataset", "DatasetError", "Image", "load", "save"]
+__all__ = ["Caption", "Dataset", "DatasetError", "Image", "fingerprint", "load", "save"]

@@ -7,9 +7,11 @@ plus `split` and `path` on images and, where the truth is known, `meaning` on bo
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,15 @@ class Dataset:
         """Return all images with no more than their first `number` captions."""
         images = (replace(image, captions=image.captions[:number]) for image in self.images)
         return replace(self, images=tuple(images))
+
+
+def fingerprint(*datasets: Dataset) -> str:
+    """Return what tells apart datasets of one name and size: they may have other words."""
+    digest = hashlib.sha256()
+    for image in chain.from_iterable(dataset.images for dataset in datasets):
+        if image.captions:
+            digest.update(json.dumps([image.id, *(one.text for one in image.captions)]).encode())
+    return digest.hexdigest()[:12]
 
 
 def save(dataset: Dataset, folder: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch.nn.functional import elu, normalize
 from torch.nn.utils.rnn import pad_sequence
 
 from models.encoders.units.gru import GRU
@@ -47,6 +47,9 @@ class CaptionEncoder(nn.Module):
 
     Attributes:
         kind: which unit it is.
+        head: maps the state that a caption leaves to its point (Kiela et al., 2018); None: the
+            state is the point.
+        word_map: maps word vectors that do not learn; None: they learn themselves.
         gru: the unit, if it is a GRU. Checkpoints have each kind of unit under its own name.
         dimension: N, of a point.
         pooling: "last" state, as in the paper, or "max": the largest of all states in each
@@ -73,7 +76,10 @@ class CaptionEncoder(nn.Module):
         signed: bool = False,
         length: Length = "unit",
         backwards: bool = False,
+        states: int = 0,
+        fixed_words: bool = False,
     ) -> None:
+        """Make an encoder with random weights; of `states`, 0 are the dimension, without a head."""
         super().__init__()
         self.pooling = pooling
         self.signed = signed
@@ -81,11 +87,20 @@ class CaptionEncoder(nn.Module):
         self.backwards = backwards
         self.embedding = nn.Embedding(words, word_dimension, padding_idx=PADDING)
         self.kind, self.dimension = unit, dimension
-        self.add_module(unit, _UNITS[unit](word_dimension, dimension))
+        self.add_module(unit, _UNITS[unit](word_dimension, states or dimension))
         self.matmul_dtype = torch.float32
         nn.init.uniform_(self.embedding.weight, -word_range, word_range)
         with torch.no_grad():
             self.embedding.weight[PADDING].zero_()
+        self.head = nn.Linear(states, dimension) if states else None
+        if self.head is not None:
+            nn.init.kaiming_normal_(self.head.weight)
+            nn.init.zeros_(self.head.bias)
+        self.word_map: nn.Linear | None = None
+        if fixed_words:
+            nn.init.zeros_(self.embedding.weight.requires_grad_(False))
+            self.word_map = nn.Linear(word_dimension, word_dimension, bias=False)
+            nn.init.kaiming_normal_(self.word_map.weight, nonlinearity="linear")
         self.length_head = nn.Linear(dimension, 1) if length == "learned" else None
         if self.length_head is not None:
             nn.init.zeros_(self.length_head.weight)
@@ -104,7 +119,11 @@ class CaptionEncoder(nn.Module):
 
     def points(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return the points of padded captions, of the length asked for; as `forward`."""
-        encoded: Tensor = self(tokens, lengths)
+        return self.points_of(self(tokens, lengths))
+
+    def points_of(self, states: Tensor) -> Tensor:
+        """Return the points of captions by what `forward` returned: (B, S) -> (B, N)."""
+        encoded = states if self.head is None else elu(self.head(states))
         if not self.signed:
             encoded = encoded.abs()
         if self.length == "free":
@@ -115,22 +134,33 @@ class CaptionEncoder(nn.Module):
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
         """Give the coordinates a new order, in place: i becomes what order[i] was."""
-        self.unit.renumber(order)
-        if self.kind == "sum" and self.unit.weight is None:  # vectors are points
+        if self.head is None:
+            self.unit.renumber(order)
+        else:
+            self.head.weight.copy_(self.head.weight[order])
+            self.head.bias.copy_(self.head.bias[order])
+        if (
+            self.head is None and self.kind == "sum" and self.unit.weight is None
+        ):  # vectors are points
             self.embedding.weight.copy_(self.embedding.weight[:, order])
         if self.length_head is not None:
             self.length_head.weight.copy_(self.length_head.weight[:, order])
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Encode padded captions: (B, T) int64 and (B,) int64 as of `GRU.forward` -> (B, N).
+        """Read padded captions: (B, T) int64 and (B,) int64 as of `GRU.forward` -> (B, S).
 
         `lengths` counts the end mark, so every caption has at least one token.
         """
-        vectors = self.embedding(reverse_words(tokens, lengths) if self.backwards else tokens)
+        vectors = self.vectors(reverse_words(tokens, lengths) if self.backwards else tokens)
         if self.pooling == "last":
             last: Tensor = self.unit(vectors, lengths, self.matmul_dtype)
             return last
         return self.unit.max_pool(vectors, lengths, self.matmul_dtype, signed=self.signed)
+
+    def vectors(self, tokens: Tensor) -> Tensor:
+        """Return what the unit reads of words: (...,) -> (..., word_dimension)."""
+        found: Tensor = self.embedding(tokens)
+        return found if self.word_map is None else self.word_map(found)
 
 
 class Ensemble(nn.Module):

@@ -21,8 +21,8 @@ _CAPTIONS_PER_THREAD = 64  # some milliseconds of work, worth a thread of their 
 class TextInference:
     """Encodes captions with the weights that an encoder has when this is made.
 
-    On a CPU a GRU is compiled, and a caption's point has the same bits whichever captions it is
-    encoded with. Other units run in torch.
+    On a CPU a GRU without a head is compiled, and a caption's point has the same bits whichever
+    captions it is encoded with. All else runs in torch.
     """
 
     def __init__(self, encoder: CaptionEncoder | Ensemble) -> None:
@@ -30,7 +30,9 @@ class TextInference:
         self._size = sum(member.dimension for member in encoder.encoders)
         self._device = encoder.encoders[0].embedding.weight.device
         self._is_on_cpu = self._device.type == "cpu"
-        self._is_packed = self._is_on_cpu and encoder.encoders[0].kind == "gru"
+        first = encoder.encoders[0]
+        plain = first.kind == "gru" and first.head is None and first.word_map is None
+        self._is_packed = self._is_on_cpu and plain
         if self._is_packed:
             self._packed = [PackedTextEncoder(member) for member in encoder.encoders]
 

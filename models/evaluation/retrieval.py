@@ -46,6 +46,27 @@ class Evaluation:
             for metrics in (self.caption_retrieval, self.image_retrieval)
         )
 
+    @property
+    def quality(self) -> float:
+        """The number by which epochs of a training are compared; higher is better.
+
+        Where all truth is known, all of it is to be retrieved.
+        """
+        if self.ground_truth == "meaning":
+            return (
+                self.image_retrieval.mean_average_precision
+                + self.caption_retrieval.mean_average_precision
+            )
+        return self.rsum
+
+    @property
+    def summary(self) -> str:
+        """What the line of an epoch says."""
+        return (
+            f"R@1 {self.caption_retrieval.r1:.1f} captions by image, "
+            f"{self.image_retrieval.r1:.1f} images by caption, rsum {self.rsum:.1f}"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return everything measured, as plain values."""
         return asdict(self) | {"rsum": self.rsum}

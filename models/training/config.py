@@ -48,7 +48,12 @@ class TrainingConfig:
         clip_norm: the longest gradient of one weight tensor; longer ones are scaled down.
         validate_every: epochs between two validations; the last epoch always has one.
         patience: epochs without a better validation before stopping early.
-        min_word_count: rarer words of the training captions are unknown.
+        dropout: share of a caption's state that a step leaves out before its projection.
+        decoding: weight of the loss of a decoder which writes a caption, given the state after
+            another one of the same image; `captions_per_image` is at least 2 then. A model without
+            images learns from it alone.
+        min_word_count: rarer words of the training captions are unknown; where word vectors are
+            fixed, they are only not written by a decoder.
         views: read the features of random crops too, where features have them.
         unknown_rate: share of words read as unknown in training, so that "unknown" is learned.
         precision: "bfloat16" multiplies the matrices of the GRU and of the projection of images
@@ -77,6 +82,8 @@ class TrainingConfig:
     derived: float = 0.5
     classes: float = 0.3
     class_pictures: int = 128
+    dropout: float = 0.0
+    decoding: float = 0.0
     clip_norm: float = 2.0
     validate_every: int = 1
     patience: int = 5
@@ -104,12 +111,20 @@ class TrainingConfig:
             raise ValueError(
                 f"learning_rate, margin, inverse_temperature and clip_norm are above 0 {most}"
             )
-        weights = (self.entailment, self.distillation, self.derived, self.classes)
+        weights = (self.entailment, self.distillation, self.derived, self.classes, self.decoding)
         if not all(0 <= each <= LARGEST for each in (*weights, self.weight_decay, self.warm_up)):
             raise ValueError(
-                f"entailment, distillation, derived, classes, weight_decay and warm_up are at "
-                f"least 0 {most}"
+                f"entailment, distillation, derived, classes, decoding, weight_decay and warm_up "
+                f"are at least 0 {most}"
             )
+        if not 0 <= self.dropout < 1:
+            raise ValueError("dropout is a share, at least 0 and below 1")
+        if (self.dropout or self.decoding) and self.model.ensemble > 1:
+            raise ValueError("dropout and decoding need ensemble 1")
+        if self.decoding and self.captions_per_image < 2:
+            raise ValueError("decoding needs captions_per_image of at least 2")
+        if not (self.decoding or self.model.has_images):
+            raise ValueError("a model without images learns from decoding alone: it is above 0")
         if not 0 <= self.unknown_rate <= 1:
             raise ValueError("unknown_rate is a share, from 0 to 1")
         if not 0 <= self.seed < 2**63:

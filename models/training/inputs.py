@@ -69,6 +69,22 @@ class FeatureInput:
 
 
 @dataclass(frozen=True, slots=True)
+class NoImages:
+    """Nothing of images, for what learns from their captions alone."""
+
+    image_ids: NDArray[np.int64]
+    learns_backbone: bool = False
+
+    def read(self, rows: Rows, augment: np.random.Generator | None = None) -> Tensor:
+        """Return no numbers of each image: (B,) -> (B, 0)."""
+        return torch.empty(len(rows), 0)
+
+    def points(self, model: OrderEmbedding, batch: Tensor) -> Tensor:
+        """Return no coordinates."""
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
 class PixelInput:
     """Pictures cut at random places and mirrored in training, in the centre otherwise.
 

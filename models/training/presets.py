@@ -57,6 +57,21 @@ _MNLM = TrainingConfig(
     patience=150,
 )
 
+_CAP2IMG = TrainingConfig(
+    model=ModelConfig(
+        score="cosine",
+        text_encoder="bilstm",
+        states=1024,
+        word_vectors="fixed",
+        image_map="identity",
+    ),
+    margin=0.2,
+    dropout=0.5,
+    min_word_count=3,
+    saved_dtype="float16",
+)
+_DECODING = replace(_CAP2IMG, decoding=1.0, captions_per_image=2)
+
 PRESETS: Mapping[str, Preset] = {
     # Vendrov et al., section 4.4 and Table 2, on cached features of a frozen network; the
     # features bring one crop or ten.
@@ -67,6 +82,19 @@ PRESETS: Mapping[str, Preset] = {
     # are fixed ones of another corpus; these are learned. The decay of the rate is not given.
     "mnlm": Preset(_MNLM),
     "mnlm-linear": Preset(replace(_MNLM, model=replace(_MNLM.model, text_encoder="sum"))),
+    # Kiela et al. (2018): sentences grounded in fixed features, in other captions of the same
+    # image, or in both; and in the order, for which features are mapped as always here. Rate and
+    # margin are not given there.
+    "cap2img": Preset(_CAP2IMG),
+    "cap2cap": Preset(replace(_DECODING, model=replace(_CAP2IMG.model, image_map="none"))),
+    "cap2both": Preset(_DECODING),
+    "cap2order": Preset(
+        replace(
+            _CAP2IMG,
+            model=replace(_CAP2IMG.model, score="order", image_map="linear"),
+            margin=0.05,
+        )
+    ),
     # Better with the same network (docs/training.md): max pooling of a caption's states, a
     # contrastive loss in large batches, a rate that falls to zero, features of regions and random
     # crops of a picture where there are some, an ensemble of two of which one reads backwards,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import dropout
 
+from models.encoders.text_encoder import Ensemble
 from models.kernels.cuda_graph import WORDS_MULTIPLE, CudaGraphStep
 from models.model import OrderEmbedding
 from models.score import penalties
@@ -13,6 +15,7 @@ from models.training.config import TrainingConfig
 from models.training.distributed import World
 from models.training.inputs import ImageInput
 from models.training.loss import contrastive_loss, hardest_loss, ranking_loss
+from models.training.texts.decoder import CaptionDecoder
 from models.training.texts.lesson import TextLesson
 
 
@@ -32,14 +35,17 @@ class TrainingStep:
         images: ImageInput,
         world: World,
         lesson: TextLesson | None = None,
+        decoder: CaptionDecoder | None = None,
     ) -> None:
         """Take a model where the world has it; all weights learn that require a gradient."""
         self._config, self._model, self._images, self._world = config, model, images, world
-        self._lesson = lesson
+        self._lesson, self._decoder = lesson, decoder
         self._matmul_dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
         self._weights = [w for w in model.parameters() if w.requires_grad]
         if lesson is not None:
             self._weights += lesson.teacher.parameters()
+        if decoder is not None:
+            self._weights += decoder.parameters()
         self.on_gpu = torch.device(world.device).type == "cuda"
         self.optimizer = self._optimizer()
         self._cuda_graph = (
@@ -48,6 +54,8 @@ class TrainingStep:
             and world.size == 1
             and not images.learns_backbone
             and lesson is None
+            and decoder is None
+            and not config.dropout
             and config.optimizer == "adam"
             else None
         )
@@ -116,11 +124,12 @@ class TrainingStep:
             entailed: (C, C) of bool where it is known, which caption follows from which.
             texts: what else is learned from.
         """
-        image_points = self._world.gather(self._images.points(self._model, images), len(true))
-        caption_points = self._world.gather(
-            self._model.caption_points(tokens, lengths), len(owners)
-        )
-        loss = self._loss(image_points, caption_points, owners, true)
+        points, loss = self._captions(tokens, lengths, owners)
+        caption_points = self._world.gather(points, len(owners))
+        image_points = points[:0]
+        if self._config.model.has_images:
+            image_points = self._world.gather(self._images.points(self._model, images), len(true))
+            loss = loss + self._loss(image_points, caption_points, owners, true)
         for follows in entailed:  # premises are ranked in the place of images
             each = torch.arange(len(follows), device=follows.device)
             among = self._loss(caption_points, caption_points, each, follows)
@@ -142,6 +151,21 @@ class TrainingStep:
         self._clip()
         self.optimizer.step()
         return loss.detach()
+
+    def _captions(self, tokens: Tensor, lengths: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the points of captions, and the loss of decoding them if something does, ()."""
+        encoder = self._model.captions
+        if isinstance(encoder, Ensemble):
+            points = encoder.points(tokens, lengths)
+            return points, points.new_zeros(())
+        states = encoder(tokens, lengths)
+        if self._config.dropout:
+            states = dropout(states, self._config.dropout)
+        loss = states.new_zeros(())
+        if self._decoder is not None:
+            told = self._decoder.loss(encoder, states, tokens, lengths, owners)
+            loss = self._config.decoding * told
+        return encoder.points_of(states), loss
 
     def _clip(self) -> None:
         """Scale down gradients that are too long, each weight tensor's by itself."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +16,17 @@ from torch.nn.functional import pad
 
 from models.checkpoints import checkpoint
 from models.checkpoints.weight_quantization import dequantize, quantize
-from models.datasets import Dataset, DatasetError
+from models.datasets import Dataset, DatasetError, fingerprint
 from models.datasets.chains import Chain
 from models.encoders.backbone import fingerprint_of
 from models.encoders.hubness import HubnessCorrection
-from models.evaluation.calibration import ChainedImages, calibrate_chains, calibrations
+from models.encoders.word_vectors import WordVectors
+from models.evaluation.calibration import (
+    Calibrations,
+    ChainedImages,
+    calibrate_chains,
+    calibrations,
+)
 from models.evaluation.ground_truth import known_ground_truth
 from models.evaluation.retrieval import Evaluation, evaluate
 from models.model import OrderEmbedding
@@ -34,6 +37,7 @@ from models.training.inputs import ImageInput, available, dataset_points, rows_o
 from models.training.run import Progress, ResumableRun, Stop, TrainingError
 from models.training.state import difference
 from models.training.step import TrainingStep
+from models.training.texts.decoder import Perplexity, decoder_for
 from models.training.texts.lesson import TextLesson, TextSources
 from models.vocabulary import PADDING, Vocabulary
 
@@ -43,6 +47,7 @@ _REFERENCES = 2**32  # no epoch: the seed of the reference points' draw
 _NO_NUMBER = "look for features that are not numbers, or lower --learning-rate"
 
 Data = tuple[Dataset, ImageInput]
+Measured = Evaluation | Perplexity
 
 
 def identity(
@@ -52,6 +57,7 @@ def identity(
     backbone_weights: dict[str, Tensor] | None,
     start: checkpoint.Checkpoint | None,
     texts: TextSources | None = None,
+    vectors: WordVectors | None = None,
 ) -> dict[str, Any]:
     """Return what distinguishes a training, known before its images are read."""
     network = None
@@ -60,15 +66,16 @@ def identity(
     return {
         "config": asdict(config),
         "dataset": training.name,
-        "text": _fingerprint(training),
-        "validation": _fingerprint(validation),
+        "text": fingerprint(training),
+        "validation": fingerprint(validation),
         "network": network,
         "start": None if start is None else start.fingerprint,
         "texts": None if texts is None else texts.fingerprint(),
+        "word_vectors": None if vectors is None else vectors.fingerprint(),
     }
 
 
-class RetrievalTraining(ResumableRun[Batch, Evaluation]):
+class RetrievalTraining(ResumableRun[Batch, Measured]):
     """The training of a model of images and captions.
 
     The checkpoint in its folder is that of the best validation so far, at any time.
@@ -91,6 +98,7 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         least_references: int = LEAST_REFERENCES,
         chains: Sequence[Chain] = (),
         texts: TextSources | None = None,
+        vectors: WordVectors | None = None,
     ) -> None:
         """Prepare a training, or to go on with the one in `folder`.
 
@@ -105,11 +113,12 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
             world: a device, or one of several processes that each make this training.
             chains: of images of `validation`, to calibrate probabilities by.
             texts: what else to learn from.
+            vectors: where word vectors start, or stay where they are fixed.
             least_references: without twice as many training images there is no hubness correction.
 
         Raises:
             TrainingError: `start` is of another shape or has other words, or several processes
-                were to learn from texts.
+                were to learn from texts or to decode.
             DatasetError: there is nothing to train or validate on.
             FeaturesError: a text has no features.
         """
@@ -122,16 +131,25 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
         self.dataset, self.images, self.held_out = dataset, images, (held_out, validation[1])
         self.rows = rows_of(dataset, images)
         self.ground_truth = known_ground_truth(dataset)
-        if texts is not None and world.size > 1:
-            raise TrainingError("one process learns from texts: leave torchrun or --texts out")
-        known = () if texts is None else texts.features.texts
-        vocabulary = _vocabulary(dataset, config.min_word_count, known)
+        if (texts is not None or config.decoding) and world.size > 1:
+            raise TrainingError("one process learns from texts or decodes them: leave torchrun out")
+        if vectors is not None and config.model.word_vectors == "fixed":
+            vocabulary = Vocabulary(tuple(vectors.rows))
+        else:
+            known = () if texts is None else texts.features.texts
+            vocabulary = _vocabulary(dataset, config.min_word_count, known)
         self.plan = _batches(config, dataset, vocabulary)
         fitted = _with_hubness_of(config, len(dataset), least_references)
         learns = images.learns_backbone
         model = _initial(fitted, vocabulary, backbone_weights, start, learns_backbone=learns)
+        if vectors is not None and start is None:
+            for encoder in model.captions.encoders:
+                vectors.fill(encoder.embedding.weight, model.vocabulary)
         learned: nn.Module = model
-        self.lesson = None
+        self.lesson = self.decoder = None
+        if config.decoding:
+            self.decoder = decoder_for(model, dataset, config.min_word_count)
+            learned = nn.ModuleList([model, self.decoder])
         if texts is not None:
             self.lesson = TextLesson(texts, config, dataset, images, vocabulary)
             learned = nn.ModuleList([model, self.lesson.teacher])
@@ -139,8 +157,9 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
                 self.lesson.begin(model)
         self.model = model
         learned.to(world.device)
-        self.training_step = TrainingStep(config, model, images, world, self.lesson)
-        same = identity(config, training[0], validation[0], backbone_weights, start, texts)
+        self.training_step = TrainingStep(config, model, images, world, self.lesson, self.decoder)
+        data = training[0], validation[0]
+        same = identity(config, *data, backbone_weights, start, texts, vectors)
         # A picture may be readable in one call and not in another.
         same["selection"] = _selection(dataset, held_out)
         super().__init__(
@@ -156,12 +175,13 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
 
     def train(
         self,
-        report: Callable[[Progress[Evaluation]], None] | None = None,
+        report: Callable[[Progress[Measured]], None] | None = None,
         stop: Stop | None = None,
     ) -> checkpoint.Checkpoint:
         """Train to the end and return the best epoch's model; see `Run.run`."""
         self.run(report, stop)
-        return checkpoint.load(self.folder, self.world.device, to_learn=True)
+        images = self.config.model.has_images
+        return checkpoint.load(self.folder, self.world.device, to_learn=True, with_pictures=images)
 
     def begin(self) -> None:
         """Go on where an earlier call stopped; see `ResumableRun`."""
@@ -211,12 +231,12 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
             self.epochs * self.steps,
             self.config.warm_up,
         )
-        if self.images.learns_backbone or self.lesson is not None:
+        if self.images.learns_backbone or self.lesson is not None or self.config.dropout:
             seed_layers(self.config.seed, epoch, step, self.world.rank)
         loss = self.training_step(batch.inputs, rate, batch.texts)
         return loss / (batch.captions * self.config.model.ensemble)
 
-    def measure(self, loss: float) -> Evaluation:
+    def measure(self, loss: float) -> Measured:
         """Validate the model as it would be saved."""
         # A copy with the weights that its checkpoint will give back. Features of a frozen network
         # are those of its weights before they were rounded.
@@ -227,30 +247,36 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
             self._fit_hubness(model, model.hubness)
             self._round(model)  # what was rounded once stays as it is
         points = dataset_points(model, dataset, images)
+        measured: Measured
         epoch = self.notes["epoch"] + 1
         # Rounded to bytes, weights that are not numbers become some.
         sound = all(weight.isfinite().all() for weight in self.model.state_dict().values())
         if not sound or not all(np.isfinite(each).all() for each in points):
             raise TrainingError(f"after epoch {epoch} points are not numbers: {_NO_NUMBER}")
-        measured = evaluate(dataset, *points, self.config.model.score)
+        if self.decoder is not None and not self.config.model.has_images:
+            measured = self.decoder.perplexity(model, dataset)
+        else:
+            measured = evaluate(dataset, *points, self.config.model.score)
         row = {"epoch": epoch, "loss": loss, "validation": measured.to_json()}
         before = [one for one in self.notes["history"] if one["epoch"] < epoch]
         self.notes["history"] = [*before, row]
         self._measured = model, points
         return measured
 
-    def quality(self, measured: Evaluation) -> float:
-        """Compare epochs; see `quality`."""
-        return quality(measured)
+    def quality(self, measured: Measured) -> float:
+        """Compare epochs; see `Evaluation.quality`."""
+        return measured.quality
 
-    def keep(self, measured: Evaluation) -> None:
+    def keep(self, measured: Measured) -> None:
         """Write the checkpoint, its coordinates ordered by their weight in captions.
 
         Those on which captions are far from zero come first. They decide most violations, so a
         search that reads a point from its beginning can stop early.
         """
         model, points = self._measured
-        calibration = calibrations(self.held_out[0], *points, self.config.model.score)
+        calibration = Calibrations()
+        if self.config.model.has_images:
+            calibration = calibrations(self.held_out[0], *points, self.config.model.score)
         if self.chains:
             shown = [ChainedImages(self.held_out[0], points[0], self.chains)]
             real = None if self.texts is None else self.texts.class_features
@@ -275,7 +301,8 @@ class RetrievalTraining(ResumableRun[Batch, Evaluation]):
             "torch": str(torch.__version__),
             "history": self.notes["history"],
         }
-        model.renumber(model.heaviest_first(points[1]))
+        if self.config.model.image_map == "linear":
+            model.renumber(model.heaviest_first(points[1]))
         checkpoint.save(
             self.folder, model, self.name, metrics, calibration, self.config.saved_dtype
         )
@@ -357,7 +384,7 @@ def _initial(
     # Features are those of one network, also where a checkpoint holds it rounded.
     if backbone_weights is not None and (start is None or not learns_backbone):
         model.images.backbone.load_state_dict(backbone_weights)
-    if not learns_backbone:
+    if not learns_backbone and config.model.has_images:
         backbone = model.images.backbone.freeze()
         backbone.origin = backbone.fingerprint()  # also when a checkpoint has rounded it
     return model.to(memory_format=torch.channels_last)
@@ -368,24 +395,5 @@ def _selection(training: Dataset, validation: Dataset) -> dict[str, Any]:
     return {
         "images": len(training),
         "captions": sum(len(image.captions) for image in training.images),
-        "fingerprint": _fingerprint(training, validation),
+        "fingerprint": fingerprint(training, validation),
     }
-
-
-def _fingerprint(*datasets: Dataset) -> str:
-    """Return what tells apart datasets of one name and size: they may have other words."""
-    digest = hashlib.sha256()
-    for image in chain.from_iterable(dataset.images for dataset in datasets):
-        if image.captions:
-            digest.update(json.dumps([image.id, *(one.text for one in image.captions)]).encode())
-    return digest.hexdigest()[:12]
-
-
-def quality(measured: Evaluation) -> float:
-    """Choose what a better epoch is: where all truth is known, all of it is to be retrieved."""
-    if measured.ground_truth == "meaning":
-        return (
-            measured.image_retrieval.mean_average_precision
-            + measured.caption_retrieval.mean_average_precision
-        )
-    return measured.rsum

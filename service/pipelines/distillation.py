@@ -16,7 +16,8 @@ from models.images.pixel_store import cache_pixels
 from models.images.preprocessing import Preprocessing
 from models.training.distillation import Distillation, DistillationConfig, identity
 from models.training.run import TrainingError, require_same
-from service.pipelines.training import ProgressBars, Tell
+from service.pipelines.training import ProgressBars
+from service.pipelines.training_inputs import Tell
 
 
 @dataclass(frozen=True, slots=True)

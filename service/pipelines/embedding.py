@@ -18,15 +18,16 @@ from models.checkpoints.checkpoint import Checkpoint
 from models.datasets import Image
 from models.datasets.source import read_text
 from models.datasets.walk import walk
+from models.encoders.word_vectors import WordVectors
 from models.errors import HasseError
 from models.files import publish_file
 from models.images.formats import PICTURE_SUFFIXES, is_picture
 from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from models.images.prefetch import decode_ahead
-from models.model import Points
-from models.tasks.transfer.vectors import WordVectors
+from models.model import OrderEmbedding, Points
 from service.runtime.device import pick_device
 
+Encode = Callable[[Sequence[str]], Points]
 # What is known of each row, and the rows themselves: (B, N).
 Block = tuple[list[dict[str, Any]], Points]
 STANDARD_INPUT = Path("-")
@@ -62,9 +63,19 @@ class SentenceEncoder:
     def encode(self, texts: Sequence[str]) -> Points:
         """Return the embeddings of texts; each of several has unit length: (B, sum of N).
 
-        The part of a model that knows no word of a text is zero there.
+        A model that projects the state of its text encoder gives that state. The part of a model
+        that knows no word of a text is zero there.
         """
-        parts = [model.model.encode_captions(texts) for model in self.models]
+        return self._side_by_side(texts, [_of_sentences(model, texts) for model in self.models])
+
+    def encode_words(self, words: Sequence[str]) -> Points:
+        """Return the embeddings of single words, likewise.
+
+        A model with fixed word vectors gives those, as it maps them.
+        """
+        return self._side_by_side(words, [_of_words(model, words) for model in self.models])
+
+    def _side_by_side(self, texts: Sequence[str], parts: list[Points]) -> Points:
         for model, part in zip(self.models, parts, strict=True):
             part[[not model.vocabulary.knows(text) for text in texts]] = 0
         if self.vectors is not None:
@@ -79,6 +90,20 @@ class SentenceEncoder:
         """Tell whether any of them knows a word of a text."""
         has_vector = self.vectors is not None and self.vectors.knows(text)
         return has_vector or any(model.vocabulary.knows(text) for model in self.models)
+
+
+def _of_sentences(model: Checkpoint, texts: Sequence[str]) -> Points:
+    network = model.model
+    if isinstance(network, OrderEmbedding):
+        return network.encode_sentences(texts)
+    return network.encode_captions(texts)
+
+
+def _of_words(model: Checkpoint, words: Sequence[str]) -> Points:
+    network = model.model
+    if isinstance(network, OrderEmbedding):
+        return network.encode_words(words)
+    return network.encode_captions(words)
 
 
 class EmbedError(HasseError):
@@ -111,8 +136,28 @@ def read_inputs(inputs: Sequence[Path]) -> list[str] | list[Path]:
     return pictures
 
 
-def text_blocks(model: Checkpoint, lines: Sequence[str]) -> Iterator[Block]:
-    """Yield texts with their points, in their order."""
+def points_of(model: Checkpoint) -> tuple[Encode, int]:
+    """Return what encodes texts as points, and how many coordinates those have."""
+    return model.model.encode_captions, model.model.config.dimension
+
+
+def states_of(model: Checkpoint) -> tuple[Encode, int]:
+    """Return what encodes texts as tasks on top of them read them, and its coordinates.
+
+    Raises:
+        EmbedError: the model has points of texts alone.
+    """
+    network = model.model
+    if not (isinstance(network, OrderEmbedding) and network.config.states):
+        raise EmbedError(
+            f"the model {model.name} does not project the state of its text encoder: leave "
+            f"--states out"
+        )
+    return network.encode_sentences, network.config.states
+
+
+def text_blocks(model: Checkpoint, lines: Sequence[str], encode: Encode) -> Iterator[Block]:
+    """Yield texts with what a function of the model encodes them to, in their order."""
     words = model.vocabulary
     for start in range(0, len(lines), _TEXTS):
         part = lines[start : start + _TEXTS]
@@ -120,7 +165,7 @@ def text_blocks(model: Checkpoint, lines: Sequence[str]) -> Iterator[Block]:
             {"text": text, "known": words.knows(text), "unknown_words": words.unknown(text)}
             for text in part
         ]
-        yield rows, model.model.encode_captions(part)
+        yield rows, encode(part)
 
 
 def picture_blocks(

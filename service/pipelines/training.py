@@ -12,34 +12,34 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
-from torch import Tensor
 
 from models.checkpoints import checkpoint
 from models.checkpoints.model_folder import require_no_model
 from models.datasets import Dataset, DatasetError, load
 from models.datasets.chains import read_chains
-from models.encoders.image_encoder import ImagePooling
 from models.encoders.registry import build_backbone
-from models.files import write_atomically
-from models.images.features import FeaturesError, FeatureStore
+from models.encoders.word_vectors import WordVectors
 from models.images.limits import DEFAULT_LIMITS, PictureLimits
-from models.images.pixel_store import cache_pixels
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
 from models.training.config import TrainingConfig
 from models.training.distributed import World
-from models.training.inputs import FeatureInput, ImageInput, PixelInput
 from models.training.presets import PRESETS
 from models.training.run import TrainingError, require_same
 from models.training.state import read_notes
 from models.training.texts.lesson import TextSources
 from models.training.trainer import RetrievalTraining, identity
+from service.pipelines.training_inputs import (
+    Collections,
+    Tell,
+    from_captions,
+    from_features,
+    from_pictures,
+    learning_backbone,
+)
 from service.plural import count
 
-Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
 ProgressBars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]  # by label
-Tell = Callable[[str], None]
-WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the file of the network's weights
 HELD_OUT = 10  # one image in so many, where a dataset has no split for validation
 
 
@@ -58,6 +58,7 @@ class TrainingRequest:
         derived: texts from general to specific of training images, to learn from.
         classes: of the classifier of the network that made the features, to learn from.
         class_pictures: a dataset of pictures of those, and their features.
+        word_vectors: a file of them, where they start, or stay if the preset has fixed ones.
     """
 
     dataset: Path
@@ -75,6 +76,7 @@ class TrainingRequest:
     derived: Path | None = None
     classes: Path | None = None
     class_pictures: tuple[Path, Path] | None = None
+    word_vectors: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class TrainingPlan:
     collections: Collections
     config: TrainingConfig
     start: checkpoint.Checkpoint | None
+    vectors: WordVectors | None = None
 
     @classmethod
     def of(cls, request: TrainingRequest, device: str) -> TrainingPlan:
@@ -117,11 +120,22 @@ class TrainingPlan:
         collections = split_for_training(dataset, *request.splits)
         suited = preset.config if "batch_size" in choices else preset.suited(len(collections[0]))
         config = with_choices(suited, choices)
-        if not request.features:
+        vectors = None
+        if request.word_vectors is not None:
+            vectors = WordVectors.read(request.word_vectors)
+            size = vectors.vectors.shape[1]
+            if "word_dimension" in choices and config.model.word_dimension != size:
+                raise TrainingError(
+                    f"the vectors in {request.word_vectors} have {size} numbers: leave "
+                    f"word_dimension out"
+                )
+            config = replace(config, model=replace(config.model, word_dimension=size))
+        require_inputs(config, request)
+        if not request.features and config.model.has_images:
             own = build_backbone(config.model.backbone).preprocessing
             looks = replace(config.preprocessing, mean=own.mean, std=own.std)
             config = replace(config, preprocessing=looks)
-        return cls(request, dataset, collections, config, start)
+        return cls(request, dataset, collections, config, start, vectors)
 
     def prepare(self, world: World, bars: ProgressBars, tell: Tell) -> RetrievalTraining:
         """Read what the training learns from; `tell` is given what is left out, line by line.
@@ -138,7 +152,9 @@ class TrainingPlan:
                 f"no splits: {len(collections[1])} of {len(self.dataset)} pictures are not learned "
                 f"from; the best epoch is chosen by them"
             )
-        if request.features:
+        if not self.config.model.has_images:
+            inputs = from_captions(self.config, collections)
+        elif request.features:
             inputs = from_features(
                 self.config, request.features, request.weights, collections, skipped=tell
             )
@@ -146,7 +162,8 @@ class TrainingPlan:
         else:
             weights = learning_backbone(self.config, request.weights)
             # Those of another training would replace its pictures.
-            require_same(out, identity(self.config, *collections, weights, self.start))
+            same = identity(self.config, *collections, weights, self.start, vectors=self.vectors)
+            require_same(out, same)
             with world.in_turn(), bars("reading pictures") as progress:
                 inputs = from_pictures(
                     self.config,
@@ -177,22 +194,8 @@ class TrainingPlan:
                 request.class_pictures,
                 inputs.config.model.backbone,
             ),
+            vectors=self.vectors,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingInputs:
-    """A configuration that fits what is read, and what is read.
-
-    Attributes:
-        config: with the backbone and the preprocessing of the features, where there are any.
-        images: those to learn from, and those to validate on.
-        backbone_weights: where the backbone starts; None for random weights.
-    """
-
-    config: TrainingConfig
-    images: tuple[ImageInput, ImageInput]
-    backbone_weights: dict[str, Tensor] | None
 
 
 def split_for_training(dataset: Dataset, train: str, val: str) -> Collections:
@@ -251,6 +254,25 @@ def with_choices(config: TrainingConfig, choices: Mapping[str, Any]) -> Training
         raise TrainingError(f"these options do not go together: {error}") from None
 
 
+def require_inputs(config: TrainingConfig, request: TrainingRequest) -> None:
+    """Refuse a request without what its configuration learns from, or with what it cannot use.
+
+    Raises:
+        TrainingError: it is named.
+    """
+    model = config.model
+    if model.word_vectors == "fixed" and request.word_vectors is None:
+        raise TrainingError("fixed word vectors come from a file: name one with --word-vectors")
+    if request.word_vectors is not None and request.texts is not None:
+        raise TrainingError("--texts has word vectors of its own: leave --word-vectors out")
+    if model.image_map == "identity" and request.features is None:
+        raise TrainingError("points of images are features here: name some with --features")
+    if not model.has_images and (request.features or request.texts or request.chains):
+        raise TrainingError(
+            "this model learns from captions alone: leave --features, --texts and --chains out"
+        )
+
+
 def require_chosen(config: TrainingConfig, choices: Mapping[str, Any]) -> None:
     """Refuse choices that a configuration does not keep, because features decide them.
 
@@ -274,125 +296,3 @@ def _simple_fields(owner: type[Any]) -> dict[str, Any]:
     hints = get_type_hints(owner)
     nested = {"model", "preprocessing", "mean", "std"}
     return {one.name: hints[one.name] for one in fields(owner) if one.name not in nested}
-
-
-def note_weights(folder: Path, weights: Path) -> None:
-    """Remember beside features which file the network's weights came from."""
-    write_atomically(folder / WEIGHTS_NOTE, str(weights.resolve()).encode())
-
-
-def from_features(
-    config: TrainingConfig,
-    folder: Path,
-    weights: Path | None,
-    collections: Collections,
-    *,
-    skipped: Tell = lambda line: None,
-) -> TrainingInputs:
-    """Prepare a training on cached features; the backbone and its weights are theirs.
-
-    Parts of pictures are read where the configuration wants them and the features have them.
-
-    Without `weights`, the file that `note_weights` remembers is read again. `skipped` is told in
-    one line of captioned pictures that have no features.
-
-    Raises:
-        FeaturesError: they are not there, of other images, or were made with other weights.
-        BackboneError: the weights cannot be read.
-    """
-    store = FeatureStore.open(folder)
-    for collection in collections:
-        store.require_names(collection.images)
-    _tell_missing(store, collections, skipped)
-    note = folder / WEIGHTS_NOTE
-    if weights is None and note.is_file():
-        weights = Path(note.read_text(encoding="utf-8"))
-        if not weights.is_file():
-            raise FeaturesError(
-                f"the features in {folder} were made with {weights}, which is not there any more: "
-                f"name that file with --weights, since the checkpoint holds what is in it"
-            )
-    regions = config.model.image_pooling == "regions" and store.maker.regions
-    pooling: ImagePooling = "regions" if regions else "average"
-    config = replace(
-        config,
-        model=replace(config.model, backbone=store.maker.backbone, image_pooling=pooling),
-        preprocessing=store.maker.preprocessing,
-    )
-    backbone = build_backbone(store.maker.backbone, weights)
-    if backbone.fingerprint() != store.maker.weights:
-        other = f"other weights of {backbone.name} than {weights}"
-        made = other if weights else f"weights of {backbone.name} that are not noted beside them"
-        raise FeaturesError(
-            f"the features in {folder} were made with {made}: name them with --weights, since the "
-            f"checkpoint holds them, to encode new pictures with"
-        )
-    views = store.views(regions=regions)
-    rows = FeatureInput(store.image_ids, views[:, 0], views if config.views else None)
-    return TrainingInputs(config, (rows, rows), dict(backbone.state_dict()))
-
-
-def _tell_missing(
-    store: FeatureStore, collections: Collections, skipped: Callable[[str], None]
-) -> None:
-    known = set(store.image_ids.tolist())
-    captioned = [image for one in collections for image in one.images if image.captions]
-    missing = [image for image in captioned if image.id not in known]
-    if missing:
-        first = missing[0].subject
-        skipped(
-            f"pictures without features, left out: {len(missing):,} of {len(captioned):,}, the "
-            f"first is {first}; 'hasse features' on this dataset makes those of new ones"
-        )
-
-
-def learning_backbone(config: TrainingConfig, weights: Path | None) -> dict[str, Tensor] | None:
-    """Return where a network that learns from pictures begins, or None for random weights.
-
-    Decoding the pictures takes long, so that it cannot learn from them is told before.
-
-    Raises:
-        BackboneError: there is no such network, its weights cannot be read, it has no grid where
-            one is pooled, or it takes no pictures of this size.
-    """
-    network = build_backbone(config.model.backbone, weights)
-    if config.model.image_pooling != "average":
-        network.keep_grid()
-    network.require_side(config.preprocessing.crop)
-    return None if weights is None else dict(network.state_dict())
-
-
-def from_pictures(
-    config: TrainingConfig,
-    backbone_weights: dict[str, Tensor] | None,
-    collections: Collections,
-    cache: Path,
-    *,
-    workers: int | None = None,
-    limits: PictureLimits = DEFAULT_LIMITS,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    skipped: Tell = lambda line: None,
-) -> TrainingInputs:
-    """Prepare a training on pictures, which are decoded once into `cache`; the backbone learns.
-
-    Raises:
-        DatasetError: no picture can be read.
-    """
-    looks = config.preprocessing
-    training, validation = (
-        PixelInput(
-            cache_pixels(
-                collection,
-                looks,
-                cache / f"{part}-{looks.resize}",
-                workers=workers,
-                limits=limits,
-                progress=progress,
-                skipped=skipped,
-            ),
-            # What is measured is the model as it will be used, in float32.
-            bfloat16=config.precision == "bfloat16" and part == "train",
-        )
-        for part, collection in zip(("train", "val"), collections, strict=True)
-    )
-    return TrainingInputs(config, (training, validation), backbone_weights)

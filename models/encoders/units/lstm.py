@@ -81,9 +81,15 @@ class LSTM(nn.Module):
             self.peephole.copy_(self.peephole[:, order])
 
     def states(
-        self, vectors: Tensor, lengths: Tensor, matmul_dtype: torch.dtype
+        self,
+        vectors: Tensor,
+        lengths: Tensor,
+        matmul_dtype: torch.dtype,
+        start: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return all states in order of time, where each sequence's last is, and whose they are.
+
+        Sequences start from zeros, or from states (B, N).
 
         Returns:
             states (S, N), the row of each sequence's last state (B,), and the sequence of each
@@ -96,22 +102,27 @@ class LSTM(nn.Module):
             rows = (lengths - 1) * count + each
             past = torch.arange(time, device=vectors.device)[:, None] >= lengths
             owners = torch.where(past, count, each).flatten()
-            return self._run(vectors.transpose(0, 1), [count] * time, matmul_dtype), rows, owners
+            words = vectors.transpose(0, 1)
+            return self._run(words, [count] * time, matmul_dtype, start), rows, owners
         order = torch.argsort(lengths, descending=True, stable=True)
         alive = (lengths[None] > torch.arange(int(lengths.max()))[:, None]).sum(1).tolist()
         owners = torch.cat([order[:some] for some in alive])
         read = torch.cat([order[:some] * time + t for t, some in enumerate(alive)])
         starts = torch.tensor([0, *alive]).cumsum(0)
         rows = starts[lengths - 1] + torch.argsort(order)
-        return self._run(vectors.flatten(0, 1)[read], alive, matmul_dtype), rows, owners
+        start = None if start is None else start[order]
+        return self._run(vectors.flatten(0, 1)[read], alive, matmul_dtype, start), rows, owners
 
-    def _run(self, words: Tensor, alive: list[int], matmul_dtype: torch.dtype) -> Tensor:
+    def _run(
+        self, words: Tensor, alive: list[int], matmul_dtype: torch.dtype, start: Tensor | None
+    ) -> Tensor:
         """Return the states of words in order of time: (.., inputs) -> (S, N)."""
         words = words.reshape(-1, words.shape[-1])
         said = low_precision_matmul(words, self.input_weight, matmul_dtype) + self.bias
         size = self.recurrent_weight.shape[1]
         weight = self.recurrent_weight.to(matmul_dtype)
-        state = cell = said.new_zeros(alive[0], size)
+        cell = said.new_zeros(alive[0], size)
+        state = cell if start is None else start
         found = []
         for count, word in zip(alive, torch.split(said, alive), strict=True):
             state, cell = state[:count], cell[:count]

@@ -1,1 +1,1 @@
-"""What a caption encoder learns from texts without pictures, by a frozen sentence encoder."""
+"""What a caption encoder learns from texts: of a sentence encoder, or by writing captions."""

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from service.cli.terminal.configuration import picture_limits
+from service.cli.terminal.errors import CommandError
 from service.cli.terminal.options import BatchSize, Device, ModelOrPhotographs, Workers
 from service.cli.terminal.progress import progress, tell
 from service.plural import count
@@ -30,6 +31,14 @@ Out = Annotated[
         help="A .npy file gets an array with a row for each input, any other file JSON lines.",
     ),
 ]
+States = Annotated[
+    bool,
+    typer.Option(
+        "--states",
+        help="Write what 'hasse transfer' measures, of a model that was trained with a preset "
+        "cap2...: the state of the text encoder before it is projected to where pictures are.",
+    ),
+]
 _NAMED = 5  # lines that a message names
 
 
@@ -38,6 +47,7 @@ def embed(
     inputs: Inputs = None,
     model: ModelOrPhotographs = Path("photographs"),
     out: Out = None,
+    states: States = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
     workers: Workers = None,
@@ -63,8 +73,11 @@ def embed(
     loaded = checkpoint.load(
         checkpoint.find(model), pick_device(device), with_pictures=bool(pictures)
     )
+    if states and pictures:
+        raise CommandError("pictures have no states: leave --states out, or give texts")
+    encode, size = embedding.states_of(loaded) if states else embedding.points_of(loaded)
     blocks = (
-        embedding.text_blocks(loaded, texts)
+        embedding.text_blocks(loaded, texts, encode)
         if texts
         else embedding.picture_blocks(
             loaded,
@@ -75,7 +88,7 @@ def embed(
             skipped=tell,
         )
     )
-    shape = len(found), loaded.model.config.dimension
+    shape = len(found), size
     with progress("embedding") as report:
         unknown = embedding.write(blocks, out, shape, lambda done: report(done, len(found)))
     if unknown:

@@ -176,7 +176,7 @@ def features(
 
 def _extract(run: Callable[..., FeatureStore], out: Path, weights: Path | None) -> FeatureStore:
     from models.images.features import ExtractionStopped
-    from service.pipelines.training import note_weights
+    from service.pipelines.training_inputs import note_weights
 
     kept = f"finished features are kept in {out}; {AGAIN}"
     with (

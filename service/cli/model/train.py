@@ -16,8 +16,8 @@ from service.cli.terminal.progress import progress, tell
 
 if TYPE_CHECKING:
     from models.checkpoints.checkpoint import Checkpoint
-    from models.evaluation.retrieval import Evaluation
     from models.training.distributed import World
+    from models.training.trainer import Measured
     from service.pipelines.training import TrainingPlan
 
 MODEL, OPTIMISATION, DATA = "The model", "How it learns", "What it learns from"
@@ -31,14 +31,26 @@ ModelOut = Annotated[
 ]
 PresetName = Annotated[
     Literal[
-        "hasse", "order", "order-reversed", "cosine", "mnlm", "mnlm-linear", "photographs", "scenes"
+        "hasse",
+        "order",
+        "order-reversed",
+        "cosine",
+        "mnlm",
+        "mnlm-linear",
+        "cap2img",
+        "cap2cap",
+        "cap2both",
+        "cap2order",
+        "photographs",
+        "scenes",
     ]
     | None,
     typer.Option(
         show_default="photographs with --texts, hasse with --features, else scenes",
         help="Where all other options start: what we found to retrieve best on features, the "
         "paper's way with the order or one of its two controls, as Kiros et al. did with an "
-        "LSTM or a sum of words, or as a built-in model was trained.",
+        "LSTM or a sum of words, as Kiela et al. ground sentences, or as a built-in model was "
+        "trained.",
     ),
 ]
 TrainingFeatures = Annotated[
@@ -97,6 +109,16 @@ ClassPictures = Annotated[
         rich_help_panel=DATA,
         help="With --classes: learn from real pictures of them too, named as n01440764_tench.jpg, "
         "and their features of 'hasse features'.",
+    ),
+]
+Vectors = Annotated[
+    Path | None,
+    typer.Option(
+        "--word-vectors",
+        metavar="FILE",
+        rich_help_panel=DATA,
+        help="Word vectors as text, a word and its numbers a line: where word vectors start, or "
+        "stay with a preset cap2....",
     ),
 ]
 ScoreName = Annotated[
@@ -194,6 +216,7 @@ def train(
     derived: Derived = None,
     classes: Classes = None,
     class_pictures: ClassPictures = None,
+    word_vectors: Vectors = None,
     score: ScoreName = None,
     text_encoder: TextEncoder = None,
     dimension: Dimension = None,
@@ -253,6 +276,7 @@ def train(
         derived,
         classes,
         class_pictures,
+        word_vectors,
     )
     plan = TrainingPlan.of(request, place)
     with world(place) as processes, resumable(lambda: _kept(out)), processes.lock_folder(out):
@@ -272,7 +296,9 @@ def _train(plan: TrainingPlan, processes: World) -> Checkpoint:
         bars("training") as bar,
         stoppable(lambda: AGAIN, TrainingStopped, silent=silent, patient=together) as stop,
     ):
-        report = None if silent else training_report(bar, training.epochs, _described)
+        report = None
+        if not silent:
+            report = training_report(bar, training.epochs, _summary)
         return training.train(report, stop)
 
 
@@ -289,15 +315,16 @@ def _show(plan: TrainingPlan, trained: Checkpoint) -> None:
     asked = plan.request
     typer.echo(f"{asked.out}: the model {trained.name}, best of its epochs")
     read = f" --features {asked.features}" if asked.features else ""
-    if "test" in plan.dataset.splits():
+    if not plan.config.model.has_images:
+        advice = (
+            f"hasse embed TEXTS --model {asked.out}, or hasse transfer FOLDER --model {asked.out}"
+        )
+    elif "test" in plan.dataset.splits():
         advice = f"hasse evaluate {asked.dataset} --model {asked.out}{read}"
     else:
         advice = f"hasse index build {asked.dataset} --model {asked.out}{read} --out ..."
     typer.echo(f"next: {advice}", err=True)
 
 
-def _described(found: Evaluation) -> str:
-    return (
-        f"R@1 {found.caption_retrieval.r1:.1f} captions by image, "
-        f"{found.image_retrieval.r1:.1f} images by caption, rsum {found.rsum:.1f}"
-    )
+def _summary(found: Measured) -> str:
+    return found.summary

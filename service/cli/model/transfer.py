@@ -101,7 +101,7 @@ def transfer(
         for at, one in enumerate(tasks):
             report(at, len(tasks), one.name)
             results.append(evaluate(one, encoder.encode, pairs, most=most, seed=seed))
-    similarities = [similarity(one, encoder.encode, encoder.knows) for one in lists]
+    similarities = [similarity(one, encoder.encode_words, encoder.knows) for one in lists]
     if as_json:
         typer.echo(
             json.dumps(

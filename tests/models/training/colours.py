@@ -12,7 +12,6 @@ from models.checkpoints import checkpoint
 from models.checkpoints.model_folder import WEIGHTS
 from models.datasets import Caption, Dataset, Image
 from models.datasets.scenes import scene_and_captions
-from models.evaluation.retrieval import Evaluation
 from models.images.pixel_store import cache_pixels
 from models.images.preprocessing import Preprocessing
 from models.model import ModelConfig
@@ -20,9 +19,9 @@ from models.training.config import TrainingConfig
 from models.training.distributed import ALONE, World
 from models.training.inputs import FeatureInput, ImageInput, PixelInput
 from models.training.run import Progress
-from models.training.trainer import LEAST_REFERENCES, RetrievalTraining
+from models.training.trainer import LEAST_REFERENCES, Measured, RetrievalTraining
 
-Report = Callable[[Progress[Evaluation]], None]
+Report = Callable[[Progress[Measured]], None]
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 220)}
 SHAPES = ("dark", "bright")
 CONFIG = TrainingConfig(

@@ -30,6 +30,17 @@ def test_presets_of_kiros_have_the_papers_numbers(name: str, unit: str) -> None:
     assert (config.optimizer, config.learning_rate) == ("sgd", 1.0)
 
 
+@pytest.mark.parametrize("name", ["cap2img", "cap2cap", "cap2both", "cap2order"])
+def test_presets_of_kiela_have_the_papers_encoder(name: str) -> None:
+    config = PRESETS[name].config
+    model = config.model
+    assert (model.text_encoder, model.states, model.word_vectors) == ("bilstm", 1024, "fixed")
+    assert (config.dropout, config.optimizer) == (0.5, "adam")
+    assert model.image_map == {"cap2cap": "none", "cap2order": "linear"}.get(name, "identity")
+    assert model.score == ("order" if name == "cap2order" else "cosine")
+    assert bool(config.decoding) == (name in {"cap2cap", "cap2both"})
+
+
 @pytest.mark.parametrize(
     ("images", "batch", "rate"),
     [(6000, 512, 8e-3), (4096, 512, 8e-3), (4095, 256, 4e-3), (1000, 64, 1e-3), (20, 32, 5e-4)],

@@ -14,12 +14,11 @@ from models.datasets import Dataset
 from models.encoders.backbone import Backbone
 from models.encoders.registry import build_backbone
 from models.encoders.text_encoder import CaptionPooling
-from models.evaluation.retrieval import Evaluation
 from models.training.distributed import World
 from models.training.inputs import ImageInput, dataset_points
 from models.training.run import Progress, TrainingError, TrainingStopped
 from models.training.state import FILE_NAME, difference
-from models.training.trainer import RetrievalTraining
+from models.training.trainer import Measured, RetrievalTraining
 from tests.models.training.colours import (
     CONFIG,
     collection,
@@ -103,10 +102,10 @@ def test_checkpoint_whose_saving_was_cut_off_is_saved_again_though_it_came_out_w
     qualities = iter([0.2, 0.3, 0.1])
 
     class CutOff(RetrievalTraining):
-        def quality(self, measured: Evaluation) -> float:
+        def quality(self, measured: Measured) -> float:
             return next(qualities)
 
-        def keep(self, measured: Evaluation) -> None:
+        def keep(self, measured: Measured) -> None:
             sums = self.folder / SUMS
             before = sums.read_bytes() if sums.is_file() else None
             super().keep(measured)
@@ -128,7 +127,7 @@ def test_first_checkpoint_is_written_after_the_state(tmp_path: Path) -> None:
     """A model without a state is taken for one that no training could go on with."""
 
     class Killed(RetrievalTraining):
-        def keep(self, measured: Evaluation) -> None:
+        def keep(self, measured: Measured) -> None:
             raise KeyboardInterrupt
 
     run(tmp_path / "straight")
@@ -181,7 +180,7 @@ def test_gpu_learns_what_a_cpu_learns_also_when_stopped(
 def test_finished_training_does_nothing(tmp_path: Path) -> None:
     run(tmp_path)
     before = weights(tmp_path)
-    reports: list[Progress[Evaluation]] = []
+    reports: list[Progress[Measured]] = []
     run(tmp_path, report=reports.append)
     assert reports == []
     assert weights(tmp_path) == before

@@ -10,8 +10,8 @@ import pytest
 
 from models.checkpoints import checkpoint
 from models.encoders.text_encoder import TextUnit
-from models.evaluation.retrieval import Evaluation
 from models.training.run import Progress
+from models.training.trainer import Measured
 from tests.models.training.colours import CONFIG, run
 
 
@@ -21,7 +21,7 @@ def test_text_encoder_learns_by_gradient_descent_and_encodes_as_saved(
 ) -> None:
     losses: list[float] = []
 
-    def report(progress: Progress[Evaluation]) -> None:
+    def report(progress: Progress[Measured]) -> None:
         if progress.measured is not None:
             losses.append(progress.loss)
 

@@ -23,7 +23,7 @@ from models.order import pairwise_violation
 from models.training.inputs import FeatureInput, ImageInput, dataset_points
 from models.training.run import Progress, TrainingError
 from models.training.state import FILE_NAME
-from models.training.trainer import RetrievalTraining, quality
+from models.training.trainer import Measured, RetrievalTraining
 from tests.models.training.colours import (
     CONFIG,
     a_training,
@@ -38,9 +38,9 @@ from tests.models.training.colours import (
 
 
 def test_training_lowers_the_loss_and_raises_the_recall(tmp_path: Path) -> None:
-    epochs: list[Progress[Evaluation]] = []
+    epochs: list[Progress[Measured]] = []
 
-    def report(progress: Progress[Evaluation]) -> None:
+    def report(progress: Progress[Measured]) -> None:
         if progress.measured is not None:
             epochs.append(progress)
 
@@ -49,7 +49,7 @@ def test_training_lowers_the_loss_and_raises_the_recall(tmp_path: Path) -> None:
     last, first = epochs[-1].measured, epochs[0].measured
     assert last is not None
     assert first is not None
-    assert last.rsum > first.rsum
+    assert last.quality > first.quality
 
 
 def test_rounded_checkpoint_leaves_an_installed_network_as_it_is(tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ def test_rounded_checkpoint_leaves_an_installed_network_as_it_is(tmp_path: Path)
 def test_contrastive_loss_raises_the_recall(tmp_path: Path) -> None:
     validations: list[float] = []
 
-    def report(progress: Progress[Evaluation]) -> None:
+    def report(progress: Progress[Measured]) -> None:
         if progress.measured is not None:
-            validations.append(progress.measured.rsum)
+            validations.append(progress.measured.quality)
 
     run(tmp_path / "a", replace(CONFIG, loss="contrastive"), report=report)
     run(tmp_path / "b", replace(CONFIG, loss="contrastive", inverse_temperature=3.0))
@@ -115,7 +115,7 @@ def test_quality_is_precision_where_all_truth_is_known_and_recall_elsewhere(
     truth: str, expected: float
 ) -> None:
     metrics = RankingMetrics(10, 10, 10, 1, 1, 90, queries=4, tied=0)
-    assert quality(Evaluation(4, 4, truth, metrics, metrics)) == expected
+    assert Evaluation(4, 4, truth, metrics, metrics).quality == expected
 
 
 def test_checkpoint_orders_coordinates_by_weight_and_the_state_does_not(

@@ -20,15 +20,13 @@ from models.model import ModelConfig
 from models.training.config import TrainingConfig
 from models.training.inputs import FeatureInput, PixelInput
 from models.training.run import TrainingError
-from service.pipelines.training import (
+from service.pipelines.training import require_chosen, split_for_training, with_choices
+from service.pipelines.training_inputs import (
     TrainingInputs,
     from_features,
     from_pictures,
     learning_backbone,
     note_weights,
-    require_chosen,
-    split_for_training,
-    with_choices,
 )
 
 

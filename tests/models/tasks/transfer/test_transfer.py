@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.encoders.word_vectors import WordVectors, WordVectorsError
 from models.tasks.transfer.evaluation import PairFeatures, evaluate, pair_features
 from models.tasks.transfer.logistic import Features
 from models.tasks.transfer.tasks import Examples, TransferError, read_tasks
-from models.tasks.transfer.vectors import WordVectors
 from models.tasks.transfer.words import read_word_pairs, similarity
 from tests.service.cli.shell import hasse
 from tests.tiny import tiny_checkpoint
@@ -112,7 +112,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(TransferError, match=r"custrev\.pos"):
         read_tasks(tmp_path)
     (tmp_path / "vectors.txt").write_text("a 1 2\nb 1\n")
-    with pytest.raises(TransferError, match="line 2"):
+    with pytest.raises(WordVectorsError, match="line 2"):
         WordVectors.read(tmp_path / "vectors.txt")
 
 

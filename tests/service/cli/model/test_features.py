@@ -19,7 +19,7 @@ from models.encoders import registry
 from models.encoders.registry import build_backbone
 from models.images.feature_store import FeatureStore, Maker
 from models.images.preprocessing import Preprocessing
-from service.pipelines.training import WEIGHTS_NOTE
+from service.pipelines.training_inputs import WEIGHTS_NOTE
 from tests.service.cli.shell import hasse
 from tests.service.collection import png
 

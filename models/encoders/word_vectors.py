@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from models.tasks.transfer.tasks import TransferError
-from models.vocabulary import words
+from models.errors import HasseError
+from models.vocabulary import Vocabulary, words
+
+
+class WordVectorsError(HasseError):
+    """A file of word vectors that cannot be used; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +32,11 @@ class WordVectors:
     def read(cls, path: Path, wanted: Container[str] | None = None) -> Self:
         """Read a file with a word and its numbers on each line, with or without a header.
 
-        With `wanted`, only those words are kept.
+        Marks and whatever else `words` finds in no text are left out. With `wanted`, only those
+        words are kept.
 
         Raises:
-            TransferError: there is no such file, or its lines are not all of one length.
+            WordVectorsError: there is no such file, or its lines are not all of one length.
         """
         rows: dict[str, int] = {}
         vectors: list[NDArray[np.float32]] = []
@@ -40,19 +48,41 @@ class WordVectors:
                         continue
                     if word in rows or (wanted is not None and word not in wanted):
                         continue
+                    if words(word) != [word]:
+                        continue
                     vector = np.array(numbers.split(), np.float32)
                     if vectors and len(vector) != len(vectors[0]):
-                        raise TransferError(
+                        raise WordVectorsError(
                             f"{path}, line {number} has {len(vector)} numbers instead of "
-                            f"{len(vectors[0])}: the file is not whole"
+                            f"{len(vectors[0])}: the file is not whole; get it again"
                         )
                     rows[word] = len(vectors)
                     vectors.append(vector)
         except (OSError, ValueError) as error:
-            raise TransferError(f"{path} cannot be read as word vectors ({error})") from error
+            raise WordVectorsError(
+                f"{path} cannot be read as word vectors ({error}): each line is a word and its "
+                f"numbers"
+            ) from error
         if not vectors:
-            raise TransferError(f"{path} holds no vector of a word that is asked for")
-        return cls(rows, np.stack(vectors))
+            raise WordVectorsError(f"{path} holds no vector of a word that is asked for")
+        found = cls(rows, np.stack(vectors))
+        if not np.isfinite(found.vectors).all():
+            raise WordVectorsError(f"{path} has vectors that are not finite numbers: mend it")
+        return found
+
+    def fingerprint(self) -> str:
+        """Return what tells these vectors from others."""
+        digest = hashlib.sha256(" ".join(self.rows).encode())
+        digest.update(self.vectors.data)
+        return digest.hexdigest()[:12]
+
+    def fill(self, table: Tensor, vocabulary: Vocabulary) -> None:
+        """Put the vectors of known words into a table (V, D), which keeps its other rows."""
+        known = [word for word in vocabulary.words if word in self.rows]
+        numbers = [vocabulary.encode(word, 1)[0] for word in known]
+        found = torch.from_numpy(self.vectors[[self.rows[word] for word in known]])
+        with torch.no_grad():
+            table[numbers] = found.to(table)
 
     def knows(self, text: str) -> bool:
         """Tell whether any word of a text has a vector."""

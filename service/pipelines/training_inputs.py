@@ -1,0 +1,170 @@
+"""What `hasse train` reads of a dataset: features, pictures, or captions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from models.datasets import Dataset
+from models.encoders.image_encoder import ImagePooling
+from models.encoders.registry import build_backbone
+from models.files import write_atomically
+from models.images.features import FeaturesError, FeatureStore
+from models.images.limits import DEFAULT_LIMITS, PictureLimits
+from models.images.pixel_store import cache_pixels
+from models.training.config import TrainingConfig
+from models.training.inputs import FeatureInput, ImageInput, NoImages, PixelInput
+
+Collections = tuple[Dataset, Dataset]  # to learn from, and to choose the best epoch by
+Tell = Callable[[str], None]
+WEIGHTS_NOTE = "weights.txt"  # in a folder of features: the file of the network's weights
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingInputs:
+    """A configuration that fits what is read, and what is read.
+
+    Attributes:
+        config: with the backbone and the preprocessing of the features, where there are any.
+        images: those to learn from, and those to validate on.
+        backbone_weights: where the backbone starts; None for random weights.
+    """
+
+    config: TrainingConfig
+    images: tuple[ImageInput, ImageInput]
+    backbone_weights: dict[str, Tensor] | None
+
+
+def note_weights(folder: Path, weights: Path) -> None:
+    """Remember beside features which file the network's weights came from."""
+    write_atomically(folder / WEIGHTS_NOTE, str(weights.resolve()).encode())
+
+
+def from_captions(config: TrainingConfig, collections: Collections) -> TrainingInputs:
+    """Prepare a training on captions alone; points are states of the text encoder."""
+    if config.model.states:
+        config = replace(config, model=replace(config.model, dimension=config.model.states))
+    training, validation = (
+        NoImages(np.array([image.id for image in part.images])) for part in collections
+    )
+    return TrainingInputs(config, (training, validation), None)
+
+
+def from_features(
+    config: TrainingConfig,
+    folder: Path,
+    weights: Path | None,
+    collections: Collections,
+    *,
+    skipped: Tell = lambda line: None,
+) -> TrainingInputs:
+    """Prepare a training on cached features; the backbone and its weights are theirs.
+
+    Parts of pictures are read where the configuration wants them and the features have them.
+
+    Without `weights`, the file that `note_weights` remembers is read again. `skipped` is told in
+    one line of captioned pictures that have no features.
+
+    Raises:
+        FeaturesError: they are not there, of other images, or were made with other weights.
+        BackboneError: the weights cannot be read.
+    """
+    store = FeatureStore.open(folder)
+    for collection in collections:
+        store.require_names(collection.images)
+    _tell_missing(store, collections, skipped)
+    note = folder / WEIGHTS_NOTE
+    if weights is None and note.is_file():
+        weights = Path(note.read_text(encoding="utf-8"))
+        if not weights.is_file():
+            raise FeaturesError(
+                f"the features in {folder} were made with {weights}, which is not there any more: "
+                f"name that file with --weights, since the checkpoint holds what is in it"
+            )
+    regions = config.model.image_pooling == "regions" and store.maker.regions
+    pooling: ImagePooling = "regions" if regions else "average"
+    model = replace(config.model, backbone=store.maker.backbone, image_pooling=pooling)
+    if model.image_map == "identity":
+        model = replace(model, dimension=store.maker.dimension)
+    config = replace(config, model=model, preprocessing=store.maker.preprocessing)
+    backbone = build_backbone(store.maker.backbone, weights)
+    if backbone.fingerprint() != store.maker.weights:
+        other = f"other weights of {backbone.name} than {weights}"
+        made = other if weights else f"weights of {backbone.name} that are not noted beside them"
+        raise FeaturesError(
+            f"the features in {folder} were made with {made}: name them with --weights, since the "
+            f"checkpoint holds them, to encode new pictures with"
+        )
+    views = store.views(regions=regions)
+    rows = FeatureInput(store.image_ids, views[:, 0], views if config.views else None)
+    return TrainingInputs(config, (rows, rows), dict(backbone.state_dict()))
+
+
+def _tell_missing(
+    store: FeatureStore, collections: Collections, skipped: Callable[[str], None]
+) -> None:
+    known = set(store.image_ids.tolist())
+    captioned = [image for one in collections for image in one.images if image.captions]
+    missing = [image for image in captioned if image.id not in known]
+    if missing:
+        first = missing[0].subject
+        skipped(
+            f"pictures without features, left out: {len(missing):,} of {len(captioned):,}, the "
+            f"first is {first}; 'hasse features' on this dataset makes those of new ones"
+        )
+
+
+def learning_backbone(config: TrainingConfig, weights: Path | None) -> dict[str, Tensor] | None:
+    """Return where a network that learns from pictures begins, or None for random weights.
+
+    Decoding the pictures takes long, so that it cannot learn from them is told before.
+
+    Raises:
+        BackboneError: there is no such network, its weights cannot be read, it has no grid where
+            one is pooled, or it takes no pictures of this size.
+    """
+    network = build_backbone(config.model.backbone, weights)
+    if config.model.image_pooling != "average":
+        network.keep_grid()
+    network.require_side(config.preprocessing.crop)
+    return None if weights is None else dict(network.state_dict())
+
+
+def from_pictures(
+    config: TrainingConfig,
+    backbone_weights: dict[str, Tensor] | None,
+    collections: Collections,
+    cache: Path,
+    *,
+    workers: int | None = None,
+    limits: PictureLimits = DEFAULT_LIMITS,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    skipped: Tell = lambda line: None,
+) -> TrainingInputs:
+    """Prepare a training on pictures, which are decoded once into `cache`; the backbone learns.
+
+    Raises:
+        DatasetError: no picture can be read.
+    """
+    looks = config.preprocessing
+    training, validation = (
+        PixelInput(
+            cache_pixels(
+                collection,
+                looks,
+                cache / f"{part}-{looks.resize}",
+                workers=workers,
+                limits=limits,
+                progress=progress,
+                skipped=skipped,
+            ),
+            # What is measured is the model as it will be used, in float32.
+            bfloat16=config.precision == "bfloat16" and part == "train",
+        )
+        for part, collection in zip(("train", "val"), collections, strict=True)
+    )
+    return TrainingInputs(config, (training, validation), backbone_weights)
