@@ -41,10 +41,9 @@ from service.lattice_schemas import (
     JsonPart,
 )
 from service.lattice_schemas import Part as EnginePart
-from service.picture_schemas import Description, Relation, SimilarOptions
+from service.picture_schemas import CaptionAnswer, Description, Relation, SimilarOptions
 from service.schemas import (
     AddedImage,
-    CaptionAnswer,
     ImageAnswer,
     ImageQuery,
     ImageRecord,

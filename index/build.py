@@ -14,10 +14,10 @@ from typing import TypeAlias
 from numpy.typing import ArrayLike
 
 from index.catalog import mutations
-from index.catalog.catalog import Catalog, open_catalog
+from index.catalog.catalog import Catalog
 from index.catalog.database import catalog_url
 from index.catalog.records import SegmentRecord
-from index.creation import already_there, create
+from index.creation import already_there, create, open_catalog
 from index.errors import BadRowsError, IndexExistsError
 from index.locking import locked
 from index.search.cost_model import DEFAULT, Thresholds

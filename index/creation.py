@@ -1,14 +1,22 @@
-"""Make an empty index on disk."""
+"""Make an empty index on disk, or open the catalog of one."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from index import durable
 from index.catalog import mutations
 from index.catalog.catalog import Catalog
-from index.catalog.database import CATALOG
-from index.errors import IndexExistsError, NotAnIndexError, disk_full_reported
+from index.catalog.database import CATALOG, catalog_url
+from index.catalog.schema import FORMAT
+from index.errors import (
+    IndexExistsError,
+    MissingIndexError,
+    NotAnIndexError,
+    ReadOnlyIndexError,
+    disk_full_reported,
+)
 from index.locking import locked
 from index.segments.compaction import WORKSPACE
 from index.segments.segment import SEGMENTS_FOLDER
@@ -35,6 +43,35 @@ def create(folder: Path, catalog: Catalog, model: ModelIdentity) -> None:
             (folder / SEGMENTS_FOLDER).mkdir(exist_ok=True)
             mutations.create(catalog, model)
             durable.sync_folder(folder)
+
+
+def open_catalog(folder: Path) -> Catalog:
+    """Connect to the catalog of an index, wherever `catalog_url` says that it is.
+
+    One of the format before this one is brought up to date, where it can be written.
+
+    Raises:
+        MissingIndexError, NotAnIndexError: there is none, or it is something else.
+    """
+    url = catalog_url(folder)
+    if url.get_backend_name() == "sqlite" and not (folder / CATALOG).is_file():
+        raise MissingIndexError(
+            f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
+        )
+    catalog = Catalog(url)
+    try:
+        if not catalog.exists():
+            raise NotAnIndexError(
+                f"{url.database} is not a catalog of ours: name the folder of an index, or build "
+                "one"
+            )
+        if catalog.format() == FORMAT - 1:
+            with suppress(ReadOnlyIndexError):
+                mutations.upgrade(catalog)
+    except BaseException:
+        catalog.close()
+        raise
+    return catalog
 
 
 def already_there(folder: Path) -> IndexExistsError:

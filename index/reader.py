@@ -144,6 +144,7 @@ class Narrowing:
         self._catalog = catalog
         self._masks = Masks(folder)
         self._distinct = DistinctTexts()
+        self._authors = -1, True, True  # as of a generation; see `Catalog.authors`
 
     def narrowed(self, snapshot: Snapshot, kind: Kind, selection: Selection) -> Snapshot:
         """Return a snapshot with all rows of `kind` excluded that are not selected.
@@ -151,11 +152,22 @@ class Narrowing:
         The catalog may be ahead of the snapshot: rows that were removed since are excluded too.
         """
         rows = replace(selection, distinct_texts=False)
-        if rows != Selection() or kind == "image":
-            snapshot = self._masks.narrowed(snapshot, self._catalog, kind, rows)
+        chosen = replace(rows, written=kind == "image" or self._selects_written(snapshot, rows))
+        if chosen != Selection() or kind == "image":
+            snapshot = self._masks.narrowed(snapshot, self._catalog, kind, chosen)
         if selection.distinct_texts and kind == "caption":
             snapshot = self._distinct.narrowed(snapshot, self._catalog, rows)
         return snapshot
+
+    def _selects_written(self, snapshot: Snapshot, rows: Selection) -> bool:
+        """Tell whether all captions are selected, whoever wrote them."""
+        if rows.written:
+            return True
+        known = self._authors
+        if known[0] != snapshot.generation:
+            known = self._authors = (snapshot.generation, *self._catalog.authors())
+        _, by_people, by_models = known
+        return not by_models or (rows.written is None and not by_people)
 
     def with_same_texts(self, query: Query, answers: Sequence[Answer]) -> Sequence[Answer]:
         """Return answers with the captions that read as their hits, if each text is one hit."""

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from index.catalog.catalog import Catalog, open_catalog
+from index.catalog.catalog import Catalog
 from index.catalog.database import catalog_url
 from index.catalog.selection import Selection
 from index.catalog.validation import checked_ids
-from index.creation import create
+from index.creation import create, open_catalog
 from index.errors import (
     BadQueryError,
     IndexLockedError,

@@ -101,11 +101,15 @@ class PathRow(NamedTuple):
 
 
 class CaptionRow(NamedTuple):
-    """One sentence about one image of the catalog."""
+    """One sentence about one image of the catalog.
+
+    `written_by` names the model that wrote it, and its captioner; None for people.
+    """
 
     id: int
     image_id: int
     text: str
+    written_by: str | None = None
 
 
 class DescribedImage(NamedTuple):
@@ -119,12 +123,13 @@ class DescribedImage(NamedTuple):
 class NamedImage(NamedTuple):
     """What an answer tells of an image that was found: its name, what was said of it, its files.
 
-    `paths` are pairs of a path and the followed folder it lies in, as in `PathRow`.
+    `captions` are pairs of a text and `written_by`, as in `CaptionRow`; `paths` are pairs of a path
+    and the followed folder it lies in, as in `PathRow`.
     """
 
     id: int
     file_name: str
-    captions: list[str]
+    captions: list[list[str | None]]
     paths: list[list[str]]
 
 
@@ -134,5 +139,6 @@ class FoundCaption(NamedTuple):
     id: int
     image_id: int
     text: str
+    written_by: str | None
     file_name: str
     paths: list[list[str]]

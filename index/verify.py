@@ -12,10 +12,11 @@ import numpy as np
 import sqlalchemy as sql
 
 from index import durable
-from index.catalog.catalog import Catalog, damaged_rows, open_catalog
+from index.catalog.catalog import Catalog, damaged_rows
 from index.catalog.records import SegmentRecord, State
 from index.catalog.schema import CAPTIONS, IMAGES
 from index.catalog.validation import checked, checked_ids, first_duplicate
+from index.creation import open_catalog
 from index.errors import BadPointsError, BadRowsError, DamagedIndexError
 from index.segments import stored_pictures
 from index.segments.compaction import ProgressCallback

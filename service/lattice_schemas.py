@@ -14,11 +14,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from service.picture_schemas import DistinctOptions
+from service.picture_schemas import CaptionAnswer, CaptionHit, DistinctOptions
 from service.schemas import (
     Answer,
-    CaptionAnswer,
-    CaptionHit,
     CaptionText,
     ImageAnswer,
     ImageHit,

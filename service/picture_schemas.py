@@ -7,7 +7,16 @@ from typing import Literal
 from pydantic import Field
 
 from models.captioning import DRAWS
-from service.schemas import Answer, ImageId, PictureFile, Request, SearchOptions
+from service.schemas import (
+    Answer,
+    ImageId,
+    PictureFile,
+    Probability,
+    Request,
+    SearchFacts,
+    SearchOptions,
+    WrittenBy,
+)
 
 DRAWS_MAXIMUM = 1000
 WRITTEN_MAXIMUM = 100
@@ -43,6 +52,13 @@ class DistinctOptions(SearchOptions):
             "hit, the one with the smallest id; `same` lists the others."
         ),
     )
+    written: bool | None = Field(
+        default=None,
+        description=(
+            "Whether captions that a model wrote are found too; null finds them only where the "
+            "collection has none of people."
+        ),
+    )
 
 
 class CaptionOptions(DistinctOptions):
@@ -63,6 +79,36 @@ class PictureQuery(CaptionOptions):
     """Find the captions that are true of a picture. The fields of a multipart form."""
 
     image: PictureFile
+
+
+class SameCaption(Answer):
+    """Another caption that reads the same."""
+
+    caption_id: int
+    image_id: int
+
+
+class CaptionHit(Answer):
+    """A caption and its violation: 0 means that it is true of the picture."""
+
+    rank: int = Field(ge=1)
+    caption_id: int
+    image_id: int
+    path: str = Field(description="Where the file of its image lies.")
+    paths: list[str] = Field(description="All files of its image.")
+    caption: str
+    written_by: WrittenBy
+    violation: float
+    probability: Probability
+    same: list[SameCaption] = Field(
+        description="Other captions that read the same, the first 100; empty without `distinct`."
+    )
+
+
+class CaptionAnswer(SearchFacts):
+    """Captions by ascending violation, ties by id."""
+
+    hits: list[CaptionHit]
 
 
 class DescribeOptions(Request):

@@ -225,6 +225,12 @@ class UploadForm(UploadFields):
     image: PictureFile
 
 
+WrittenBy = Annotated[
+    str | None,
+    Field(description="The model that wrote it, and its captioner; null for a caption of people."),
+]
+
+
 class ImageHit(Answer):
     """An image and its violation: 0 means that the caption is true of it."""
 
@@ -235,32 +241,12 @@ class ImageHit(Answer):
     paths: list[str] = Field(description="All its files: copies of one picture are one image.")
     violation: float
     probability: Probability
-    captions: list[str] = Field(description="The image's own captions.")
+    captions: list[str] = Field(description="The image's own captions, by people.")
+    written_captions: list[str] = Field(
+        description="Captions that a model wrote, for an image that has none by people."
+    )
     image_url: str
     thumbnail_url: str
-
-
-class SameCaption(Answer):
-    """Another caption that reads the same."""
-
-    caption_id: int
-    image_id: int
-
-
-class CaptionHit(Answer):
-    """A caption and its violation: 0 means that it is true of the picture."""
-
-    rank: int = Field(ge=1)
-    caption_id: int
-    image_id: int
-    path: str = Field(description="Where the file of its image lies.")
-    paths: list[str] = Field(description="All files of its image.")
-    caption: str
-    violation: float
-    probability: Probability
-    same: list[SameCaption] = Field(
-        description="Other captions that read the same, the first 100; empty without `distinct`."
-    )
 
 
 class Work(Answer):
@@ -301,18 +287,13 @@ class ImageAnswers(Answer):
     answers: list[ImageAnswer]
 
 
-class CaptionAnswer(SearchFacts):
-    """Captions by ascending violation, ties by id."""
-
-    hits: list[CaptionHit]
-
-
 class CaptionRecord(Answer):
     """A caption of the collection."""
 
     caption_id: int
     image_id: int
     caption: str
+    written_by: WrittenBy
 
 
 class ImageRecord(Answer):

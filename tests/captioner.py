@@ -41,14 +41,16 @@ def prepare(encoder: Checkpoint, folder: Path, training: CaptionerTraining = TRA
     return Prepared.of(train, validation, encoder, training.min_word_count)
 
 
-def make_captioner(encoder: Checkpoint, out: Path) -> CaptionerCheckpoint:
+def make_captioner(
+    encoder: Checkpoint, out: Path, training: CaptionerTraining = TRAINING
+) -> CaptionerCheckpoint:
     """Train a captioner for a model, and write it to `out`."""
     prepared = prepare(encoder, out.parent / "wordnet")
-    run = prepared.training(TRAINING, encoder)
+    run = prepared.training(training, encoder)
     run.run()
     perplexity = {"perplexity": -run.notes["best"]}
     found = CaptionerCheckpoint(
-        prepared.captioner(run.best, encoder), encoder.fingerprint, TRAINING, None, perplexity
+        prepared.captioner(run.best, encoder), encoder.fingerprint, training, None, perplexity
     )
     save(found, out, encoder.name)
     return found

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
 from sqlalchemy import Connection, Table
 
-from index.catalog.database import CATALOG, LOCK_SECONDS, Database, Lookup, catalog_url
+from index.catalog.database import LOCK_SECONDS, Database, Lookup
 from index.catalog.lookups import (
     CAPTION_HITS,
     CAPTIONS_BY_ID,
@@ -38,14 +37,13 @@ from index.catalog.schema import (
     PATH_FACTS,
     SCHEMA,
     SEGMENTS,
+    WRITTEN,
     row_checksum,
 )
 from index.errors import (
     DamagedIndexError,
     FormatVersionError,
-    MissingIndexError,
     ModelMismatchError,
-    NotAnIndexError,
 )
 from index.types import (
     CaptionRow,
@@ -79,6 +77,11 @@ class Catalog(Database):
         with self.reading() as connection:
             return _are_ours(connection, _tables(connection))
 
+    def format(self) -> int:
+        """Return the number of the format."""
+        with self.reading() as connection:
+            return _format(connection)
+
     def generation(self) -> int:
         """Return the visible generation: one small query.
 
@@ -108,7 +111,7 @@ class Catalog(Database):
         """
         known = known or {}
         with self.reading() as connection:
-            version = connection.execute(sql.select(META.c.format)).scalar_one()
+            version = _format(connection)
             if version != FORMAT:
                 raise FormatVersionError(
                     f"{self.url.database} has the format {version}, and this version reads "
@@ -260,34 +263,20 @@ class Catalog(Database):
                 "caption": _count(connection, CAPTIONS),
             }
 
+    def authors(self) -> tuple[bool, bool]:
+        """Tell whether there are captions of people, and whether there are some of models."""
+        by_people = (
+            sql.select(CAPTIONS.c.id).outerjoin(WRITTEN).where(WRITTEN.c.caption_id.is_(None))
+        )
+        found = sql.select(by_people.exists(), sql.select(WRITTEN.c.caption_id).exists())
+        with self.reading() as connection:
+            people, models = connection.execute(found).one()
+        return bool(people), bool(models)
+
     def _look_up(self, lookup: Lookup, ids: Iterable[int]) -> list[Any]:
         """Return what a lookup gives of `ids`, most of it lists of rows."""
         wanted = json.dumps(list({int(id_) for id_ in ids}))
         return [json.loads(text) for text in self.fetch(lookup, wanted)]
-
-
-def open_catalog(folder: Path) -> Catalog:
-    """Connect to the catalog of an index, wherever `catalog_url` says that it is.
-
-    Raises:
-        MissingIndexError, NotAnIndexError: there is none, or it is something else.
-    """
-    url = catalog_url(folder)
-    if url.get_backend_name() == "sqlite" and not (folder / CATALOG).is_file():
-        raise MissingIndexError(
-            f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
-        )
-    catalog = Catalog(url)
-    try:
-        if not catalog.exists():
-            raise NotAnIndexError(
-                f"{url.database} is not a catalog of ours: name the folder of an index, or build "
-                "one"
-            )
-    except BaseException:
-        catalog.close()
-        raise
-    return catalog
 
 
 def model_of(meta: Any) -> ModelIdentity:
@@ -325,6 +314,11 @@ def damaged_rows(catalog: Catalog) -> Iterator[str]:
             for row in connection.execute(sql.select(table)):
                 if not _is_whole(table, row):
                     yield f"{_row_name(table, row)} was changed"
+
+
+def _format(connection: Connection) -> int:
+    found: int = connection.execute(sql.select(META.c.format)).scalar_one()
+    return found
 
 
 def _tables(connection: Connection) -> set[str]:

@@ -16,6 +16,7 @@ from index.catalog.schema import (
     IMAGES,
     PATH_FACTS,
     PATHS,
+    WRITTEN,
 )
 from index.types import Kind
 
@@ -33,7 +34,9 @@ def _listed(column: Column[Any]) -> dict[str, sql.ColumnElement[bool]]:
     }
 
 
-def _rows_by(column: Column[Any], columns: Sequence[Column[Any]]) -> dict[str, sql.Select[Any]]:
+def _rows_by(
+    column: Column[Any], columns: Sequence[sql.ColumnElement[Any]]
+) -> dict[str, sql.Select[Any]]:
     """Return what gives the rows whose `column` is one of `:ids`, for each database.
 
     Ids and rows are one text each, in JSON. Fetched row by row, SQLite would wait for other
@@ -59,10 +62,16 @@ def _listed_rows(
 
 
 def _own_captions() -> dict[str, sql.ScalarSelect[Any]]:
-    """Return the texts of an image's captions as one list, for each database."""
-    own = sql.select(CAPTIONS.c.text).where(CAPTIONS.c.image_id == IMAGES.c.id)
-    text = own.order_by(CAPTIONS.c.id).correlate(IMAGES).subquery().c.text
-    return _one_list({"sqlite": text, "postgresql": text})
+    """Return an image's captions as one list, each with who wrote it, for each database."""
+    own = sql.select(CAPTIONS.c.text, WRITTEN.c.written_by).outerjoin(WRITTEN)
+    own = own.where(CAPTIONS.c.image_id == IMAGES.c.id).order_by(CAPTIONS.c.id)
+    each = own.correlate(IMAGES).subquery().c
+    return _one_list(
+        {
+            "sqlite": sql.func.json_array(each.text, each.written_by),
+            "postgresql": sql.func.json_build_array(each.text, each.written_by),
+        }
+    )
 
 
 def _own_paths(image_id: Column[Any]) -> dict[str, sql.ScalarSelect[Any]]:

@@ -26,6 +26,7 @@ from index.catalog.schema import (
     PATHS,
     SCHEMA,
     SEGMENTS,
+    WRITTEN,
     row_checksum,
 )
 from index.errors import NotAnIndexError
@@ -50,6 +51,15 @@ def create(catalog: Catalog, model: ModelIdentity) -> None:
         SCHEMA.drop_all(connection)
         SCHEMA.create_all(connection)
         connection.execute(META.insert(), [_meta_row(model, 0)])
+
+
+def upgrade(catalog: Catalog) -> None:
+    """Give a catalog of the format before this one the table that it lacks."""
+    with catalog.writing() as connection:
+        meta = connection.execute(sql.select(META)).one()
+        if meta.format == FORMAT - 1:
+            WRITTEN.create(connection, checkfirst=True)
+            set_model(connection, model_of(meta), meta.generation)
 
 
 def existing(connection: Connection, kind: Kind, ids: Sequence[int]) -> set[int]:
@@ -97,7 +107,23 @@ def remember_folders(connection: Connection, folders: Mapping[str, int]) -> None
 
 def insert_captions(connection: Connection, rows: Iterable[CaptionRow]) -> None:
     """Add captions, in blocks; their images must be there already."""
-    _insert(connection, CAPTIONS, (_caption_values(row) for row in rows))
+    every = iter(rows)
+    while block := list(islice(every, _BULK)):
+        _insert(connection, CAPTIONS, (_caption_values(row) for row in block))
+        _insert(connection, WRITTEN, (_written_values(row) for row in block if row.written_by))
+
+
+def delete_written_captions(
+    connection: Connection, image_ids: Iterable[int], generation: int
+) -> None:
+    """Remove the captions that a model wrote for images, from `generation` on."""
+    ids = [int(id_) for id_ in image_ids]
+    gone: list[int] = []
+    for at in range(0, len(ids), IDS_PER_STATEMENT):
+        theirs = CAPTIONS.c.image_id.in_(ids[at : at + IDS_PER_STATEMENT])
+        written = sql.select(CAPTIONS.c.id).join(WRITTEN).where(theirs)
+        gone += connection.execute(written).scalars()
+    delete_captions(connection, gone, generation)
 
 
 def insert_segments(
@@ -146,6 +172,7 @@ def delete_images(connection: Connection, ids: Sequence[int], generation: int) -
 
 def delete_captions(connection: Connection, ids: Sequence[int], generation: int) -> None:
     """Remove captions from `generation` on."""
+    _delete(connection, WRITTEN.c.caption_id, ids)
     _delete(connection, CAPTIONS.c.id, ids)
     delete_points(connection, "caption", ids, generation)
 
@@ -200,6 +227,10 @@ def _path_values(row: PathRow) -> dict[str, Any]:
 
 def _caption_values(row: CaptionRow) -> dict[str, Any]:
     return _with_checksum({"id": int(row.id), "image_id": int(row.image_id), "text": str(row.text)})
+
+
+def _written_values(row: CaptionRow) -> dict[str, Any]:
+    return _with_checksum({"caption_id": int(row.id), "written_by": str(row.written_by)})
 
 
 def _with_checksum(values: dict[str, Any]) -> dict[str, Any]:

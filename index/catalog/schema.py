@@ -10,7 +10,7 @@ import zlib
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
 
-FORMAT = 5
+FORMAT = 6
 IDS_PER_STATEMENT = 10_000  # SQLite takes 32,766 parameters, PostgreSQL 65,535
 SCHEMA = sql.MetaData()
 # An INTEGER primary key is SQLite's row id: it needs no index beside the table.
@@ -78,6 +78,14 @@ CAPTIONS = Table(
     Column("text", Text, nullable=False),
     Column("checksum", BigInteger, nullable=False),
 )
+# The captions that a model wrote, and which; people wrote the others.
+WRITTEN = Table(
+    "written",
+    SCHEMA,
+    Column("caption_id", _ID, ForeignKey("captions.id"), primary_key=True, autoincrement=False),
+    Column("written_by", Text, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
 SEGMENTS = Table(
     "segments",
     SCHEMA,
@@ -104,7 +112,9 @@ DELETED = Table(
 
 # The columns of an image, a caption and a path that are facts about it, in the order of the rows.
 IMAGE_FACTS = tuple(IMAGES.columns)[:-1]
-CAPTION_FACTS = tuple(CAPTIONS.columns)[:-1]
+_WRITTEN_BY = sql.select(WRITTEN.c.written_by).where(WRITTEN.c.caption_id == CAPTIONS.c.id)
+WRITTEN_BY = _WRITTEN_BY.correlate(CAPTIONS).scalar_subquery()
+CAPTION_FACTS = (*tuple(CAPTIONS.columns)[:-1], WRITTEN_BY)
 PATH_FACTS = tuple(PATHS.columns)[:-1]
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from index.catalog.catalog import Catalog
 from index.catalog.places import lies_below, shown_below
-from index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES
+from index.catalog.schema import CAPTIONS, IDS_PER_STATEMENT, IMAGES, WRITTEN
 from index.catalog.validation import fault_of
 from index.errors import BadQueryError
 from index.segments.snapshot import LiveSegment, Snapshot
@@ -39,7 +39,8 @@ class Selection:
     `..._before`. `path_prefix` is what a path begins with: the path relative to the followed folder
     that the file lies in (the file name, where it lies in none), or the absolute path, with
     `absolute_paths`. A picture without a date is in no range of dates. Of captions that read the
-    same, `distinct_texts` selects one; see `index.search.distinct`.
+    same, `distinct_texts` selects one; see `index.search.distinct`. Of captions that a model wrote,
+    `written` selects all, none, or with None all where there are none of people.
     """
 
     split: str | None = None
@@ -51,6 +52,7 @@ class Selection:
     path_prefix: str | None = None
     absolute_paths: bool = False
     distinct_texts: bool = False
+    written: bool | None = True
 
     def __post_init__(self) -> None:
         if self.image_ids is not None and len(self.image_ids) > IDS_PER_STATEMENT:
@@ -86,6 +88,8 @@ class Selection:
         wanted = sql.select(table.c.id).where(near)
         if kind == "caption":
             wanted = wanted.join(IMAGES)
+            if not self.written:
+                wanted = wanted.where(CAPTIONS.c.id.not_in(sql.select(WRITTEN.c.caption_id)))
         wanted = wanted.where(*self._clauses())
         with catalog.reading() as connection:
             if self.path_prefix is not None:

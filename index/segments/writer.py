@@ -79,9 +79,11 @@ class Addition:
 class Change:
     """What one generation adds, replaces and removes.
 
+    Captions that a model wrote go when their image gets other captions, or another picture.
+
     Attributes:
         addition: images and captions with their points. An image whose id is in `replaced` is
-            there already and gets this row and this point; its captions stay.
+            there already and gets this row and this point; its captions of people stay.
         rows: images that get another row and keep their point.
         paths: the files of images from now on, by image id; for new images too.
         removed_images: they go with their captions and paths.
@@ -176,6 +178,8 @@ class Writer:
             mutations.delete_images(connection, change.removed_images, generation)
             mutations.delete_captions(connection, change.removed_captions, generation)
             mutations.delete_points(connection, "image", sorted(change.replaced), generation)
+            captioned = {row.image_id for row in addition.captions}
+            mutations.delete_written_captions(connection, captioned | change.replaced, generation)
             for row in (*replaced, *change.rows):
                 mutations.replace_image(connection, row)
             mutations.insert_images(connection, new)

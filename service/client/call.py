@@ -58,6 +58,7 @@ class DistinctOptions(Options, total=False):
     """How to search for captions."""
 
     distinct: bool
+    written: bool
 
 
 class CaptionOptions(DistinctOptions, total=False):

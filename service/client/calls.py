@@ -26,11 +26,10 @@ from service.client.call import (
 )
 from service.embedding_schemas import TEXTS_MAXIMUM, Embedding, Embeddings
 from service.lattice_schemas import AllOfAnswer, CommonAnswer, Diagram, Entailment, Entailments
-from service.picture_schemas import Description, Relation
+from service.picture_schemas import CaptionAnswer, Description, Relation
 from service.schemas import (
     AddedImage,
     Alive,
-    CaptionAnswer,
     CaptionRecord,
     ImageAnswer,
     ImageAnswers,

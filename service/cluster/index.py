@@ -11,9 +11,10 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
-from index.catalog.catalog import Catalog, open_catalog, refuse_other_model
+from index.catalog.catalog import Catalog, refuse_other_model
 from index.catalog.records import SegmentRecord
 from index.catalog.schema import CAPTIONS, FORMAT, IMAGES
+from index.creation import open_catalog
 from index.errors import BadQueryError, BadShardsError, ShardUnreachableError
 from index.info import IndexInfo, resident_bytes
 from index.search.distinct import one_text

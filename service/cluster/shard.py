@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from index.catalog.catalog import open_catalog
 from index.catalog.records import SegmentRecord, State
+from index.creation import open_catalog
 from index.errors import BadShardsError
 from index.kernels.threads import Workers
 from index.reader import Narrowing

@@ -13,8 +13,8 @@ from service.core.engine import Engine
 from service.core.searching import Found, depth_of, plain
 from service.core.stages import Stages
 from service.errors import no_image
-from service.picture_schemas import CaptionOptions, SimilarOptions
-from service.schemas import CaptionAnswer, ImageAnswer
+from service.picture_schemas import CaptionAnswer, CaptionOptions, SimilarOptions
+from service.schemas import ImageAnswer
 
 _LIKELY, _DEEPER = 256, 8  # captions that are looked for at first, and how many times more then
 
@@ -142,6 +142,7 @@ def caption_hits(found: Found, knows: Callable[[str], bool]) -> list[dict[str, A
                     "path": paths[0],
                     "paths": paths,
                     "caption": row.text,
+                    "written_by": row.written_by,
                     "violation": plain(violation),
                     "probability": probability if certain else None,
                     "same": [

@@ -7,7 +7,7 @@ scenes, whose truth is known, the former is far better (`benchmarks/learning/lat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import numpy as np
@@ -52,7 +52,9 @@ async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
         near = await engine.search("image", point, SearchOptions(k=_PICTURES), stages)
         image_ids = [int(hit) for hit in near.answer.ids if int(hit) in near.images]
         captions_of = await engine.captions_of(image_ids[:60])
-        rows: list[CaptionRow | FoundCaption] = [*chain.from_iterable(captions_of.values())]
+        rows: list[CaptionRow | FoundCaption] = _of_people(
+            chain.from_iterable(captions_of.values())
+        )
         best = await engine.stored_points("image", image_ids[:3])
         if best:
             shared = await engine.search_jointly(
@@ -78,8 +80,8 @@ async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
             raise no_image(image_id)
         point = stored[image_id]
         found = await engine.search("caption", point, SearchOptions(k=400), stages)
-        own = (await engine.captions_of([image_id]))[image_id]
-        rows: list[CaptionRow | FoundCaption] = [*own]
+        own = _of_people((await engine.captions_of([image_id]))[image_id])
+        rows = list(own)
         rows += [found.captions[int(hit)] for hit in found.answer.ids if int(hit) in found.captions]
         texts, points = await _captions(
             engine, [row for row in rows if engine.vocabulary.knows(row.text)]
@@ -96,6 +98,10 @@ async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
     relation = np.pad(relation, ((1, 0), (1, 0)))
     relation[0] = True
     return _diagram(engine, relation, ["", *texts], image_id)
+
+
+def _of_people(rows: Iterable[CaptionRow]) -> list[CaptionRow | FoundCaption]:
+    return [row for row in rows if row.written_by is None]
 
 
 async def _captions(

@@ -75,8 +75,7 @@ class Found:
         hits: list[dict[str, Any]] = []
         root_path = ROOT_PATH.get()
         for image_id, violation, probability in self.wanted():
-            row = self.images.get(image_id)
-            if row is not None:
+            if (row := self.images.get(image_id)) is not None:
                 paths = self.places.shown(row.file_name, row.paths)
                 hits.append(
                     {
@@ -87,7 +86,8 @@ class Found:
                         "paths": paths,
                         "violation": plain(violation),
                         "probability": probability,
-                        "captions": row.captions,
+                        "captions": [text for text, by in row.captions if by is None],
+                        "written_captions": [text for text, by in row.captions if by is not None],
                         "image_url": root_path + IMAGE_URL % row.id,
                         "thumbnail_url": root_path + THUMBNAIL_URL % row.id,
                     }
@@ -146,10 +146,11 @@ class Places:
             return path[len(folder) + 1 :]
         return os.path.relpath(*(absolute_path(self.index_folder, each) for each in (path, folder)))
 
-    def selection(self, options: SearchOptions) -> Selection | None:
+    def selection(self, kind: Kind, options: SearchOptions) -> Selection | None:
         """Return the part of the collection that a search is about; None is all of it."""
-        distinct = isinstance(options, DistinctOptions) and options.distinct
-        if not distinct and all(getattr(options, name) is None for name in _SELECTING):
+        of = options if kind == "caption" and isinstance(options, DistinctOptions) else None
+        distinct, written = (of.distinct, of.written) if of else (False, kind == "image")
+        if written and not distinct and all(getattr(options, name) is None for name in _SELECTING):
             return None
         ids, times = options.image_ids, ((name, getattr(options, name)) for name in _TIMES)
         return Selection(
@@ -158,6 +159,7 @@ class Places:
             path_prefix=options.path_prefix,
             absolute_paths=self.absolute and options.path_prefix is not None,
             distinct_texts=distinct,
+            written=written,
             **{name: None if at is None else milliseconds(at) for name, at in times},
         )
 
@@ -271,8 +273,7 @@ class Searcher:
             ServiceError: `not_ready` when the threads are gone.
         """
         key = _key(self._places, kind, len(parts), options)._replace(joint=True)
-        (found,) = await self._submit(key, parts, stages)
-        return found
+        return (await self._submit(key, parts, stages))[0]
 
     async def _submit(self, key: SearchKey, points: Points, stages: Stages) -> list[Found]:
         try:
@@ -358,8 +359,7 @@ def _alone(point: Point) -> Points:
 
 
 def _timed(done: Done[list[Found]], stages: Stages) -> list[Found]:
-    first = done.result[0]
-    seconds = stages.seconds
+    first, seconds = done.result[0], stages.seconds
     seconds["queue"] += done.waited
     seconds["prefilter"] += first.prefilter_seconds
     seconds["rerank"] += first.rerank_seconds
@@ -376,7 +376,7 @@ def _key(
         options.mode,
         options.candidates,
         _as_stored(options.max_violation),
-        places.selection(options),
+        places.selection(kind, options),
         options.similar if isinstance(options, SimilarOptions) else None,
     )
     return SearchKey(query, options.offset, together)

@@ -12,7 +12,9 @@ from service.schemas import AddedImage, CaptionRecord, ImageRecord
 
 def caption_record(row: CaptionRow) -> CaptionRecord:
     """Return a caption as it goes over the wire."""
-    return CaptionRecord(caption_id=row.id, image_id=row.image_id, caption=row.text)
+    return CaptionRecord(
+        caption_id=row.id, image_id=row.image_id, caption=row.text, written_by=row.written_by
+    )
 
 
 def image_record(image: DescribedImage, places: Places) -> ImageRecord:

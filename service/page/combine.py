@@ -164,7 +164,7 @@ async def _suggestions(engine: Engine, form: CombineForm) -> list[ShownPicture]:
         ShownPicture(
             hit.thumbnail_url,
             hit.file_name,
-            hit.captions[0] if hit.captions else hit.file_name,
+            next(iter(hit.captions + hit.written_captions), hit.file_name),
             image_id=hit.image_id,
         )
         for hit in hits[:SUGGESTIONS]

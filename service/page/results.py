@@ -14,8 +14,9 @@ from service.core.stages import Stages
 from service.lattice_schemas import JointCaptionHit, JointImageHit
 from service.page.query import PageQuery
 from service.page.scale import Fit, Scale
+from service.picture_schemas import CaptionHit
 from service.plural import count
-from service.schemas import CaptionHit, ImageHit, ImageRecord, SearchFacts
+from service.schemas import ImageHit, ImageRecord, SearchFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class ShownPicture:
     url: str
     name: str
     alt: str
-    captions: tuple[str, ...] = ()
+    captions: tuple[str, ...] = ()  # of people
+    written: tuple[str, ...] = ()  # of a model, stored
     paths: tuple[str, ...] = ()
     file_url: str = ""
     link: str = ""
@@ -34,13 +36,15 @@ class ShownPicture:
     @classmethod
     def stored(cls, record: ImageRecord, query: PageQuery, widest: int = 0) -> ShownPicture:
         """Return a picture of the collection: the file up to `widest` pixels, or its thumbnail."""
-        captions = tuple(caption.caption for caption in record.captions)
+        people = tuple(one.caption for one in record.captions if one.written_by is None)
+        written = tuple(one.caption for one in record.captions if one.written_by is not None)
         whole = record.width is not None and record.width <= widest
         return cls(
             url=record.image_url if whole else record.thumbnail_url,
             name=record.file_name,
-            alt=captions[0] if captions else record.file_name,
-            captions=captions,
+            alt=next(iter(people + written), record.file_name),
+            captions=people,
+            written=written,
             paths=tuple(record.paths),
             file_url=record.image_url,
             link=query.image_url(record.image_id),
@@ -62,6 +66,7 @@ class CaptionGroup:
     text: str
     fit: Fit
     image_ids: tuple[int, ...]
+    by_model: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,8 @@ def group_captions(
     for hit in hits:
         fit = scale.fit(hit.violation) if knows(hit.caption) else Fit.unknown(hit.violation)
         image_ids = dict.fromkeys([hit.image_id, *(same.image_id for same in hit.same)])
-        groups.append(CaptionGroup(hit.caption, fit, tuple(image_ids)))
+        by_model = hit.written_by is not None
+        groups.append(CaptionGroup(hit.caption, fit, tuple(image_ids), by_model))
     return groups
 
 

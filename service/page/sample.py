@@ -65,7 +65,10 @@ def draw(index: Index, calibration: Calibration | None) -> Sample:
     """
     info = index.info()
     image_ids = _some_images(index)
-    rows_of = index.captions_of(image_ids)
+    rows_of = {
+        image_id: [row for row in rows if row.written_by is None]
+        for image_id, rows in index.captions_of(image_ids).items()
+    }
     return Sample(
         generation=info.generation,
         images=tuple(

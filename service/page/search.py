@@ -19,9 +19,15 @@ from service.page.query import PageQuery
 from service.page.rendering import KEEP_URL, View, render
 from service.page.results import ShownPicture, group_captions, no_match_notice, proof_of
 from service.page.scale import Scale
-from service.picture_schemas import DescribeOptions, Relation, SimilarOptions, WrittenCaption
+from service.picture_schemas import (
+    CaptionAnswer,
+    DescribeOptions,
+    Relation,
+    SimilarOptions,
+    WrittenCaption,
+)
 from service.plural import count
-from service.schemas import CaptionAnswer, ImageAnswer
+from service.schemas import ImageAnswer
 from service.services import ServicesHere
 
 router = APIRouter(route_class=PageRoute)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from index import build as index_build
 from index import durable
-from index.catalog.catalog import open_catalog
 from index.catalog.places import stored_path
+from index.creation import open_catalog
 from index.segments.compaction import ROWS_PER_SEGMENT
 from index.staging import refuse_unfinished
 from index.store import Index
@@ -211,7 +211,7 @@ def _dataset_of(folder: Path, images: list[ImageRow], captions: list[CaptionRow]
     """Return the rows of an index as a dataset."""
     own: dict[int, list[Caption]] = {row.id: [] for row in images}
     for caption in captions:
-        own[caption.image_id].append(Caption(*caption))
+        own[caption.image_id].append(Caption(caption.id, caption.image_id, caption.text))
     return Dataset(
         folder.name,
         tuple(

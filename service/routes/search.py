@@ -8,6 +8,7 @@ from starlette.responses import Response
 from service.core import by_picture, describing
 from service.core.stages import Stages, answered
 from service.picture_schemas import (
+    CaptionAnswer,
     DescribeForm,
     DescribeQuery,
     Description,
@@ -15,13 +16,7 @@ from service.picture_schemas import (
     SimilarQuery,
 )
 from service.routes.documentation import OF_PICTURES, REASONS, takes, timed
-from service.schemas import (
-    CaptionAnswer,
-    ImageAnswer,
-    ImageAnswers,
-    ImageQuery,
-    ImagesQuery,
-)
+from service.schemas import ImageAnswer, ImageAnswers, ImageQuery, ImagesQuery
 from service.services import SearchServices
 
 router = APIRouter(tags=["search"])

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from service.lattice_schemas import Entailment
-from service.schemas import AddedImage, CaptionAnswer, ImageAnswer
+from service.picture_schemas import CaptionAnswer
+from service.schemas import AddedImage, ImageAnswer
 from service.settings import Settings
 
 ROOT = Path(__file__).parents[2]

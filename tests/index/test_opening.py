@@ -26,7 +26,7 @@ from index.errors import (
 )
 from index.search.query import Query
 from index.store import Index
-from index.types import ModelIdentity
+from index.types import CaptionRow, ModelIdentity
 from index.verify import verify
 from tests.index.samples import images, model, small_index
 
@@ -92,13 +92,24 @@ def test_another_models_index_is_refused_with_its_checkpoint_named(tmp_path: Pat
         Index.open(tmp_path / "i", "0" * 64)
 
 
-@pytest.mark.parametrize("other", [FORMAT - 1, FORMAT + 1])
+@pytest.mark.parametrize("other", [FORMAT - 2, FORMAT + 1])
 def test_index_of_an_earlier_or_later_format_is_refused(other: int, tmp_path: Path) -> None:
     small_index(tmp_path / "i").close()
     set_format(tmp_path / "i", other)
     said = f"has the format {other}, and this version reads {FORMAT}: build the index again"
     with pytest.raises(FormatVersionError, match=said):
         Index.open(tmp_path / "i")
+
+
+def test_index_of_the_format_before_is_brought_up_to_date(tmp_path: Path) -> None:
+    small_index(tmp_path / "i").close()
+    set_format(tmp_path / "i", FORMAT - 1)
+    with closing(sqlite3.connect(tmp_path / "i" / "catalog.db")) as catalog, catalog:
+        catalog.execute("DROP TABLE written")
+    with Index.open(tmp_path / "i") as index:
+        assert index.catalog.format() == FORMAT
+        assert index.captions([103]) == {103: CaptionRow(103, 3, "caption 103")}
+    assert verify(tmp_path / "i").ok
 
 
 def set_format(folder: Path, number: int) -> None:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import hasse as package
+from index.search.distinct import one_text
+from index.store import Index
+from index.verify import verify
+from models.captioning.writing import Writer
 from models.checkpoints import checkpoint
 from service.app import create_app
+from service.pipelines.describing import describe_index
 from service.settings import Settings
-from tests.captioner import make_captioner
+from tests.captioner import TRAINING, make_captioner
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
 from tests.service.collection import IMAGES, make_collection, png
@@ -115,33 +121,75 @@ def test_command_describes_a_picture_or_an_image_of_the_index(
     assert f"{photo}: not a picture" in hasse("describe", photo, *asked).err
 
 
-def test_index_describe_writes_a_caption_for_each_picture_that_can_be_added(
+def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
     tmp_path: Path,
 ) -> None:
     folder = make_collection(tmp_path, captions_each=0)
     model = checkpoint.load(folder.parent / "model")
     make_captioner(model, model.folder / "captioner")
-    out = tmp_path / "written.jsonl"
-    made = hasse("index", "describe", folder, "--out", out, "--device", "cpu")
+    made = hasse("index", "describe", folder, "--device", "cpu")
     assert made.status == 0, made.err
     assert f"{IMAGES} captions written" in made.out
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["image_id"] for row in rows] == list(range(1000, 1000 + IMAGES))
-    assert all(row["written_by"].startswith("tiny ") for row in rows)
-    out.write_text("".join(f"{json.dumps(row)}\n" for row in rows[:5]))
-    again = hasse("index", "describe", folder, "--out", out, "--device", "cpu")
-    assert f"{IMAGES - 5} captions written" in again.out
-
     with package.open_index(folder, device="cpu") as index:
-        assert index.image(1003).captions == []  # the index did not change
-    added = hasse("index", "add", folder, tmp_path / "pictures", "--captions", out)
-    assert added.status == 0, added.err
-    with package.open_index(folder, device="cpu") as index:
-        assert [one.caption for one in index.image(1003).captions] == [rows[3]["caption"]]
+        (written,) = index.image(1003).captions
+        assert (written.written_by or "").startswith("tiny ")
+        best = index.describe(1003, k=1).captions[0]
+        assert written.caption == best.text
+        found = index.search_captions(png(3), k=1000, distinct=False).hits
+        assert {hit.written_by for hit in found} == {written.written_by}
+        (own,) = (hit for hit in found if hit.image_id == 1003)
+        assert own.violation == pytest.approx(best.violation, abs=1e-5)
+        assert index.search_captions(png(3), written=False).searched == 0
+        assert index.search_common([1003]).hits[0].written_by == written.written_by
+        hits = index.search_images(written.caption, k=12).hits
+        (hit,) = (hit for hit in hits if hit.image_id == 1003)
+        assert (hit.captions, hit.written_captions) == ([], [written.caption])
+    shown = hasse("search", tmp_path / "pictures/picture-3.png", "--index", folder)
+    assert "(written by a model)" in shown.out
+    with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        page = client.get("/?image=1003").text
+        assert '<p class="eyebrow">Written by a model</p>' in page
+        assert "Its own captions" not in page
+        marked = '<span class="byline">written by a model</span>'
+        assert page.count(marked) == len({one_text(hit.caption) for hit in found})
+        assert client.get("/?q=a+dog").text.count(marked) == IMAGES
 
-    out.write_text("{}\n")
-    refused = hasse("index", "describe", folder, "--out", out)
-    assert (refused.status, "line 1" in refused.err) == (1, True)
+    pictures = tmp_path / "pictures"
+    (pictures / "picture-3.txt").write_text(written.caption)
+    assert "1 caption added" in hasse("index", "add", folder, pictures).out
+    with package.open_index(folder, device="cpu") as index:
+        index.add_image(png(4), ["a person says this"])
+        for image_id, text in ((1003, written.caption), (1004, "a person says this")):
+            (said,) = index.image(image_id).captions
+            assert (said.caption, said.written_by) == (text, None)
+        found = index.search_captions(png(3), k=1000).hits
+        assert {hit.image_id for hit in found} == {1003, 1004}
+    shown = hasse("search", pictures / "picture-3.png", "--index", folder, "--written", "-k", 99)
+    assert "(written by a model)" in shown.out
+
+
+def test_index_describe_that_was_stopped_goes_on_and_another_captioner_writes_anew(
+    tmp_path: Path,
+) -> None:
+    folder = make_collection(tmp_path, captions_each=0)
+    model = checkpoint.load(folder.parent / "model")
+    make_captioner(model, tmp_path / "first")
+    make_captioner(model, tmp_path / "second", replace(TRAINING, seed=1))
+    first, second = (Writer.of(model, tmp_path / name) for name in ("first", "second"))
+
+    def stop(done: int, total: int) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with Index.open(folder) as index:
+        with pytest.raises(KeyboardInterrupt):
+            describe_index(index, first, report=stop)
+        assert describe_index(index, first) == IMAGES - 5
+        assert describe_index(index, first) == 0
+        assert describe_index(index, second) == IMAGES
+        authors = {row.written_by for row in index.catalog.all_rows()[1]}
+        assert authors == {f"tiny {second.captioner.fingerprint[:12]}"}
+    assert verify(folder).ok
 
 
 def test_captioner_that_is_named_has_to_be_that_of_the_model(

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.errors import REASONS
-from service.schemas import CaptionAnswer, ImageAnswer, Problem
+from service.picture_schemas import CaptionAnswer
+from service.schemas import ImageAnswer, Problem
 from tests.service.client import Client
 from tests.service.collection import picture
 from tests.service.hostile_pictures import encoded

@@ -16,8 +16,8 @@ from models.images.decoding import open_picture
 from service.core import by_picture
 from service.core.admission import most
 from service.core.stages import STAGES, Stages
-from service.picture_schemas import CaptionOptions
-from service.schemas import CaptionAnswer, ImageAnswer
+from service.picture_schemas import CaptionAnswer, CaptionOptions
+from service.schemas import ImageAnswer
 from tests.oracle import pairwise_violation
 from tests.service.client import Client
 from tests.service.collection import CAPTIONS_EACH, IMAGES, picture, png

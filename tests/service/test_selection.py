@@ -15,7 +15,8 @@ from service.app import create_app
 from service.core.encoding import Encoder, Point
 from service.core.serialization import instant
 from service.core.stages import Stages
-from service.schemas import CaptionAnswer, ImageAnswer, ImageAnswers, ImageRecord, milliseconds
+from service.picture_schemas import CaptionAnswer
+from service.schemas import ImageAnswer, ImageAnswers, ImageRecord, milliseconds
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, picture, png

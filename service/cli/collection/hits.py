@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from service.lattice_schemas import CommonAnswer, Entailment
-    from service.schemas import CaptionAnswer, CaptionHit, ImageAnswer, ImageHit, SearchFacts
+    from service.picture_schemas import CaptionAnswer, CaptionHit
+    from service.schemas import ImageAnswer, ImageHit, SearchFacts
 
 _OPENED = 5  # hits that --open opens at most
 
@@ -29,12 +30,15 @@ def print_hits(answer: ImageAnswer | CaptionAnswer) -> None:
     if isinstance(answer, ImageAnswer):
         print_table(
             [*columns, "path", "caption"],
-            [[*_cells(hit, known), hit.path, "".join(hit.captions[:1])] for hit in answer.hits],
+            [[*_cells(hit, known), hit.path, _caption_of(hit)] for hit in answer.hits],
         )
     else:
         print_table(
             [*columns, "caption", "path"],
-            [[*_cells(hit, known), hit.caption, hit.path] for hit in answer.hits],
+            [
+                [*_cells(hit, known), _marked(hit.caption, hit.written_by), hit.path]
+                for hit in answer.hits
+            ],
         )
     if isinstance(answer, ImageAnswer | CommonAnswer):
         warn_of_unknown_words(answer)
@@ -66,6 +70,17 @@ def _cells(hit: ImageHit | CaptionHit, known: bool) -> list[str]:
     cells = [str(hit.rank), str(hit.image_id), f"{hit.violation:.4f}"]
     likely = "unknown" if hit.probability is None else f"{hit.probability:.0%}"
     return [*cells, likely] if known else cells
+
+
+def _caption_of(hit: ImageHit) -> str:
+    """Return the first caption of an image."""
+    if hit.captions or not hit.written_captions:
+        return "".join(hit.captions[:1])
+    return _marked(hit.written_captions[0], "a model")
+
+
+def _marked(caption: str, written_by: str | None) -> str:
+    return caption if written_by is None else f"{caption} (written by a model)"
 
 
 def warn_of_unknown_words(answer: ImageAnswer | CommonAnswer | Entailment) -> None:

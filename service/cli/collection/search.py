@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from service.core.engine import Engine
     from service.lattice_schemas import Part
-    from service.picture_schemas import CaptionOptions, Relation
-    from service.schemas import CaptionAnswer, ImageAnswer
+    from service.picture_schemas import CaptionAnswer, CaptionOptions, Relation
+    from service.schemas import ImageAnswer
     from service.settings import Settings
 
 Result = TypeVar("Result")
@@ -46,6 +46,7 @@ def search(
     similar: options.Similar = None,
     distinct: options.Distinct = True,
     prefer: options.Prefer = "least_violation",
+    written: options.Written = None,
     index: ServiceIndex = None,
     model: ServiceModel = None,
     k: options.K = 10,
@@ -95,6 +96,7 @@ def search(
     given = CaptionOptions(
         distinct=distinct,
         prefer=prefer,
+        written=written,
         k=k,
         mode=mode,
         candidates=candidates,
@@ -159,7 +161,7 @@ class _Question:
             if answer.searched:
                 return answer
             typer.echo("there are no captions to search: these are images like it", err=True)
-        chosen = given.model_dump(exclude={"distinct", "prefer"})
+        chosen = given.model_dump(exclude={"distinct", "prefer", "written"})
         like = SimilarOptions(**chosen, similar=self.similar or "alike")
         return await by_picture.similar(engine, self.start, like, stages)
 

@@ -53,6 +53,14 @@ Prefer = Annotated[
         "and of them those that say most."
     ),
 ]
+Written = Annotated[
+    bool | None,
+    typer.Option(
+        "--written/--by-people",
+        show_default="only where there are none by people",
+        help="Whether captions that a model wrote are found too.",
+    ),
+]
 K = Annotated[
     int,
     typer.Option("--k", "-k", "--top", min=1, max=K_MAXIMUM, help="How many hits to print."),

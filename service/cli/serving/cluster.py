@@ -53,7 +53,7 @@ def plan(*, index: IndexFolder, shards: Shards, as_json: Json = False) -> None:
     The plan is written into the catalog. It can be made again at any time: shards that serve
     follow it. Segments that are added later go to shards by their names until then.
     """
-    from index.catalog.catalog import open_catalog
+    from index.creation import open_catalog
     from index.shards import make_plan, sizes
 
     catalog = open_catalog(index)

@@ -254,7 +254,7 @@ class _Plan:
         """Plan the captions that an image lacks."""
         if image_id not in self._texts:
             known = self.index.captions_of([image_id])[image_id]
-            self._texts[image_id] = {row.text for row in known}
+            self._texts[image_id] = {row.text for row in known if row.written_by is None}
         texts = self._texts[image_id]
         for text, point in zip(new.captions, new.caption_points, strict=True):
             if text not in texts:

@@ -311,7 +311,7 @@ class FolderSync:
         added: list[tuple[int, str]] = []
         removed: list[int] = []
         for id_, (old, new) in differing.items():
-            own = present.get(id_, [])
+            own = [caption for caption in present.get(id_, []) if caption.written_by is None]
             gone = set(old) - set(new)
             removed += [caption.id for caption in own if caption.text in gone]
             there = {caption.text for caption in own}

@@ -37,23 +37,26 @@ def test_ids_names_and_numbers_come_back_as_they_went_in(catalog: Catalog) -> No
     row = ImageRow(2**62, "Ä \0 '\".jpg", "a/b", None, None, "")
     numpy_row = ImageRow(np.int64(7), np.str_("7.jpg"), "7.jpg", np.int32(3), np.int32(4), "val")  # type: ignore[arg-type]
     caption = CaptionRow(-5, 2**62, "two\nlines 🐕")
+    written = CaptionRow(6, 2**62, "a dog", "tiny 0123456789ab")
     with catalog.writing() as connection:
         mutations.raise_generation(connection, model())
         mutations.insert_images(connection, [row, numpy_row])
-        mutations.insert_captions(connection, [caption])
+        mutations.insert_captions(connection, [caption, written])
     found = catalog.images([2**62, 7, 8])
     now = found[7].added
     row, plain_row = row._replace(added=now), ImageRow(7, "7.jpg", "7.jpg", 3, 4, "val", added=now)
     assert found == {2**62: row, 7: plain_row}
-    assert catalog.captions_of([2**62, 7]) == {2**62: [caption], 7: []}
-    described = DescribedImage(row, [caption], [PathRow(2**62, "a/b")])
+    assert catalog.captions_of([2**62, 7]) == {2**62: [caption, written], 7: []}
+    described = DescribedImage(row, [caption, written], [PathRow(2**62, "a/b")])
     assert catalog.described_images([2**62, 8]) == {2**62: described}
-    named = NamedImage(2**62, row.file_name, [caption.text], [["a/b", ""]])
+    said = [[caption.text, None], [written.text, written.written_by]]
+    named = NamedImage(2**62, row.file_name, said, [["a/b", ""]])
     assert catalog.image_hits([2**62, 7, 8]) == (
         {2**62: named, 7: (7, "7.jpg", [], [["7.jpg", ""]])},
         0,
     )
-    assert catalog.counts() == {"image": 2, "caption": 1}
+    assert catalog.authors() == (True, True)
+    assert catalog.counts() == {"image": 2, "caption": 2}
     assert list(damaged_rows(catalog)) == []
     catalog.close()
 
@@ -101,7 +104,7 @@ def test_catalog_whose_ids_are_declared_as_once_is_read_and_written(tmp_path: Pa
         closing(sqlite3.connect(tmp_path / "old.db")) as old,
     ):
         dump = "\n".join(new.iterdump())
-        assert dump.count("id INTEGER NOT NULL") == 3  # of images, captions and the meta row
+        assert dump.count("id INTEGER NOT NULL") == 4  # of four tables
         old.executescript(dump.replace("id INTEGER NOT NULL", "id BIGINT NOT NULL"))
     catalog = Catalog(f"sqlite:///{tmp_path / 'old.db'}")
     with catalog.writing() as connection:
@@ -110,7 +113,7 @@ def test_catalog_whose_ids_are_declared_as_once_is_read_and_written(tmp_path: Pa
         mutations.insert_captions(connection, captions([9, 8], [7, 7]))
     found, _ = catalog.image_hits([3, 7])
     assert found[3].captions == []
-    assert found[7].captions == [row.text for row in captions([8, 9], [7, 7])]
+    assert found[7].captions == [[row.text, None] for row in captions([8, 9], [7, 7])]
     assert catalog.counts() == {"image": 2, "caption": 2}
     assert list(damaged_rows(catalog)) == []
     catalog.close()
@@ -208,7 +211,9 @@ def test_value_that_changed_in_any_column_of_any_table_is_found(
         mutations.insert_images(connection, [row._replace(taken=5) for row in images([1, 2])])
         mutations.replace_paths(connection, {1: [PathRow(1, "a.jpg", "pictures", 1, 2, 3)]})
         mutations.remember_folders(connection, {"pictures": 4})
-        mutations.insert_captions(connection, captions([1, 2, 3], [1, 2]))
+        mutations.insert_captions(
+            connection, [*captions([1, 2, 3], [1, 2]), CaptionRow(5, 1, "a dog", "tiny")]
+        )
         record = SegmentRecord("image-1", "image", 1, 16, "float32", "order", files)
         mutations.insert_segments(connection, [record], 1)
         mutations.delete_images(connection, [2], 2)

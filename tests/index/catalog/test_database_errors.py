@@ -14,9 +14,10 @@ import sqlalchemy as sql
 from sqlalchemy.exc import DBAPIError, InternalError, OperationalError, ProgrammingError
 
 from index.catalog import database_errors
-from index.catalog.catalog import Catalog, open_catalog
+from index.catalog.catalog import Catalog
 from index.catalog.database import sqlite_url
 from index.catalog.database_errors import translated
+from index.creation import open_catalog
 from index.errors import (
     CatalogUnreachableError,
     DamagedIndexError,

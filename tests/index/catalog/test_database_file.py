@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog.catalog import open_catalog
+from index.creation import open_catalog
 from index.errors import CatalogUnreachableError
 from index.search.query import Query
 from index.store import Index

@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sql
 
 from index.build import build
+from index.catalog.schema import FORMAT
 from index.catalog.selection import Selection
 from index.errors import (
     BadRowsError,
@@ -127,6 +128,26 @@ def test_selection_in_postgresql_is_that_of_sqlite(folder: Path, tmp_path: Path)
             assert found[0].ids.tolist() == found[1].ids.tolist()
             assert found[0].same == found[1].same
             assert found[0].searched == count
+
+
+def test_written_captions_in_a_database_of_the_format_before(
+    folder: Path, database: sql.URL
+) -> None:
+    small_index(folder).close()
+    format_before = f"UPDATE meta SET format = {FORMAT - 1}"  # noqa: S608
+    execute(database, "DROP TABLE written", format_before)
+    row, point = CaptionRow(900, 50, "a dog", "m 0123"), np.ones((1, DIMENSION))
+    with Index.open(folder) as index:
+        index.add(images([50]), point, [row], point)
+        assert index.captions([900]) == {900: row}
+        assert index.caption_hits([900])[0][900].written_by == "m 0123"
+        assert index.image_hits([50])[0][50].captions == [["a dog", "m 0123"]]
+        for written, searched in ((None, 24), (False, 24), (True, 25)):
+            query = Query("caption", 50, selection=Selection(written=written))
+            assert index.search(query, point[0]).searched == searched
+        index.add([], point[:0], [CaptionRow(901, 50, "a cat")], point)
+        assert [row.id for row in index.captions_of([50])[50]] == [901]
+    assert verify(folder).ok
 
 
 def test_build_into_postgresql_is_whole_and_verified(folder: Path) -> None:

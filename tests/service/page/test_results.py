@@ -15,7 +15,8 @@ from service.page.results import (
     proof_of,
 )
 from service.page.scale import Scale
-from service.schemas import CaptionAnswer, CaptionHit, ImageRecord, Mode, SameCaption, Work
+from service.picture_schemas import CaptionAnswer, CaptionHit, SameCaption
+from service.schemas import ImageRecord, Mode, Work
 
 
 def stages(seconds: float = 0.0124) -> Stages:
@@ -41,6 +42,7 @@ def caption_answer(
                 path="a.jpg",
                 paths=["a.jpg"],
                 caption=text,
+                written_by=None,
                 violation=violation,
                 probability=None,
                 same=[],

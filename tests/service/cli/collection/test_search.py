@@ -14,7 +14,8 @@ from models.checkpoints import checkpoint
 from service.cli.collection import parts
 from service.cli.collection import search_options as options
 from service.lattice_schemas import PARTS_MAXIMUM
-from service.schemas import CANDIDATES_MAXIMUM, K_MAXIMUM, CaptionAnswer, ImageAnswer
+from service.picture_schemas import CaptionAnswer
+from service.schemas import CANDIDATES_MAXIMUM, K_MAXIMUM, ImageAnswer
 from tests.service.cli.shell import hasse
 from tests.service.client import Client
 from tests.service.collection import picture, without_paths

@@ -19,11 +19,12 @@ from index.verify import verify
 from models.checkpoints import checkpoint
 from service.app import create_app
 from service.core.pictures import picture_missing
+from service.picture_schemas import CaptionAnswer
 from service.pipelines.dataset_encoding import ImageSource
 from service.pipelines.folders.scan import scan
 from service.pipelines.folders.sync import Encoders, FolderSync
 from service.pipelines.indexing import identity_of
-from service.schemas import ID_MAXIMUM, AddedImage, CaptionAnswer
+from service.schemas import ID_MAXIMUM, AddedImage
 from service.settings import Settings
 from tests.service.client import Client
 from tests.service.collection import make_collection, png
