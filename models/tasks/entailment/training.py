@@ -67,7 +67,7 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
     length is what the training says.
 
     Raises:
-        EntailmentError: the model compares captions in another way.
+        EntailmentError: the model compares or reads captions in another way.
     """
     comparison = {"order": "order", "cosine": "symmetric"}.get(checkpoint.trained.config.score)
     if comparison is None:
@@ -81,6 +81,11 @@ def start_from(checkpoint: Checkpoint, config: EntailmentTraining) -> Entailment
             f"model that compares by {config.model.comparison}: choose the other --comparison"
         )
     of = checkpoint.trained.config
+    if of.text_encoder != "gru" or of.states or of.word_vectors == "fixed":
+        raise EntailmentError(
+            f"{checkpoint.folder} does not read captions as a model of entailment does, by a GRU "
+            f"on word vectors that learn: choose another --start"
+        )
     shape = replace(
         config.model,
         dimension=of.dimension // of.ensemble,

@@ -107,7 +107,9 @@ class CaptionDecoder(nn.Module):
         read, written = beside.nonzero().T
         if not len(read):
             return states.new_zeros(())
-        return self.nats(encoder, states[read], tokens[written], lengths[written.cpu()])[0]
+        return self.nats(
+            encoder, states[read], tokens[written], lengths[written.to(lengths.device)]
+        )[0]
 
     @torch.inference_mode()
     def perplexity(self, model: OrderEmbedding, dataset: Dataset) -> Perplexity:

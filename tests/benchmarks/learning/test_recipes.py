@@ -52,7 +52,7 @@ def test_recipes_are_trained_once_and_compared(
     monkeypatch.setattr(sys, "argv", command)
     recipes.main()
     first = capsys.readouterr()
-    assert first.err.count("epoch 2, rsum") == 6
+    assert first.err.count("epoch 2, R@1") == 6
 
     rows = [line for line in first.out.splitlines() if line.startswith(("| the", "| +"))]
     assert [row.split(" | ")[0].strip("| ") for row in rows] == [

@@ -33,7 +33,7 @@ from models.tasks.entailment.training import (
 from models.training.run import Progress, TrainingStopped
 from models.vocabulary import Vocabulary, words
 from tests.models.tasks.entailment.corpora import snli
-from tests.tiny import tiny_checkpoint
+from tests.tiny import tiny_checkpoint, tiny_model
 
 SMALL = EntailmentTraining(
     SentenceConfig(dimension=24, word_dimension=12, word_range=1.0),
@@ -269,6 +269,11 @@ def test_a_start_that_compares_otherwise_is_refused(tmp_path: Path) -> None:
         shape = replace(SMALL.model, comparison=comparison)
         with pytest.raises(EntailmentError, match="as no model of entailment does"):
             start_from(reverse, replace(SMALL, model=shape))
+    model = tiny_model()
+    model.config = replace(model.config, text_encoder="lstm")
+    other = replace(cosine, model=model)
+    with pytest.raises(EntailmentError, match="by a GRU"):
+        start_from(other, SMALL)
 
 
 def test_a_checkpoint_compares_like_the_model_it_holds(

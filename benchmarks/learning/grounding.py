@@ -1,0 +1,263 @@
+"""What grounding gives sentence embeddings: the tables of Kiela et al. (2018), over several seeds.
+
+    python -m benchmarks.learning.grounding DATASET FEATURES VECTORS TASKS --out data/grounding
+
+Trains the presets cap2img, cap2cap, cap2both and cap2order on fixed word vectors, each with several
+seeds. Beside them stands their ungrounded twin: the same text encoder with random weights. Printed
+are retrieval on the validation split, the sentence tasks in TASKS by a logistic regression, and the
+correlation with people on pairs of words: means over the seeds, with 95 % intervals of Student's t.
+"Side by side" is what the paper calls GroundSent: the embedding beside the mean of the words'
+vectors, which is the half that was learned from text. A difference is the mean of those of each
+seed.
+
+Trainings and what each seed measured are kept in --out: run the command again to go on after a
+stop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from models.checkpoints import checkpoint
+from models.checkpoints.model_folder import CONFIG
+from models.encoders.word_vectors import WordVectors
+from models.files import write_atomically
+from models.model import Points
+from models.tasks.transfer.evaluation import PairFeatures, evaluate
+from models.tasks.transfer.tasks import read_tasks
+from models.tasks.transfer.words import read_word_pairs, similarity
+from models.training.distributed import World
+from models.training.presets import PRESETS
+from models.training.run import Progress
+from models.training.trainer import Measured
+from service.pipelines.embedding import SentenceEncoder
+from service.pipelines.training import TrainingPlan, TrainingRequest
+
+GROUNDED = ("cap2img", "cap2cap", "cap2both", "cap2order")
+# Student's t of 95 %, by degrees of freedom.
+STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+TWIN, VECTORS, BESIDE = "untrained", "vectors", "side by side with "
+Scores = dict[str, dict[str, float]]  # by task, and by what is measured
+
+
+def trained(name: str, preset: str, seed: int, options: argparse.Namespace) -> Path:
+    """Train a preset, or find it trained; the twin is what cap2img starts from."""
+    folder: Path = options.out / f"{name}-{seed}"
+    has_images = PRESETS[preset].config.model.has_images
+    request = TrainingRequest(
+        options.dataset,
+        folder,
+        preset,
+        {**options.choices, "seed": seed},
+        features=options.features if has_images else None,
+        weights=options.weights if has_images else None,
+        word_vectors=options.vectors,
+    )
+    if name == TWIN and (folder / CONFIG).is_file():
+        return folder
+    training = TrainingPlan.of(request, options.device).prepare(
+        World(options.device), _no_bars, lambda line: None
+    )
+    if name == TWIN:
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint.save(folder, training.model, name, {})
+    else:
+        training.train(_reported(folder.name))
+    return folder
+
+
+@contextmanager
+def _no_bars(label: str) -> Iterator[Callable[[int, int], None]]:
+    yield lambda done, total: None
+
+
+def _reported(name: str) -> Callable[[Progress[Measured]], None]:
+    def report(progress: Progress[Measured]) -> None:
+        if (found := progress.measured) is not None:
+            place = f"{name}: epoch {progress.epoch + 1}, loss {progress.loss:.3f}"
+            print(f"{place}, {found.summary}", file=sys.stderr, flush=True)
+
+    return report
+
+
+class Embeddings:
+    """Sentences and words as each model has them, and side by side with word vectors.
+
+    What was encoded last is kept, since all columns of a table measure the same sentences.
+    """
+
+    def __init__(self, models: Mapping[str, Path], vectors: WordVectors) -> None:
+        self._encoders = {
+            name: SentenceEncoder.of([folder], None, "cpu") for name, folder in models.items()
+        }
+        self._encoders[VECTORS] = SentenceEncoder([], [], vectors)
+        self._kept: dict[tuple[str, tuple[str, ...]], Points] = {}
+        self.columns = [*self._encoders, *(f"{BESIDE}{name}" for name in models)]
+
+    def begin(self) -> None:
+        """Forget the sentences of the task before."""
+        self._kept.clear()
+
+    def sentences(self, column: str) -> Callable[[Sequence[str]], Points]:
+        """Return what encodes sentences for a column."""
+        return lambda texts: self._encoded(column, tuple(texts), SentenceEncoder.encode)
+
+    def words(self, column: str) -> Callable[[Sequence[str]], Points]:
+        """Return what encodes single words for a column."""
+        return lambda texts: self._encoded(column, tuple(texts), SentenceEncoder.encode_words)
+
+    def knows(self, text: str) -> bool:
+        """Tell whether a word has a vector, which all models read."""
+        return self._encoders[VECTORS].knows(text)
+
+    def _encoded(
+        self,
+        column: str,
+        texts: tuple[str, ...],
+        encode: Callable[[SentenceEncoder, Sequence[str]], Points],
+    ) -> Points:
+        if column.startswith(BESIDE):
+            parts = (column.removeprefix(BESIDE), VECTORS)
+            return np.concatenate([_unit(self._encoded(one, texts, encode)) for one in parts], 1)
+        if (column, texts) not in self._kept:
+            self._kept[column, texts] = encode(self._encoders[column], texts)
+        return self._kept[column, texts]
+
+
+def _unit(points: Points) -> Points:
+    length = np.linalg.norm(points, axis=1, keepdims=True)
+    unit: Points = points / np.maximum(length, 1e-12)
+    return unit
+
+
+def measured(models: Mapping[str, Path], options: argparse.Namespace, seed: int) -> Scores:
+    """Measure one training of each model on all tasks and pairs of words, x 100.
+
+    What was measured in an earlier call is read.
+    """
+    kept = options.out / f"scores-{seed}.json"
+    found: Scores = json.loads(kept.read_bytes()) if kept.is_file() else {}
+    tasks = [task for task in read_tasks(options.tasks) if task.name not in found]
+    lists = [pairs for pairs in read_word_pairs(options.tasks) if pairs.name not in found]
+    if not tasks and not lists:
+        return found
+    embeddings = Embeddings(models, WordVectors.read(options.vectors))
+    for task in tasks:
+        # The task's own name comes last: with it, all of the task is measured.
+        kinds: tuple[PairFeatures, ...] = ("directed", "paper") if task.train.second else ("paper",)
+        for kind in kinds:
+            name = task.name if kind == "paper" else f"{task.name}, directed"
+            found[name] = {
+                column: evaluate(
+                    task, embeddings.sentences(column), kind, most=options.most, seed=seed
+                ).value
+                for column in embeddings.columns
+            }
+            write_atomically(kept, json.dumps(found, indent=1).encode())
+            print(f"seed {seed}: {name}", file=sys.stderr, flush=True)
+        embeddings.begin()
+    for pairs in lists:
+        found[pairs.name] = {
+            column: similarity(pairs, embeddings.words(column), embeddings.knows).value
+            for column in embeddings.columns
+        }
+    write_atomically(kept, json.dumps(found, indent=1).encode())
+    return found
+
+
+def over_seeds(values: Sequence[float]) -> str:
+    """Return a mean and, of several values, half the width of its interval."""
+    mean = f"{np.mean(values):.1f}"
+    if len(values) < 2:
+        return mean
+    half = STUDENT[len(values) - 2] * np.std(values, ddof=1) / np.sqrt(len(values))
+    return f"{mean} ± {half:.1f}"
+
+
+def retrieval_row(folders: Sequence[Path]) -> str:
+    """Return the cells of a model's retrieval on the validation split, at its best epochs."""
+    every = [json.loads((folder / "metrics.json").read_bytes()) for folder in folders]
+    best = [max(one["history"], key=lambda row: row["validation"]["rsum"]) for one in every]
+    found = [row["validation"] for row in best]
+
+    def mean(direction: str, metric: str) -> float:
+        return float(np.mean([one[f"{direction}_retrieval"][metric] for one in found]))
+
+    cells = []
+    for direction in ("caption", "image"):
+        cells.append("/".join(f"{mean(direction, metric):.1f}" for metric in ("r1", "r5", "r10")))
+        cells.append(f"{mean(direction, 'median'):.1f}")
+        cells.append(f"{mean(direction, 'mean'):.1f}")
+    seconds = np.mean([one["seconds"] for one in every])
+    rsum = over_seeds([one["rsum"] for one in found])
+    epoch = np.mean([row["epoch"] for row in best])
+    return " | ".join([*cells, rsum, f"{epoch:.0f}", f"{seconds:.0f}"])
+
+
+def table(scores: Sequence[Scores], columns: Sequence[str], twin: Mapping[str, str]) -> str:
+    """Return a table of all tasks; below each column's mean, what it has more than its twin."""
+    lines = [f"| | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
+    for task in scores[0]:
+        cells = []
+        for column in columns:
+            mine = [one[task][column] for one in scores]
+            cell = over_seeds(mine)
+            if column in twin:
+                gaps = [one[task][column] - one[task][twin[column]] for one in scores]
+                cell += f" ({'+' if np.mean(gaps) >= 0 else ''}{over_seeds(gaps)})"
+            cells.append(cell)
+        lines.append(f"| {task} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Train and measure what is not there yet, and print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("dataset", type=Path, help="made by 'hasse data import'")
+    parser.add_argument("features", type=Path, help="made by 'hasse features'")
+    parser.add_argument("vectors", type=Path, help="word vectors as text")
+    parser.add_argument("tasks", type=Path, help="the folder of 'hasse transfer'")
+    parser.add_argument("--out", type=Path, required=True, help="where all is kept")
+    parser.add_argument("--weights", type=Path, help="those the features were made with")
+    parser.add_argument("--seeds", type=int, choices=range(1, 11), default=3)
+    parser.add_argument("--most", type=int, default=100_000, help="training examples of a task")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--set",
+        dest="choices",
+        nargs="*",
+        default=[],
+        metavar="NAME=VALUE",
+        help="in all trainings",
+    )
+    options = parser.parse_args()
+    options.choices = dict(choice.split("=", 1) for choice in options.choices)
+    presets = {TWIN: "cap2img", **{name: name for name in GROUNDED}}
+    scores: list[Scores] = []
+    folders: dict[str, list[Path]] = {name: [] for name in presets}
+    for seed in range(options.seeds):
+        for name, preset in presets.items():
+            folders[name].append(trained(name, preset, seed, options))
+        models = {name: every[-1] for name, every in folders.items()}
+        scores.append(measured(models, options, seed))
+    columns = "R@1/5/10 | median | mean"
+    print(f"| | captions {columns} | images {columns} | rsum | epoch | seconds |")
+    print("|---" * 10 + "|")
+    for name in GROUNDED:
+        if PRESETS[name].config.model.has_images:
+            print(f"| {name} | {retrieval_row(folders[name])} |")
+    print(f"\n{table(scores, [VECTORS, TWIN, *GROUNDED], dict.fromkeys(GROUNDED, TWIN))}\n")
+    beside = [f"{BESIDE}{name}" for name in (TWIN, *GROUNDED)]
+    print(table(scores, [VECTORS, *beside], dict.fromkeys(beside, VECTORS)))
+    print(f"\n{options.seeds} seeds")
+
+
+if __name__ == "__main__":
+    main()

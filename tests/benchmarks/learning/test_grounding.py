@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from benchmarks.learning import grounding
+from models.encoders.registry import build_backbone
+from tests.models.tasks.transfer.test_transfer import write_tasks
+from tests.service.cli.shell import hasse
+
+NETWORK = "torchvision/shufflenet_v2_x0_5"
+SMALL = ("states=8", "epochs=1", "batch_size=8", "min_word_count=1")
+
+
+def test_interval_over_seeds_is_students() -> None:
+    assert grounding.over_seeds([71.0]) == "71.0"
+    # 4.303 / sqrt(3) of the standard deviation
+    assert grounding.over_seeds([70.0, 71.0, 72.0]) == "71.0 ± 2.5"
+
+
+def test_table_gives_what_a_column_has_more_than_its_twin_seed_by_seed() -> None:
+    scores = [{"MR": {"a": 60.0, "b": 62.0}}, {"MR": {"a": 70.0, "b": 72.0}}]
+    row = grounding.table(scores, ["a", "b"], {"b": "a"}).splitlines()[-1]
+    assert row == "| MR | 65.0 ± 63.5 | 67.0 ± 63.5 (+2.0 ± 0.0) |"
+
+
+@pytest.mark.slow
+def test_grounding_is_measured_once_and_printed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pictures").mkdir()
+    for number in range(30):
+        colours = np.random.default_rng(number).integers(0, 256, (3, 4, 3), dtype=np.uint8)
+        path = tmp_path / "pictures" / f"{number}.png"
+        Image.fromarray(colours).resize((48, 48)).save(path)
+        path.with_suffix(".txt").write_text(f"a good film {number % 3}\na bad thing {number % 7}\n")
+    torch.manual_seed(0)
+    save_file(build_backbone(NETWORK).network.state_dict(), tmp_path / "network.safetensors")
+    weights = ("--backbone", NETWORK, "--weights", tmp_path / "network.safetensors")
+    data, features, tasks = tmp_path / "data", tmp_path / "features", tmp_path / "tasks"
+    small = ("--resize", 36, "--crop", 32)
+    assert hasse("data", "import", "folder", tmp_path / "pictures", "--out", data).status == 0
+    assert hasse("features", data, *weights, *small, "--out", features).status == 0
+    write_tasks(tasks)
+    (tasks / "EN-MEN-TR-3k.txt").write_text("good\tbad\t9\nfilm\tgood\t5\nbad\tfilm\t1\n")
+    words = ("a", "good", "bad", "film", "thing", "the", "was", "it")
+    rows = np.random.default_rng(0).normal(size=(len(words), 8)).round(3)
+    lines = [f"{word} {' '.join(map(str, row))}" for word, row in zip(words, rows, strict=True)]
+    (tmp_path / "vectors.txt").write_text("\n".join(lines))
+
+    command = ["grounding", data, features, tmp_path / "vectors.txt", tasks]
+    options = ["--out", tmp_path / "out", "--seeds", 2, "--set", *SMALL]
+    monkeypatch.setattr(sys, "argv", [str(word) for word in (*command, *options)])
+    grounding.main()
+    first = capsys.readouterr()
+    names = [line.split(" | ")[0].strip("| ") for line in first.out.splitlines() if line]
+    measured = ["MR", "MRPC, directed", "MRPC", "SICK-E, directed", "SICK-E"]
+    assert names[2:5] == ["cap2img", "cap2both", "cap2order"]
+    assert names[7:12] == measured
+    assert first.out.count("| MEN |") == 2
+    assert first.err.count("epoch 1") == 8
+    grounding.main()
+    again = capsys.readouterr()
+    assert (again.out, again.err) == (first.out, "")
