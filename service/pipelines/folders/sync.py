@@ -21,6 +21,7 @@ from index.store import Index
 from index.types import CaptionRow, ImageRow, PathRow, Points
 from models.datasets import Image
 from models.datasets.builder import SPLITS, note_unusable, sizes_of
+from models.images.decoding import open_picture
 from models.images.limits import DEFAULT_LIMITS, PictureError, PictureLimits
 from models.images.taken import taken_at
 from service.pipelines.folders.plan import (
@@ -180,14 +181,17 @@ class FolderSync:
 
     def _encode(self, progress: ProgressCallback) -> None:
         """Add the new pictures, block by block, each searchable when it is done."""
-        shas = {image.path: sha256 for sha256, image in self.pictures.items()}
-        model = self._loaded().model
         given = self._encoders.source()
 
         def skip(line: str) -> None:
             self.scan.skipped.note("cannot be decoded", line)
             given.skipped(line)
 
+        self._leave_out_damaged(skip)
+        if not self.pictures:
+            return
+        model = self._loaded().model
+        shas = {image.path: sha256 for sha256, image in self.pictures.items()}
         source = replace(given, skipped=skip)
         done: set[str] = set()
         self._number()
@@ -204,6 +208,23 @@ class FolderSync:
             progress(len(done), len(self.pictures))
         if undecoded := set(self.pictures) - done:
             self._leave_out(undecoded)
+
+    def _leave_out_damaged(self, skip: Callable[[str], None]) -> None:
+        """Leave out pictures that cannot be decoded, up to the first that can.
+
+        Where none can, the model need not be loaded, each time that a folder with them is followed.
+        """
+        damaged: set[str] = set()
+        for sha256, image in self.pictures.items():
+            try:
+                open_picture(image.path, self._limits, at_least=1)
+                break
+            except PictureError as error:
+                skip(f"{image.subject}: {error}: skipped")
+                damaged.add(sha256)
+        for sha256 in damaged:
+            del self.pictures[sha256]
+        self._leave_out(damaged)
 
     def _number(self) -> None:
         catalog, largest = self._index.catalog, self._held.largest

@@ -302,6 +302,25 @@ def test_file_that_is_no_picture_any_more_is_told_and_its_image_stays(
     assert set(state(index, root)) == {1, 2, 3}
 
 
+def test_pictures_that_stay_damaged_do_not_load_the_model(
+    index: Index, root: Path, sync: Callable[..., Counts]
+) -> None:
+    sync()
+    whole = (root / "three.png").read_bytes()
+    for name in ("cut.png", "too.png"):
+        (root / name).write_bytes(whole[:200] + name.encode())  # its header is whole
+
+    def load() -> Checkpoint:
+        raise AssertionError("there is nothing to encode")
+
+    one = FolderSync(index, scan([root], without=index.folder), remove=True)
+    assert set(one.pictures) == set(one.plan.new)
+    assert one.apply(Encoders(load, ImageSource)) == Counts(present=3)
+    assert one.scan.skipped.by_reason["cannot be decoded"] == 2
+    draw(root / "new.png", 7)
+    assert sync() == Counts(added=1, present=3)
+
+
 def test_files_of_the_index_in_the_folder_are_not_taken(
     index: Index, root: Path, sync: Callable[..., Counts]
 ) -> None:
