@@ -153,9 +153,11 @@ def form_of(options: Options) -> dict[str, str]:
     fields = fields_of(options)
     if "image_ids" in fields:
         fields["image_ids"] = ",".join(map(str, fields["image_ids"]))
-    if "distinct" in fields:
-        fields["distinct"] = "true" if fields["distinct"] else "false"
-    return {name: str(value) for name, value in fields.items()}
+    truths = {True: "true", False: "false"}
+    return {
+        name: truths[value] if isinstance(value, bool) else str(value)
+        for name, value in fields.items()
+    }
 
 
 def post(

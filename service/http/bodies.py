@@ -31,6 +31,7 @@ _FORM = "multipart/form-data"
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
 _WHOLE_NUMBERS = frozenset({"k", "candidates", "offset", "image_id", "draws"})
+_TRUTHS = frozenset({"distinct", "written"})
 _TRUTH = {"true": True, "false": False}
 _REPEATED = frozenset({"caption", "all_of", "common", "plus", "minus"})
 
@@ -202,7 +203,7 @@ def _value(name: str, text: str) -> int | float | str | list[int]:
     """Read the text of a form's field; raises ServiceError `invalid`."""
     if name in _WHOLE_NUMBERS:
         return _whole_number(name, text)
-    if name == "distinct":
+    if name in _TRUTHS:
         if text not in _TRUTH:
             raise invalid(name, "this is neither true nor false")
         return _TRUTH[text]

@@ -118,6 +118,7 @@ def test_every_call_is_answered_with_types(app: InProcess, tmp_path: Path) -> No
                 "image_ids": [1000, 1001],
                 "offset": 1,
                 "distinct": False,
+                "written": True,
             }
             options["max_violation"] = None
             captions = await hasse.search_captions(path, **options)

@@ -162,7 +162,8 @@ def test_specific_captions_lead_those_likely_to_be_true(
 
 
 @pytest.mark.parametrize(
-    "options", [{"distinct": "no"}, {"prefer": "short"}, {"distinct": "1", "k": "2"}]
+    "options",
+    [{"distinct": "no"}, {"prefer": "short"}, {"distinct": "1", "k": "2"}, {"written": "maybe"}],
 )
 def test_captions_with_bad_options_are_refused(client: Client, options: dict[str, str]) -> None:
     response = client.post("/search/captions", data=options, files={"image": ("a.png", png(3))})

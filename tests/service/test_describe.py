@@ -147,6 +147,11 @@ def test_index_describe_writes_marked_captions_until_people_caption_the_picture(
     shown = hasse("search", tmp_path / "pictures/picture-3.png", "--index", folder)
     assert "(written by a model)" in shown.out
     with Client(create_app(Settings(index=folder, device="cpu"))) as client:
+        for sought, searched in (("true", len(found)), ("false", 0)):
+            asked = {"written": sought, "distinct": "false"}
+            files = {"image": ("a.png", png(3))}
+            answer = client.post("/search/captions", data=asked, files=files)
+            assert answer.json()["searched"] == searched
         page = client.get("/?image=1003").text
         assert '<p class="eyebrow">Written by a model</p>' in page
         assert "Its own captions" not in page
