@@ -26,13 +26,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.learning.photographs import answer
 from benchmarks.learning.recipes import comparison
-from models.checkpoints.checkpoint import load
+from models.checkpoints.checkpoint import find, load
 from models.datasets import load as load_dataset
 from models.datasets.chains import read_chains
 from models.evaluation.retrieval import Retrieval
@@ -45,28 +44,15 @@ from service.pipelines.training import TrainingPlan, TrainingRequest
 SOURCES = ("texts", "derived", "classes", "class_pictures")
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What the table calls it, how many of `SOURCES` it learns from, and what is changed."""
-
-    words: str
-    sources: int
-    changes: Mapping[str, Any]
-
-
-RECIPES: Mapping[str, Recipe] = {
-    "captions": Recipe("captions alone", 0, {}),
-    "texts": Recipe("+ texts without pictures", 1, {}),
-    "derived": Recipe("+ texts that follow from captions", 2, {}),
-    "classes": Recipe("+ classes, without pictures", 3, {}),
-    "photographs": Recipe("+ a picture of each class: `photographs`", 4, {}),
-    "cosine": Recipe(
-        "`photographs` with cosine, inverse temperature 14",
-        4,
-        {"score": "cosine", "inverse_temperature": 14.0},
-    ),
+# What the table calls a recipe, and how many of `SOURCES` it learns from.
+RECIPES: Mapping[str, tuple[str, int]] = {
+    "captions": ("captions alone", 0),
+    "texts": ("+ texts without pictures", 1),
+    "derived": ("+ texts that follow from captions", 2),
+    "classes": ("+ classes, without pictures", 3),
+    "photographs": ("+ a picture of each class: `photographs`", 4),
 }
-COMPARED = (("photographs", "cosine"), ("photographs", "texts"), ("photographs", "captions"))
+COMPARED = (("photographs", "captions"), ("photographs", "texts"), ("photographs", "derived"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +69,16 @@ class Found:
     truth: Mapping[str, tuple[float, float, float]]
 
 
-def train(recipe: Recipe, seed: int, options: argparse.Namespace, folder: Path) -> None:
-    """Train a recipe, or find it trained."""
+def train(sources: int, seed: int, options: argparse.Namespace, folder: Path) -> None:
+    """Train on so many of `SOURCES`, or find the training done."""
     request = TrainingRequest(
         options.dataset,
         folder,
         "photographs",
-        {"seed": seed, **recipe.changes, **options.choices},
+        {"seed": seed, **options.choices},
         features=options.features,
         chains=options.chains,
-        **{name: getattr(options, name) for name in SOURCES[: recipe.sources]},
+        **{name: getattr(options, name) for name in SOURCES[:sources]},
     )
     plan = TrainingPlan.of(request, options.device)
     training = plan.prepare(World(options.device), lambda label: nullcontext(_nothing), _tell)
@@ -156,6 +142,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="where the trainings are kept")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each recipe")
     parser.add_argument("--only", nargs="*", choices=RECIPES, metavar="NAME", help="these recipes")
+    parser.add_argument("--beside", type=Path, nargs="*", default=[], help="models to measure too")
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument(
@@ -170,7 +157,7 @@ def main() -> None:
     for name in options.only or RECIPES:
         folders[name] = [options.out / f"{name}-{seed}" for seed in range(options.seeds)]
         for seed, folder in enumerate(folders[name]):
-            train(RECIPES[name], seed, options, folder)
+            train(RECIPES[name][1], seed, options, folder)
     for on in options.on:
         runs = {
             name: [measured(folder, on, lexicon) for folder in every]
@@ -183,9 +170,13 @@ def main() -> None:
         )
         print("|---" * 9 + "|")
         for name, found in runs.items():
-            print(row(RECIPES[name].words, found))
+            print(row(RECIPES[name][0], found))
         if "photographs" in runs:
             print(row("+ calibrated on chains", runs["photographs"], "probability"))
+        for model in options.beside:
+            found = [measured(find(model), on, lexicon)]
+            print(row(f"`{model.name}`", found))
+            print(row(f"`{model.name}`, by its probability", found, "probability"))
         print()
         for name, against in COMPARED:
             if name in runs and against in runs:
