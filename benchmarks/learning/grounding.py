@@ -36,6 +36,7 @@ from models.tasks.transfer.words import read_word_pairs, similarity
 from models.training.distributed import World
 from models.training.presets import PRESETS
 from models.training.run import Progress
+from models.training.state import read_notes
 from models.training.trainer import Measured
 from service.pipelines.embedding import SentenceEncoder
 from service.pipelines.training import TrainingPlan, TrainingRequest
@@ -48,7 +49,7 @@ Scores = dict[str, dict[str, float]]  # by task, and by what is measured
 
 
 def trained(name: str, preset: str, seed: int, options: argparse.Namespace) -> Path:
-    """Train a preset, or find it trained; the twin is what cap2img starts from."""
+    """Train a preset, or find it trained to the end; the twin is what cap2img starts from."""
     folder: Path = options.out / f"{name}-{seed}"
     has_images = PRESETS[preset].config.model.has_images
     request = TrainingRequest(
@@ -60,7 +61,10 @@ def trained(name: str, preset: str, seed: int, options: argparse.Namespace) -> P
         weights=options.weights if has_images else None,
         word_vectors=options.vectors,
     )
+    notes = read_notes(folder)
     if name == TWIN and (folder / CONFIG).is_file():
+        return folder
+    if notes is not None and notes["epoch"] == notes["config"]["epochs"]:
         return folder
     training = TrainingPlan.of(request, options.device).prepare(
         World(options.device), _no_bars, lambda line: None
@@ -144,26 +148,20 @@ def measured(models: Mapping[str, Path], options: argparse.Namespace, seed: int)
     """
     kept = options.out / f"scores-{seed}.json"
     found: Scores = json.loads(kept.read_bytes()) if kept.is_file() else {}
-    tasks = [task for task in read_tasks(options.tasks) if task.name not in found]
-    lists = [pairs for pairs in read_word_pairs(options.tasks) if pairs.name not in found]
-    if not tasks and not lists:
-        return found
     embeddings = Embeddings(models, WordVectors.read(options.vectors))
-    for task in tasks:
-        # The task's own name comes last: with it, all of the task is measured.
-        kinds: tuple[PairFeatures, ...] = ("directed", "paper") if task.train.second else ("paper",)
+    for task in read_tasks(options.tasks):
+        kinds: tuple[PairFeatures, ...] = ("paper", "directed") if task.train.second else ("paper",)
         for kind in kinds:
             name = task.name if kind == "paper" else f"{task.name}, directed"
-            found[name] = {
-                column: evaluate(
-                    task, embeddings.sentences(column), kind, most=options.most, seed=seed
-                ).value
-                for column in embeddings.columns
-            }
-            write_atomically(kept, json.dumps(found, indent=1).encode())
-            print(f"seed {seed}: {name}", file=sys.stderr, flush=True)
+            row = found.setdefault(name, {})
+            for column in embeddings.columns:
+                if column not in row:
+                    encode = embeddings.sentences(column)
+                    row[column] = evaluate(task, encode, kind, most=options.most, seed=seed).value
+                    write_atomically(kept, json.dumps(found, indent=1).encode())
+                    print(f"seed {seed}: {name}, {column}", file=sys.stderr, flush=True)
         embeddings.begin()
-    for pairs in lists:
+    for pairs in read_word_pairs(options.tasks):
         found[pairs.name] = {
             column: similarity(pairs, embeddings.words(column), embeddings.knows).value
             for column in embeddings.columns
@@ -202,15 +200,18 @@ def retrieval_row(folders: Sequence[Path]) -> str:
 
 
 def table(scores: Sequence[Scores], columns: Sequence[str], twin: Mapping[str, str]) -> str:
-    """Return a table of all tasks; below each column's mean, what it has more than its twin."""
+    """Return a table of all tasks: the mean of each column, and what it has more than its twin.
+
+    A column may lack seeds; its difference is over those that it has.
+    """
     lines = [f"| | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
     for task in scores[0]:
         cells = []
         for column in columns:
-            mine = [one[task][column] for one in scores]
-            cell = over_seeds(mine)
+            rows = [one[task] for one in scores if column in one[task]]
+            cell = over_seeds([row[column] for row in rows])
             if column in twin:
-                gaps = [one[task][column] - one[task][twin[column]] for one in scores]
+                gaps = [row[column] - row[twin[column]] for row in rows]
                 cell += f" ({'+' if np.mean(gaps) >= 0 else ''}{over_seeds(gaps)})"
             cells.append(cell)
         lines.append(f"| {task} | {' | '.join(cells)} |")
@@ -227,6 +228,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="where all is kept")
     parser.add_argument("--weights", type=Path, help="those the features were made with")
     parser.add_argument("--seeds", type=int, choices=range(1, 11), default=3)
+    parser.add_argument(
+        "--once", nargs="*", default=[], choices=GROUNDED, help="trained with the first seed alone"
+    )
     parser.add_argument("--most", type=int, default=100_000, help="training examples of a task")
     parser.add_argument("--device", default="cpu")
     parser.add_argument(
@@ -243,9 +247,13 @@ def main() -> None:
     scores: list[Scores] = []
     folders: dict[str, list[Path]] = {name: [] for name in presets}
     for seed in range(options.seeds):
-        for name, preset in presets.items():
-            folders[name].append(trained(name, preset, seed, options))
-        models = {name: every[-1] for name, every in folders.items()}
+        models = {
+            name: trained(name, preset, seed, options)
+            for name, preset in presets.items()
+            if seed == 0 or name not in options.once
+        }
+        for name, folder in models.items():
+            folders[name].append(folder)
         scores.append(measured(models, options, seed))
     columns = "R@1/5/10 | median | mean"
     print(f"| | captions {columns} | images {columns} | rsum | epoch | seconds |")
@@ -256,7 +264,8 @@ def main() -> None:
     print(f"\n{table(scores, [VECTORS, TWIN, *GROUNDED], dict.fromkeys(GROUNDED, TWIN))}\n")
     beside = [f"{BESIDE}{name}" for name in (TWIN, *GROUNDED)]
     print(table(scores, [VECTORS, *beside], dict.fromkeys(beside, VECTORS)))
-    print(f"\n{options.seeds} seeds")
+    once = f", of {' and '.join(options.once)} one" if options.once else ""
+    print(f"\n{options.seeds} seeds{once}")
 
 
 if __name__ == "__main__":
