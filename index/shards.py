@@ -129,12 +129,19 @@ def read_plan(catalog: Catalog, shards: int) -> Plan | None:
     return Plan(shards, placed) if placed else None
 
 
-def planned(catalog: Catalog) -> list[int]:
-    """Return the numbers of shards that there are plans for, in ascending order."""
-    with catalog.reading() as connection:
-        if not sql.inspect(connection).has_table(PLANS.name):
-            return []
-        return sorted(connection.execute(sql.select(PLANS.c.shards).distinct()).scalars())
+def require_plan(folder: Path, catalog: Catalog, shards: int) -> None:
+    """Refuse an index that cannot be served from so many shards (BadShardsError)."""
+    require_server(folder, catalog)
+    if read_plan(catalog, shards) is None:
+        raise no_plan(folder, shards)
+
+
+def no_plan(folder: Path, shards: int) -> BadShardsError:
+    """Return the error of an index without a plan for so many shards."""
+    return BadShardsError(
+        f"there is no plan of {folder} for {shards} shards: make one with "
+        f"'hasse cluster plan {folder} --shards {shards}'"
+    )
 
 
 def require_server(folder: Path, catalog: Catalog) -> None:

@@ -25,6 +25,7 @@ Result = TypeVar("Result")
 
 _SEARCHES = 2  # batches that one replica works on at a time
 _WAITING = 64  # batches that may wait for one replica
+_SAID = 300  # characters of what Serve says where it names no error
 _HEALTH_SECONDS = 5.0  # between two looks of Serve at a replica
 
 
@@ -131,10 +132,15 @@ def _reason(status: Any, layout: Layout) -> str:
     for number in range(layout.shards):
         application = status.applications.get(layout.application(number))
         for deployment in application.deployments.values() if application else ():
-            found = re.findall(r"^\S*Error: (.+)$", deployment.message or "", re.MULTILINE)
-            if found:
-                return f"shard {number} cannot be opened: {found[-1]}"
+            if said := _sentence(deployment.message):
+                return f"shard {number} cannot be opened: {said}"
     return ""
+
+
+def _sentence(message: str) -> str:
+    """Return the last error of the traces in a message of Serve, or nothing."""
+    found = re.findall(r"^\S*Error: (.+)$", message or "", re.MULTILINE)
+    return str(found[-1]) if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +165,10 @@ def status(ray: Any, folder: Path) -> list[ShardStatus]:
             continue
         states = [one.replica_states for one in application.deployments.values()]
         running = sum(one.get("RUNNING", 0) for one in states)
-        said = [one.message for one in application.deployments.values() if one.message]
+        said = [
+            _sentence(one.message) or " ".join(one.message.split())[:_SAID]
+            for one in application.deployments.values()
+        ]
         found.append(
             ShardStatus(
                 name,
@@ -168,7 +177,7 @@ def status(ray: Any, folder: Path) -> list[ShardStatus]:
                 str(getattr(application.status, "value", application.status)),
                 running,
                 sum(sum(one.values()) for one in states),
-                " ".join(" ".join(said).split())[-300:],
+                " ".join(said),
             )
         )
     return found

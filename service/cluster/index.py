@@ -15,14 +15,14 @@ from index.catalog.catalog import Catalog, refuse_other_model
 from index.catalog.records import SegmentRecord
 from index.catalog.schema import CAPTIONS, FORMAT, IMAGES
 from index.creation import open_catalog
-from index.errors import BadQueryError, BadShardsError, ShardUnreachableError
+from index.errors import BadQueryError, ShardUnreachableError
 from index.info import IndexInfo, resident_bytes
 from index.search.distinct import one_text
 from index.search.query import Answer, Query, checked_queries
 from index.segments.leases import lease as leased
 from index.segments.loading import Deletions, Loader, deletions_of
 from index.segments.snapshot import Snapshot
-from index.shards import Plan, read_plan, require_server
+from index.shards import Plan, no_plan, read_plan, require_server
 from index.store import Index
 from index.types import KINDS, Ids, Kind, Points
 from service.cluster.merging import distinct, merged
@@ -86,10 +86,7 @@ class _ClusterLoader(Loader):
                 lease.release()
                 continue
             if plan is None:
-                raise BadShardsError(
-                    f"there is no plan of {self._folder} for {self._shards} shards: make one with "
-                    f"'hasse cluster plan {self._folder} --shards {self._shards}'"
-                )
+                raise no_plan(self._folder, self._shards)
             deleted = deletions_of(state)
             if isinstance(before, ClusterSnapshot):
                 # Of an id that was deleted twice both stay, which says the same.

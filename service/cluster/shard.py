@@ -12,7 +12,6 @@ import numpy as np
 
 from index.catalog.records import SegmentRecord, State
 from index.creation import open_catalog
-from index.errors import BadShardsError
 from index.kernels.threads import Workers
 from index.reader import Narrowing
 from index.search.cost_model import MEASURED
@@ -23,7 +22,7 @@ from index.segments.leases import lease as leased
 from index.segments.loading import Deletions, Loader, deletions_of
 from index.segments.segment import SEGMENTS_FOLDER, Verify
 from index.segments.snapshot import Snapshot
-from index.shards import read_plan, require_server
+from index.shards import no_plan, read_plan, require_server
 from index.types import KINDS, MODES, Kind, ModelIdentity, Points
 from service.cluster.copies import local_copy
 
@@ -157,10 +156,7 @@ class Shard:
             lease = leased(self._folder, self._catalog, generation)
             plan = read_plan(self._catalog, self._shards)
             if plan is None:
-                raise BadShardsError(
-                    f"there is no plan of {self._folder} for {self._shards} shards: make one with "
-                    f"'hasse cluster plan {self._folder} --shards {self._shards}'"
-                )
+                raise no_plan(self._folder, self._shards)
             state = self._catalog.state()
             if state.generation == generation:
                 own = plan.of(self._number, state.segments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -56,12 +57,9 @@ def plan(*, index: IndexFolder, shards: Shards, as_json: Json = False) -> None:
     from index.creation import open_catalog
     from index.shards import make_plan, sizes
 
-    catalog = open_catalog(index)
-    try:
+    with closing(open_catalog(index)) as catalog:
         made = make_plan(index, catalog, shards)
         found = sizes(made, catalog.state().segments)
-    finally:
-        catalog.close()
     if as_json:
         typer.echo(json.dumps([asdict(size) for size in found]))
         return
@@ -112,6 +110,8 @@ def serve(
     """
     chosen = configure(more or (), index=index, model=model, host=host, port=port, device=device)
     warn_of_misspelt_variables()
+    from index.creation import open_catalog
+    from index.shards import require_plan
     from service.cluster import deployment
     from service.cluster.connection import ClusterError, connect, start_head
     from service.cluster.entrance import open_engine, settings_of
@@ -119,6 +119,8 @@ def serve(
     from service.runtime.server import run
     from service.runtime.sockets import listen
 
+    with closing(open_catalog(index)) as catalog:
+        require_plan(index, catalog, shards)
     layout = deployment.Layout(index.resolve(), shards, replicas or 1, threads, copies)
     try:
         ray = connect(address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,10 +126,17 @@ def test_wrong_token_is_refused_with_its_remedy(served: Served) -> None:
     assert (status, "copy ~/.ray/auth_token from its head" in said) == (1, True), said
 
 
-def test_service_of_shards_that_are_not_there_is_refused(served: Served) -> None:
-    command = ("cluster", "serve", served.index, "--shards", 3, "--address", served.nodes.address)
-    status, said = served.hasse(*command)
-    assert (status, "the cluster has no shard 0 of 3" in said) == (1, True), said
+def test_entrance_that_cannot_serve_is_refused_with_its_remedy(
+    served: Served, tmp_path: Path
+) -> None:
+    serve = ("cluster", "serve", served.index, "--address", served.nodes.address, "--shards")
+    status, said = served.hasse(*serve, 3)
+    assert (status, "there is no plan of" in said) == (1, True), said
+    assert served.hasse("cluster", "plan", served.index, "--shards", 1)[0] == 0
+    status, said = served.hasse(*serve, 1)
+    assert (status, "the cluster has no shard 0 of 1" in said) == (1, True), said
+    status, said = served.hasse(*serve, 2, "--model", tmp_path)
+    assert (status, "or name another folder" in said) == (1, True), said
 
 
 def here(*words: object) -> tuple[int, str]:
@@ -160,3 +168,18 @@ def test_pictures_encoded_on_a_cluster_have_the_bits_of_one_machine(
     assert points[0] == points[1]
     assert len(points[0]) == 9
     assert features[0] == features[1]
+
+
+def test_replica_of_damaged_segments_does_not_start_while_others_answer(served: Served) -> None:
+    before = ask(served.client)
+    for points in (served.index / "segments").glob("*/points.npy"):
+        damaged = points.with_name("damaged")  # replicas that run have the other file open
+        damaged.write_bytes(points.read_bytes()[:-1] + b"?")
+        damaged.rename(points)
+    served.nodes.numbers.append(served.nodes.add())
+    command = ("cluster", "status", served.index, "--address", served.nodes.address)
+    until = time.monotonic() + 60
+    while "was changed since it was written" not in (said := served.hasse(*command)[1]):
+        assert time.monotonic() < until, said
+    assert said.count("1 of 2") == 2, said
+    assert ask(served.client) == before

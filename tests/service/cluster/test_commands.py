@@ -12,9 +12,10 @@ from tests.ray import require_ray
 from tests.service.cli.shell import hasse
 
 
-def test_plan_of_an_index_in_sqlite_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["plan", "serve"])
+def test_index_in_sqlite_is_refused(tmp_path: Path, command: str) -> None:
     small_index(tmp_path / "index").close()
-    done = hasse("cluster", "plan", tmp_path / "index", "--shards", 2)
+    done = hasse("cluster", command, tmp_path / "index", "--shards", 2)
     assert done.status == 1
     assert "write the address of a PostgreSQL database into catalog.url" in done.error
 
