@@ -2,7 +2,8 @@
 
     python -m benchmarks.cluster data/cluster --database postgresql+psycopg://user@host/postgres
 
-Prints the table of docs/cluster.md. The server gets a database for it.
+Prints the table of docs/cluster.md. The server gets a database for it. With --redis, the head comes
+back after it was killed; without, the last line says how long the others go on.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from service.cluster.index import ClusterIndex
 
 NAME = "hasse_benchmark_cluster"
 SHARDS, REPLICAS, NODES = 2, 2, 3
+ENTRANCES = "127.0.0.2"  # the address of the node of all entrances
 
 
 def options() -> argparse.Namespace:
@@ -33,6 +35,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--database", required=True, help="a PostgreSQL server")
+    parser.add_argument("--redis", default="", help="HOST:PORT, where the head keeps what it knows")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--answers", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=60.0, help="of load while nodes die")
@@ -54,11 +57,14 @@ def main() -> None:
     texts = list(dict.fromkeys(captions()))[: asked.answers]
     model = checkpoint.load(checkpoint.pretrained()).model
     points = model.encode_captions(texts)
-    with Nodes(NODES, cpus=4) as nodes, Index.open(index, threads=1) as local:
+    with (
+        Nodes(NODES, cpus=SHARDS, redis=asked.redis) as nodes,
+        Index.open(index, threads=1) as local,
+    ):
         lines = list(trials(asked, index, nodes, local, texts, points))
     finish(
         f"{asked.rows:,} images of {model.config.dimension} coordinates, {SHARDS} shards of "
-        f"{REPLICAS} replicas, {NODES + 1} nodes on one machine, PostgreSQL beside them",
+        f"{REPLICAS} replicas, {NODES + 2} nodes on one machine, PostgreSQL beside them",
         lines,
         at,
     )
@@ -74,15 +80,16 @@ def trials(
 ) -> Iterator[Line]:
     """Yield one line after another, as they are measured."""
     os.environ |= nodes.environment
+    nodes.add(0, ENTRANCES)
     trial.command(nodes, "plan", str(index), "--shards", str(SHARDS))
     local.refresh()
     expected = trial.expected(local, points[:200], texts[:200])
     started = time.monotonic()
     serve = ("--shards", str(SHARDS), "--set", "open_writes=true")
-    first = Entrance(nodes, index, *serve, "--replicas", str(REPLICAS))
+    first = Entrance(nodes, index, *serve, "--replicas", str(REPLICAS), at=ENTRANCES)
     yield Line("start-up, shards and entrance", f"{time.monotonic() - started:.0f} s")
     started = time.monotonic()
-    second = Entrance(nodes, index, *serve)
+    second = Entrance(nodes, index, *serve, at=ENTRANCES)
     yield Line("start-up of another entrance", f"{time.monotonic() - started:.0f} s")
     ray = connect(nodes.address)
     with ClusterIndex(
@@ -96,11 +103,13 @@ def trials(
     yield calm.line(f"{trial.CLIENTS} clients, nothing fails", len(calm.seconds))
     every = asked.seconds / 6
     dying = trial.under_load(urls, expected, asked.seconds, trial.killing(nodes, every))
-    what = f"a node is killed every {every:.0f} s, a new one joins"
+    what = f"a node is killed, a new one joins, {every:.0f} s later the next is killed, and so on"
     yield dying.line(what, len(dying.seconds) // 1000, "1 in 1,000 failed")
     yield Line(
         "full strength after that", f"{trial.full_strength(nodes, index, REPLICAS):.0f} s later"
     )
+    if asked.redis:
+        yield from trial.head_killed(nodes, index, urls, expected, REPLICAS)
     line, ids = trial.writes(first.url, second.url, asked.additions, asked.deletions)
     yield line
     # Drawn noise is no hit of a caption: the answers stay.
@@ -115,16 +124,19 @@ def trials(
     )
     yield Line("PostgreSQL is cut off for 10 s", cut.words, "503", not cut.wrong)
     yield trial.under_load([second.url], expected, 5).line("after that")
+    nodes.numbers += [nodes.add() for _ in range(REPLICAS)]  # room for four more replicas
     trial.command(nodes, "plan", str(index), "--shards", "4")
     made: list[Entrance] = []
 
     def update() -> None:
-        made.append(Entrance(nodes, index, "--shards", "4", "--replicas", "1"))
+        made.append(Entrance(nodes, index, "--shards", "4", "--replicas", "1", at=ENTRANCES))
 
     yield trial.under_load([second.url], expected, 60, trial.after(1, update)).line(
         "4 shards are deployed beside 2"
     )
     yield trial.under_load([made[0].url], expected, 5).line("the entrance of the 4 shards")
+    if not asked.redis:
+        yield trial.head_gone(nodes, made[0].url, expected)
     for entrance in (first, second, *made):
         entrance.close()
 

@@ -166,7 +166,7 @@ async def _try(
 
 
 def killing(nodes: Nodes, every: float) -> Callable[[float], Coroutine[Any, Any, None]]:
-    """Return what kills a node every few seconds and starts another one."""
+    """Return what kills a node and starts another one, again and again, with a pause between."""
 
     async def events(seconds: float) -> None:
         ends = time.monotonic() + seconds
@@ -187,6 +187,28 @@ def after(seconds: float, what: Callable[[], object]) -> Callable[[float], Any]:
         await asyncio.to_thread(what)
 
     return events
+
+
+def head_killed(
+    nodes: Nodes, index: Path, urls: Sequence[str], expected: dict[str, list[int]], replicas: int
+) -> Iterator[Line]:
+    """Kill the head, start it again, and see that it replaces what a further node takes away."""
+    nodes.kill(0)
+    yield under_load(urls, expected, 30).line("the head is killed: the 30 s after that")
+    yield under_load(urls, expected, 20, after(1, nodes.start_head)).line("the head starts again")
+    nodes.kill(nodes.numbers.pop(0))
+    nodes.numbers.append(nodes.add())
+    took = full_strength(nodes, index, replicas)
+    yield Line("then a node is killed, a new one joins: full strength", f"{took:.0f} s later")
+
+
+def head_gone(nodes: Nodes, url: str, expected: dict[str, list[int]], limit: float = 120) -> Line:
+    """Kill the head for good; see for how long there are answers."""
+    nodes.kill(0)
+    started, last = time.monotonic(), 0.0
+    while time.monotonic() < started + limit and under_load([url], expected, 1).right:
+        last = time.monotonic() - started
+    return Line("the head is killed and stays away: answers go on", f"{last:.0f} s")
 
 
 def writes(writer: str, reader: str, additions: int, deletions: int) -> tuple[Line, list[int]]:

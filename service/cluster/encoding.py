@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,12 +23,14 @@ Result = TypeVar("Result")
 Encode: TypeAlias = Callable[[list[Image]], Result]
 
 _AHEAD = 2  # batches that wait for each worker
+_NICENESS = 15  # searches on the same machine come first
 
 
 class Worker:
     """A process on any machine that encodes batches of pictures."""
 
     def __init__(self, make: Callable[[], Encode[Any]]) -> None:
+        os.nice(_NICENESS)
         self._encode = make()
 
     def encode(self, images: list[Image]) -> Any:

