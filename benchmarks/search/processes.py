@@ -97,8 +97,8 @@ def build(
             for numbers, points in grown(len(done)):
                 yield [CaptionRow(at, 0, f"caption {at}") for at in numbers], points
 
-    start = _memory("RssAnon")
-    with _Peak() as peak:
+    start = memory("RssAnon")
+    with Peak() as peak:
         began = clock()
         build_index(
             folder, identity, images, captions, source="benchmark", total=rows, threads=threads
@@ -109,28 +109,28 @@ def build(
 
 def serve(folder: Path, queries: Points, kind: Kind, k: int, threads: int | None) -> Serving:
     """Open an index, answer every query once, certified, and measure the memory."""
-    start = _memory("VmRSS")
+    start = memory("VmRSS")
     began = time.perf_counter()
     with Index.open(folder, verify="sizes", threads=threads) as index:
         opened = time.perf_counter() - began
         for query in queries:
             index.search(Query(kind, k), query)
-        searched = _memory("VmRSS")
+        searched = memory("VmRSS")
         index.release_memory()
         files = [live.segment.record.files for live in index.snapshot.of(kind)]
         codes = sum(some[name].bytes for some in files for name in (COLUMNS, CODES) if name in some)
-        return Serving(start, searched, _memory("VmRSS"), codes, _memory("RssAnon"), opened)
+        return Serving(start, searched, memory("VmRSS"), codes, memory("RssAnon"), opened)
 
 
-class _Peak:
+class Peak:
     """The most anonymous memory this process held, looked at many times a second."""
 
     def __init__(self) -> None:
-        self.bytes = _memory("RssAnon")
+        self.bytes = memory("RssAnon")
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> _Peak:
+    def __enter__(self) -> Peak:
         self._thread.start()
         return self
 
@@ -140,7 +140,7 @@ class _Peak:
 
     def _watch(self) -> None:
         while not self._ended.wait(_SAMPLE_SECONDS):
-            self.bytes = max(self.bytes, _memory("RssAnon"))
+            self.bytes = max(self.bytes, memory("RssAnon"))
 
 
 def read_bytes() -> int:
@@ -148,7 +148,7 @@ def read_bytes() -> int:
     return _told("io", "read_bytes")
 
 
-def _memory(name: str) -> int:
+def memory(name: str) -> int:
     return 1024 * _told("status", name)
 
 
