@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from models.captioning import DRAWS
-from service.cli.collection.additions import merge_small
 from service.cli.terminal.configuration import configure
 from service.cli.terminal.errors import resumable
 from service.cli.terminal.options import (
@@ -39,6 +38,7 @@ def describe(
       hasse index describe data/mine-index
     """
     from models.captioning.writing import Writer
+    from service.cli.collection.additions import merge_small
     from service.pipelines.describing import describe_index
     from service.runtime import loading
 
