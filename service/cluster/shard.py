@@ -23,10 +23,11 @@ from index.segments.loading import Deletions, Loader, deletions_of
 from index.segments.segment import SEGMENTS_FOLDER, Verify
 from index.segments.snapshot import Snapshot
 from index.shards import no_plan, read_plan, require_server
-from index.types import KINDS, MODES, Kind, ModelIdentity, Points
+from index.types import KINDS, Kind, Mode, ModelIdentity, Points
 from service.cluster.copies import local_copy
 
 _HELD = 8  # generations: entrances may lag behind each other
+_WARMED: tuple[Mode, ...] = ("certified", "fast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +165,14 @@ class Shard:
             lease.release()
 
     def _warm(self) -> None:
-        """Compile the kernels now, and not for the first client."""
+        """Compile the kernels now, and not for the first client.
+
+        A stored point asks, which few rows are as near to, and not by `exact`, which reads all.
+        """
         (snapshot,) = self._held.values()
         for kind in KINDS:
-            for mode in MODES:
-                for batch in (1, 2):
-                    points = np.zeros((batch, snapshot.model.dimension), np.float32)
-                    search(snapshot, points, Query(kind, 1, mode), self._workers)
+            for live in snapshot.of(kind)[:1]:
+                point = live.segment.points[:1]
+                for mode in _WARMED:
+                    for batch in (point, np.repeat(point, 2, axis=0)):
+                        search(snapshot, batch, Query(kind, 1, mode), self._workers)
