@@ -34,7 +34,7 @@ from index.search.query import Answer, Query
 from index.segments.compaction import ROWS_PER_SEGMENT
 from index.segments.segment import SegmentWriter
 from index.segments.writer import writing
-from index.shards import make_plan
+from index.shards import make_plan, sizes
 from index.types import ModelIdentity, Points
 from service.cluster.shard import Ask, Shard
 
@@ -68,6 +68,7 @@ class Searched:
         read: bytes that single queries, and then batches, brought from the disk.
         resident, own: bytes that the process held then; `own` without what is mapped from files.
         rescored: rows whose point was read, on average of the single queries.
+        bytes: of codes and points that a single query looked at, on average.
         certified: whether all answers were.
     """
 
@@ -79,6 +80,7 @@ class Searched:
     resident: int
     own: int
     rescored: float
+    bytes: float
     certified: bool
 
 
@@ -94,6 +96,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=128)
     parser.add_argument("--seconds", type=float, default=60.0, help="for all queries of one kind")
     parser.add_argument("--exact", type=int, default=4, help="queries compared with a full scan")
+    parser.add_argument("--shards", type=int, default=1, help="search the first of so many")
     asked, at = parser.parse_args(), machine()
     points, folder = source.load(asked.points), asked.folder.resolve()
     lines = []
@@ -108,8 +111,11 @@ def main() -> None:
         ]
     files = [file for file in folder.rglob("*") if file.is_file()]
     for name in ("points.npy", "columns.npy", "codes.npy"):
-        size = sum(file.stat().st_size for file in files if file.name == name)
-        lines.append(Line(f"disk: {name}", f"{size / 1e9:.2f} GB, {size / asked.rows:.0f} a row"))
+        held = sum(file.stat().st_size for file in files if file.name == name)
+        lines.append(Line(f"disk: {name}", f"{held / asked.rows:.0f} bytes a row"))
+    with closing(open_catalog(folder)) as catalog:
+        plan = make_plan(folder, catalog, asked.shards)
+        size = sizes(plan, catalog.state().segments)[0]
     forget(folder)
     queries = points.asking_captions[: asked.queries]
     with limited(int(asked.memory_gb * 1e9)) as group:
@@ -126,14 +132,15 @@ def main() -> None:
         ),
         Line("certified, one by one, the others", _spread(found.single[half:])),
         Line(f"certified, each of {BATCH} together", _spread(found.batched)),
-        Line("exact, each of some together", _spread(found.exact)),
+        *(Line(f"exact, each of {asked.exact} together", _spread([one])) for one in found.exact),
         Line("rows whose point a query reads", f"{found.rescored:,.0f}"),
+        Line("bytes of codes and points that a query reads", f"{found.bytes / 1e6:,.0f} MB"),
         Line("read from the disk by single queries; batches", _gigabytes(*found.read)),
         Line("resident; without mapped files", _gigabytes(found.resident, found.own)),
-        Line("certified and equal to exact", "all" if found.certified else "not all", "all"),
+        Line("certified", "all" if found.certified else "not all", "all", found.certified),
     ]
     finish(
-        f"{asked.rows:,} images of {points.dimension} coordinates ({points.name}), one shard, "
+        f"{size.rows['image']:,} images of {points.dimension} coordinates ({points.name}), "
         f"{asked.threads} thread, {asked.memory_gb:g} GB of memory, what is mapped included",
         lines,
         at,
@@ -165,8 +172,6 @@ def build(folder: Path, real: Points, rows: int) -> tuple[Seconds, int]:
                 segment.append(np.arange(at, at + len(block)), block)
             writer.commit(records)
     took = Seconds.now().since(started).since(grown)
-    with closing(open_catalog(folder)) as catalog:
-        make_plan(folder, catalog, 1)
     return took, peak.bytes
 
 
@@ -174,13 +179,13 @@ def ask(folder: Path, queries: Points, asked: argparse.Namespace, group: Path) -
     """Open the shard as a member of a control group, and search it."""
     (group / "cgroup.procs").write_text(str(os.getpid()))
     began = Seconds.now()
-    with closing(Shard(folder, 0, 1, asked.threads)) as shard:
+    with closing(Shard(folder, 0, asked.shards, asked.threads)) as shard:
         opened = Seconds.now().since(began)
         (generation,) = shard.generations
 
         def timed(query: Query, size: int, count: int) -> tuple[list[Answer], list[Seconds]]:
             found, seconds, ends = [], [], time.monotonic() + asked.seconds
-            for at in range(0, count, size):
+            for at in range(0, count, max(1, size)):
                 if time.monotonic() > ends:
                     break
                 began = Seconds.now()
@@ -189,6 +194,8 @@ def ask(folder: Path, queries: Points, asked: argparse.Namespace, group: Path) -
                 found += answers
                 took = Seconds.now().since(began)
                 seconds.append(Seconds(took.wall / len(answers), took.cpu / len(answers)))
+            if seconds:
+                print(f"{query.mode}, {size} together: {_spread(seconds)}", flush=True)
             return found, seconds
 
         reads = [processes.read_bytes()]
@@ -210,6 +217,7 @@ def ask(folder: Path, queries: Points, asked: argparse.Namespace, group: Path) -
         resident,
         own,
         float(np.mean([one.rescored for one in alone])),
+        float(np.mean([one.work.bytes for one in alone])),
         all(one.certified for one in (*alone, *together)),
     )
 
