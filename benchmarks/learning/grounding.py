@@ -149,24 +149,24 @@ def measured(models: Mapping[str, Path], options: argparse.Namespace, seed: int)
     kept = options.out / f"scores-{seed}.json"
     found: Scores = json.loads(kept.read_bytes()) if kept.is_file() else {}
     embeddings = Embeddings(models, WordVectors.read(options.vectors))
+    for pairs in read_word_pairs(options.tasks):
+        found[pairs.name] = {
+            column: similarity(pairs, embeddings.words(column), embeddings.knows).value
+            for column in embeddings.columns
+        }
     for task in read_tasks(options.tasks):
         kinds: tuple[PairFeatures, ...] = ("paper", "directed") if task.train.second else ("paper",)
         for kind in kinds:
             name = task.name if kind == "paper" else f"{task.name}, directed"
             row = found.setdefault(name, {})
-            for column in embeddings.columns:
+            columns = [one for one in embeddings.columns if kind == "paper" or BESIDE not in one]
+            for column in columns:
                 if column not in row:
                     encode = embeddings.sentences(column)
                     row[column] = evaluate(task, encode, kind, most=options.most, seed=seed).value
                     write_atomically(kept, json.dumps(found, indent=1).encode())
                     print(f"seed {seed}: {name}, {column}", file=sys.stderr, flush=True)
         embeddings.begin()
-    for pairs in read_word_pairs(options.tasks):
-        found[pairs.name] = {
-            column: similarity(pairs, embeddings.words(column), embeddings.knows).value
-            for column in embeddings.columns
-        }
-    write_atomically(kept, json.dumps(found, indent=1).encode())
     return found
 
 
@@ -206,6 +206,8 @@ def table(scores: Sequence[Scores], columns: Sequence[str], twin: Mapping[str, s
     """
     lines = [f"| | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
     for task in scores[0]:
+        if not all(column in scores[0][task] for column in columns):
+            continue
         cells = []
         for column in columns:
             rows = [one[task] for one in scores if column in one[task]]

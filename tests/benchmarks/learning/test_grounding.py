@@ -62,9 +62,9 @@ def test_grounding_is_measured_once_and_printed_again(
     grounding.main()
     first = capsys.readouterr()
     names = [line.split(" | ")[0].strip("| ") for line in first.out.splitlines() if line]
-    measured = ["MR", "MRPC", "MRPC, directed", "SICK-E", "SICK-E, directed"]
+    measured = ["MEN", "MR", "MRPC", "MRPC, directed", "SICK-E", "SICK-E, directed"]
     assert names[2:5] == ["cap2img", "cap2both", "cap2order"]
-    assert names[7:12] == measured
+    assert names[7:13] == measured
     assert first.out.count("| MEN |") == 2
     assert first.err.count("epoch 1") == 7
     grounding.main()
