@@ -34,6 +34,7 @@ from service.core.serialization import caption_record, image_record
 from service.core.stages import Stages
 from service.core.writing.write_queue import WriteQueue
 from service.errors import ServiceError, invalid, no_image, reaching_catalog
+from service.picture_schemas import DistinctOptions
 from service.runtime import loading
 from service.runtime.logs import event
 from service.runtime.metrics import Metrics
@@ -47,7 +48,7 @@ from service.schemas import (
 from service.settings import Settings
 
 Result = TypeVar("Result")
-_PROBE = SearchOptions(k=1, mode="fast")
+_PROBE = DistinctOptions(k=1, mode="fast", distinct=False, written=True)  # without the catalog
 
 
 class Engine:
