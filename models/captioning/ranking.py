@@ -155,7 +155,7 @@ def rarity_of(
     points: Points,
     references: Points,
     score: Score,
-    calibration: Calibration | None,
+    calibration: Calibration,
 ) -> dict[str, float]:
     """Return the negative logarithm of the share of pictures that have each thing, by its word.
 
@@ -163,8 +163,6 @@ def rarity_of(
         points: (W, N) of "a" and the word.
         references: (R, N), which stand for pictures.
     """
-    if calibration is None:
-        return {}
     violations = penalties_between(score, references[:COMPARED], points)
     shares = calibration.probability(violations).mean(0)
     return dict(zip(words, (-np.log(shares + _TINY)).tolist(), strict=True))

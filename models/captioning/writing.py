@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -20,17 +21,10 @@ class Writer:
     """Writes captions for pictures, given by their points."""
 
     def __init__(self, encoder: Checkpoint, captioner: CaptionerCheckpoint) -> None:
-        """Take both, and measure how rare the things are that words name."""
+        """Take both."""
         self.encoder, self.captioner = encoder, captioner
-        words = captioner.captioner.vocabulary.words
         self._references = captioner.captioner.references.numpy()
-        self._rarity = rarity_of(
-            words,
-            encoder.model.encode_captions([f"a {word}" for word in words]),
-            self._references,
-            encoder.model.config.score,
-            encoder.calibration.image,
-        )
+        self._rarity: dict[str, float] = {}  # of the subjects so far
 
     @classmethod
     def of(cls, encoder: Checkpoint, folder: Path | None = None) -> Self:
@@ -57,7 +51,7 @@ class Writer:
             self.encoder.model.config.score,
             self.encoder.calibration.image,
             self.captioner.judgement,
-            self._rarity,
+            self._rarities(candidates.subjects),
         )
 
     def ranked(
@@ -81,3 +75,16 @@ class Writer:
         candidates = self.draw(picture, draws)
         points = self.encoder.model.encode_captions(candidates.texts)
         return self.ranked(picture, candidates, points, by)
+
+    def _rarities(self, subjects: Sequence[str]) -> Mapping[str, float]:
+        """Return how rare the things are that texts are about, each measured once."""
+        encoder, new = self.encoder, sorted({*subjects} - {""} - self._rarity.keys())
+        if new and encoder.calibration.image is not None:
+            self._rarity |= rarity_of(
+                new,
+                encoder.model.encode_captions([f"a {subject}" for subject in new]),
+                self._references,
+                encoder.model.config.score,
+                encoder.calibration.image,
+            )
+        return self._rarity
