@@ -30,6 +30,7 @@ from service.core.engine import Engine
 from service.core.stages import Stages
 from service.errors import no_image
 from service.lattice_schemas import Diagram, DiagramEdge, DiagramNode
+from service.picture_schemas import DistinctOptions
 from service.schemas import SearchOptions
 
 NODES = 14
@@ -58,7 +59,7 @@ async def of_caption(engine: Engine, caption: str, stages: Stages) -> Diagram:
         best = await engine.stored_points("image", image_ids[:3])
         if best:
             shared = await engine.search_jointly(
-                "caption", np.stack(list(best.values())), SearchOptions(k=200), stages
+                "caption", np.stack(list(best.values())), _by_people(200), stages
             )
             rows = [*shared.captions.values(), *rows]
         texts, points = await _captions(engine, [row for row in rows if row.text != caption])
@@ -79,7 +80,7 @@ async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
         if image_id not in stored:
             raise no_image(image_id)
         point = stored[image_id]
-        found = await engine.search("caption", point, SearchOptions(k=400), stages)
+        found = await engine.search("caption", point, _by_people(400), stages)
         own = _of_people((await engine.captions_of([image_id]))[image_id])
         rows = list(own)
         rows += [found.captions[int(hit)] for hit in found.answer.ids if int(hit) in found.captions]
@@ -98,6 +99,10 @@ async def of_image(engine: Engine, image_id: int, stages: Stages) -> Diagram:
     relation = np.pad(relation, ((1, 0), (1, 0)))
     relation[0] = True
     return _diagram(engine, relation, ["", *texts], image_id)
+
+
+def _by_people(k: int) -> DistinctOptions:
+    return DistinctOptions(k=k, distinct=False, written=False)
 
 
 def _of_people(rows: Iterable[CaptionRow]) -> list[CaptionRow | FoundCaption]:

@@ -34,7 +34,6 @@ from service.core.serialization import caption_record, image_record
 from service.core.stages import Stages
 from service.core.writing.write_queue import WriteQueue
 from service.errors import ServiceError, invalid, no_image, reaching_catalog
-from service.picture_schemas import DistinctOptions
 from service.runtime import loading
 from service.runtime.logs import event
 from service.runtime.metrics import Metrics
@@ -48,7 +47,7 @@ from service.schemas import (
 from service.settings import Settings
 
 Result = TypeVar("Result")
-_PROBE = DistinctOptions(k=1, mode="fast", distinct=False, written=True)  # without the catalog
+_PROBE = SearchOptions(k=1, mode="fast")
 
 
 class Engine:

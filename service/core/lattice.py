@@ -21,6 +21,7 @@ from service.core.searching import Found, depth_of, plain
 from service.core.stages import Stages
 from service.errors import no_image
 from service.lattice_schemas import AllOfAnswer, CommonAnswer, Entailment, Entailments, Part
+from service.picture_schemas import DistinctOptions
 from service.schemas import K_MAXIMUM, ImageAnswer, SearchOptions
 
 _NO_PROBABILITY = {"probability": None}
@@ -246,7 +247,9 @@ async def _in_captions(
     calibration = _calibration(engine.checkpoint, start)
     if calibration is None or not (_single_words(plus) and _single_words(minus)):
         return list(plus), list(minus)
-    options = SearchOptions(k=K_MAXIMUM, max_violation=calibration.threshold)
+    options = DistinctOptions(
+        k=K_MAXIMUM, max_violation=calibration.threshold, distinct=False, written=False
+    )
     found = await engine.search("caption", point, options, stages)
     true = [found.captions[int(hit)].text for hit in found.answer.ids if int(hit) in found.captions]
     return expand_words(true, plus, minus)

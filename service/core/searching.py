@@ -149,7 +149,7 @@ class Places:
     def selection(self, kind: Kind, options: SearchOptions) -> Selection | None:
         """Return the part of the collection that a search is about; None is all of it."""
         of = options if kind == "caption" and isinstance(options, DistinctOptions) else None
-        distinct, written = (of.distinct, of.written) if of else (False, kind == "image")
+        distinct, written = (of.distinct, of.written) if of else (False, True)
         if written and not distinct and all(getattr(options, name) is None for name in _SELECTING):
             return None
         ids, times = options.image_ids, ((name, getattr(options, name)) for name in _TIMES)
