@@ -19,12 +19,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.learning.recipes import report
 from models.checkpoints import checkpoint
 from models.checkpoints.model_folder import CONFIG
 from models.encoders.word_vectors import WordVectors
@@ -35,9 +37,7 @@ from models.tasks.transfer.tasks import read_tasks
 from models.tasks.transfer.words import read_word_pairs, similarity
 from models.training.distributed import World
 from models.training.presets import PRESETS
-from models.training.run import Progress
 from models.training.state import read_notes
-from models.training.trainer import Measured
 from service.pipelines.embedding import SentenceEncoder
 from service.pipelines.training import TrainingPlan, TrainingRequest
 
@@ -67,28 +67,16 @@ def trained(name: str, preset: str, seed: int, options: argparse.Namespace) -> P
     if notes is not None and notes["epoch"] == notes["config"]["epochs"]:
         return folder
     training = TrainingPlan.of(request, options.device).prepare(
-        World(options.device), _no_bars, lambda line: None
+        World(options.device),
+        lambda label: nullcontext(lambda done, total: None),
+        lambda line: None,
     )
     if name == TWIN:
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint.save(folder, training.model, name, {})
     else:
-        training.train(_reported(folder.name))
+        training.train(partial(report, folder.name))
     return folder
-
-
-@contextmanager
-def _no_bars(label: str) -> Iterator[Callable[[int, int], None]]:
-    yield lambda done, total: None
-
-
-def _reported(name: str) -> Callable[[Progress[Measured]], None]:
-    def report(progress: Progress[Measured]) -> None:
-        if (found := progress.measured) is not None:
-            place = f"{name}: epoch {progress.epoch + 1}, loss {progress.loss:.3f}"
-            print(f"{place}, {found.summary}", file=sys.stderr, flush=True)
-
-    return report
 
 
 class Embeddings:

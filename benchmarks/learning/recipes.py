@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,7 @@ def trained(
         backbone_weights=inputs.backbone_weights,
         start=begun,
         world=World(options.device),
-    ).run(lambda progress: _report(folder.name, progress))
+    ).run(partial(report, folder.name))
     held_out = available(held_out, inputs.images[1])
     seconds = json.loads((folder / "metrics.json").read_bytes())["seconds"]
     return measured(folder, held_out, inputs.images[1]), float(seconds)
@@ -223,7 +224,8 @@ def _drawn_mean(trainings: Sequence[Retrieval], draw: np.random.Generator) -> Fl
     return mean
 
 
-def _report(name: str, progress: Progress[Measured]) -> None:
+def report(name: str, progress: Progress[Measured]) -> None:
+    """Tell what an epoch of a training was found to do."""
     if progress.measured is not None:
         found = progress.measured.summary
         print(f"{name}: epoch {progress.epoch + 1}, {found}", file=sys.stderr, flush=True)

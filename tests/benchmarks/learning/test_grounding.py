@@ -5,14 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from PIL import Image
-from safetensors.torch import save_file
 
 from benchmarks.learning import grounding
-from models.encoders.registry import build_backbone
+from tests.benchmarks.learning.drawn import make
 from tests.models.tasks.transfer.test_transfer import write_tasks
-from tests.service.cli.shell import hasse
 
 NETWORK = "torchvision/shufflenet_v2_x0_5"
 SMALL = ("states=8", "epochs=1", "batch_size=8", "min_word_count=1")
@@ -36,19 +32,8 @@ def test_table_gives_what_a_column_has_more_than_its_twin_seed_by_seed() -> None
 def test_grounding_is_measured_once_and_printed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "pictures").mkdir()
-    for number in range(30):
-        colours = np.random.default_rng(number).integers(0, 256, (3, 4, 3), dtype=np.uint8)
-        path = tmp_path / "pictures" / f"{number}.png"
-        Image.fromarray(colours).resize((48, 48)).save(path)
-        path.with_suffix(".txt").write_text(f"a good film {number % 3}\na bad thing {number % 7}\n")
-    torch.manual_seed(0)
-    save_file(build_backbone(NETWORK).network.state_dict(), tmp_path / "network.safetensors")
-    weights = ("--backbone", NETWORK, "--weights", tmp_path / "network.safetensors")
+    make(tmp_path, NETWORK, lambda at: f"a good film {at % 3}\na bad thing {at % 7}\n")
     data, features, tasks = tmp_path / "data", tmp_path / "features", tmp_path / "tasks"
-    small = ("--resize", 36, "--crop", 32)
-    assert hasse("data", "import", "folder", tmp_path / "pictures", "--out", data).status == 0
-    assert hasse("features", data, *weights, *small, "--out", features).status == 0
     write_tasks(tasks)
     (tasks / "EN-MEN-TR-3k.txt").write_text("good\tbad\t9\nfilm\tgood\t5\nbad\tfilm\t1\n")
     words = ("a", "good", "bad", "film", "thing", "the", "was", "it")

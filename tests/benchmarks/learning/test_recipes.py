@@ -7,14 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from PIL import Image
-from safetensors.torch import save_file
 
 from benchmarks.learning import recipes
 from models.checkpoints.checkpoint import load
-from models.encoders.registry import build_backbone
-from tests.service.cli.shell import hasse
+from tests.benchmarks.learning.drawn import make
 
 NETWORK = "torchvision/regnet_y_400mf"
 SMALL = ("epochs=2", "dimension=16", "word_dimension=8", "batch_size=8")
@@ -24,21 +20,7 @@ SMALL = ("epochs=2", "dimension=16", "word_dimension=8", "batch_size=8")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A few captioned pictures, and their features with two views of each."""
     home = tmp_path_factory.mktemp("recipes")
-    (home / "pictures").mkdir()
-    for number in range(30):
-        colours = np.random.default_rng(number).integers(0, 256, (3, 4, 3), dtype=np.uint8)
-        path = home / "pictures" / f"{number}.png"
-        Image.fromarray(colours).resize((48, 48)).save(path)
-        path.with_suffix(".txt").write_text(f"picture {number}\na thing {number % 7}\n")
-    torch.manual_seed(0)
-    save_file(build_backbone(NETWORK).network.state_dict(), home / "network.safetensors")
-    weights = ("--backbone", NETWORK, "--weights", home / "network.safetensors")
-    for command in (
-        ("data", "import", "folder", home / "pictures", "--out", home / "data"),
-        ("features", home / "data", *weights, "--resize", 36, "--crop", 32,
-         "--views", 2, "--out", home / "features"),
-    ):  # fmt: skip
-        assert hasse(*command).status == 0
+    make(home, NETWORK, lambda at: f"picture {at}\na thing {at % 7}\n", "--views", 2)
     return home
 
 
