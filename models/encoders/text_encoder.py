@@ -134,15 +134,13 @@ class CaptionEncoder(nn.Module):
     @torch.no_grad()
     def renumber(self, order: Tensor) -> None:
         """Give the coordinates a new order, in place: i becomes what order[i] was."""
-        if self.head is None:
-            self.unit.renumber(order)
-        else:
+        if self.head is not None:
             self.head.weight.copy_(self.head.weight[order])
             self.head.bias.copy_(self.head.bias[order])
-        if (
-            self.head is None and self.kind == "sum" and self.unit.weight is None
-        ):  # vectors are points
-            self.embedding.weight.copy_(self.embedding.weight[:, order])
+        else:
+            self.unit.renumber(order)
+            if self.kind == "sum" and self.unit.weight is None:  # vectors are points
+                self.embedding.weight.copy_(self.embedding.weight[:, order])
         if self.length_head is not None:
             self.length_head.weight.copy_(self.length_head.weight[:, order])
 

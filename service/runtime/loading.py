@@ -86,7 +86,7 @@ def model_without_index(settings: Settings) -> Checkpoint:
         return checkpoint.load(checkpoint.find(settings.model), device)
     if "index" not in settings.model_fields_set and not settings.index.exists():
         return checkpoint.load(checkpoint.pretrained("photographs"), device)
-    with Index.open(settings.index) as index:
+    with Index.open(settings.index, verify="sizes") as index:  # its points are not read
         return _its_own_model(index, device, with_pictures=True)
 
 

@@ -296,9 +296,7 @@ def _train(plan: TrainingPlan, processes: World) -> Checkpoint:
         bars("training") as bar,
         stoppable(lambda: AGAIN, TrainingStopped, silent=silent, patient=together) as stop,
     ):
-        report = None
-        if not silent:
-            report = training_report(bar, training.epochs, _summary)
+        report = None if silent else training_report(bar, training.epochs, _summary)
         return training.train(report, stop)
 
 
