@@ -64,7 +64,7 @@ def test_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
 def test_picture_takes_no_more_memory_than_documented(tmp_path: Path) -> None:
     turned = Image.Exif()
     turned[0x0112] = 6
-    side = 2000
+    side = 3000
     picture = flat((200, 30, 40, 128), "RGBA", (side, side))
     for at, exif in enumerate((Image.Exif(), turned)):
         for form in ("WEBP", "PNG"):
@@ -74,7 +74,8 @@ def test_picture_takes_no_more_memory_than_documented(tmp_path: Path) -> None:
             (tmp_path / f"{at}.{form}").write_bytes(data)
     said, grown, _ = opened(tmp_path)
     assert said == []
-    assert grown < 18 * side**2
+    # 17 are measured. Pages of libraries that come in meanwhile count too: 12 MB have been seen.
+    assert grown < 20 * side**2
 
 
 def test_limit_is_the_callers_and_holds_for_every_size() -> None:
