@@ -11,7 +11,7 @@ vectors, which is the half that was learned from text. A difference is the mean 
 seed.
 
 Trainings and what each seed measured are kept in --out: run the command again to go on after a
-stop.
+stop. --task and --brief leave out what takes longest.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ class Embeddings:
     What was encoded last is kept, since all columns of a table measure the same sentences.
     """
 
-    def __init__(self, models: Mapping[str, Path], vectors: WordVectors) -> None:
+    def __init__(self, models: Mapping[str, Path], vectors: WordVectors, beside: bool) -> None:
         self._encoders = {
             name: SentenceEncoder.of([folder], None, "cpu") for name, folder in models.items()
         }
         self._encoders[VECTORS] = SentenceEncoder([], [], vectors)
         self._kept: dict[tuple[str, tuple[str, ...]], Points] = {}
-        self.columns = [*self._encoders, *(f"{BESIDE}{name}" for name in models)]
+        self.columns = [*self._encoders, *(f"{BESIDE}{name}" for name in models if beside)]
 
     def begin(self) -> None:
         """Forget the sentences of the task before."""
@@ -136,14 +136,17 @@ def measured(models: Mapping[str, Path], options: argparse.Namespace, seed: int)
     """
     kept = options.out / f"scores-{seed}.json"
     found: Scores = json.loads(kept.read_bytes()) if kept.is_file() else {}
-    embeddings = Embeddings(models, WordVectors.read(options.vectors))
+    embeddings = Embeddings(models, WordVectors.read(options.vectors), not options.brief)
     for pairs in read_word_pairs(options.tasks):
         found[pairs.name] = {
             column: similarity(pairs, embeddings.words(column), embeddings.knows).value
             for column in embeddings.columns
         }
     for task in read_tasks(options.tasks):
-        kinds: tuple[PairFeatures, ...] = ("paper", "directed") if task.train.second else ("paper",)
+        if options.task and task.name not in options.task:
+            continue
+        directed = task.train.second and not options.brief
+        kinds: tuple[PairFeatures, ...] = ("paper", "directed") if directed else ("paper",)
         for kind in kinds:
             name = task.name if kind == "paper" else f"{task.name}, directed"
             row = found.setdefault(name, {})
@@ -221,6 +224,10 @@ def main() -> None:
     parser.add_argument(
         "--once", nargs="*", default=[], choices=GROUNDED, help="trained with the first seed alone"
     )
+    parser.add_argument("--task", nargs="*", metavar="NAME", help="these sentence tasks alone")
+    parser.add_argument(
+        "--brief", action="store_true", help="nothing side by side, and no directed features"
+    )
     parser.add_argument("--most", type=int, default=100_000, help="training examples of a task")
     parser.add_argument("--device", default="cpu")
     parser.add_argument(
@@ -251,9 +258,10 @@ def main() -> None:
     for name in GROUNDED:
         if PRESETS[name].config.model.has_images:
             print(f"| {name} | {retrieval_row(folders[name])} |")
-    print(f"\n{table(scores, [VECTORS, TWIN, *GROUNDED], dict.fromkeys(GROUNDED, TWIN))}\n")
-    beside = [f"{BESIDE}{name}" for name in (TWIN, *GROUNDED)]
-    print(table(scores, [VECTORS, *beside], dict.fromkeys(beside, VECTORS)))
+    print(f"\n{table(scores, [VECTORS, TWIN, *GROUNDED], dict.fromkeys(GROUNDED, TWIN))}")
+    if not options.brief:
+        beside = [f"{BESIDE}{name}" for name in (TWIN, *GROUNDED)]
+        print(f"\n{table(scores, [VECTORS, *beside], dict.fromkeys(beside, VECTORS))}")
     once = f", of {' and '.join(options.once)} one" if options.once else ""
     print(f"\n{options.seeds} seeds{once}")
 

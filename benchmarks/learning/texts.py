@@ -13,7 +13,8 @@ many short queries bring a right picture first (`benchmarks.learning.photographs
 of the violation AUC with one threshold for all levels, AUC of true specific against false general
 texts, and Kendall's tau of generality and truth. The last row is the same models' probability,
 calibrated on --chains. Below each table are differences of recipes, with 95 % intervals of a paired
-bootstrap over the pictures and the seeds.
+bootstrap over the pictures and the seeds. --beside measures models that are there already, and
+compares each with those named after it; of several seeds of one, name all.
 
 Trainings are kept in --out: run the command again to go on after a stop, or with more seeds.
 """
@@ -25,6 +26,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +124,27 @@ def row(words: str, found: Sequence[Found], kind: str = "violation") -> str:
     )
 
 
+def tables(runs: Mapping[str, Sequence[Found]], beside: Mapping[str, Sequence[Found]]) -> str:
+    """Return the table of recipes and of models beside them, and below it what was compared."""
+    lines = [
+        "| recipe | seeds | rsum (seeds) | captions R@1 | images R@1 | short queries | "
+        "AUC, one threshold | AUC, specific against general | tau |",
+        "|---" * 9 + "|",
+        *(row(RECIPES[name][0], found) for name, found in runs.items()),
+    ]
+    if "photographs" in runs:
+        lines.append(row("+ calibrated on chains", runs["photographs"], "probability"))
+    for name, found in beside.items():
+        lines += [row(name, found), row(f"{name}, by its probability", found, "probability")]
+    lines.append("")
+    every = {**runs, **beside}
+    for name, against in (*COMPARED, *combinations(beside, 2)):
+        if name in every and against in every:
+            mine, others = ([one.retrieval for one in every[each]] for each in (name, against))
+            lines.append(comparison(name, mine, against, others))
+    return "\n".join(lines)
+
+
 def _nothing(done: int, total: int) -> None:
     pass
 
@@ -142,7 +165,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="where the trainings are kept")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each recipe")
     parser.add_argument("--only", nargs="*", choices=RECIPES, metavar="NAME", help="these recipes")
-    parser.add_argument("--beside", type=Path, nargs="*", default=[], help="models to measure too")
+    parser.add_argument(
+        "--once", nargs="*", default=[], choices=RECIPES, help="trained with the first seed alone"
+    )
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        nargs="+",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="a model to measure too, or trainings of it with several seeds",
+    )
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument(
@@ -155,7 +189,8 @@ def main() -> None:
 
     folders: dict[str, list[Path]] = {}
     for name in options.only or RECIPES:
-        folders[name] = [options.out / f"{name}-{seed}" for seed in range(options.seeds)]
+        seeds = 1 if name in options.once else options.seeds
+        folders[name] = [options.out / f"{name}-{seed}" for seed in range(seeds)]
         for seed, folder in enumerate(folders[name]):
             train(RECIPES[name][1], seed, options, folder)
     for on in options.on:
@@ -163,26 +198,13 @@ def main() -> None:
             name: [measured(folder, on, lexicon) for folder in every]
             for name, every in folders.items()
         }
-        print(f"{load_dataset(on[0]).name}:\n")
-        print(
-            "| recipe | seeds | rsum (seeds) | captions R@1 | images R@1 | short queries | "
-            "AUC, one threshold | AUC, specific against general | tau |"
-        )
-        print("|---" * 9 + "|")
-        for name, found in runs.items():
-            print(row(RECIPES[name][0], found))
-        if "photographs" in runs:
-            print(row("+ calibrated on chains", runs["photographs"], "probability"))
-        for model in options.beside:
-            found = [measured(find(model), on, lexicon)]
-            print(row(f"`{model.name}`", found))
-            print(row(f"`{model.name}`, by its probability", found, "probability"))
-        print()
-        for name, against in COMPARED:
-            if name in runs and against in runs:
-                mine, others = ([one.retrieval for one in runs[each]] for each in (name, against))
-                print(comparison(name, mine, against, others))
-        print(flush=True)
+        beside = {
+            f"`{models[0].name.removesuffix('-0')}`": [
+                measured(find(model), on, lexicon) for model in models
+            ]
+            for models in options.beside
+        }
+        print(f"{load_dataset(on[0]).name}:\n\n{tables(runs, beside)}\n", flush=True)
 
 
 if __name__ == "__main__":
