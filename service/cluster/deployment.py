@@ -117,6 +117,7 @@ def deploy(ray: Any, layout: Layout) -> None:
             health_check_period_s=_HEALTH_SECONDS,
             health_check_timeout_s=2 * _HEALTH_SECONDS,
             graceful_shutdown_timeout_s=10,
+            logging_config={"enable_access_log": False},  # entrances log each request
         )
         bound = deployment.bind(str(layout.folder), number, layout.shards, layout.threads, copies)
         name = layout.application(number)
