@@ -37,8 +37,8 @@ STEPS = ("+A", "+B", "-A", "+C", "-first", "+A", "-B")
 
 
 def settings(place: Path) -> Settings:
-    """Serve on the CPU, open to writes, and answer probes afresh."""
-    return Settings(index=place, device="cpu", open_writes=True, ready_seconds=0)
+    """Serve on the CPU, open to writes, answer probes afresh, and write only what is asked for."""
+    return Settings(index=place, device="cpu", open_writes=True, ready_seconds=0, compact_seconds=0)
 
 
 def take(client: Client, step: str) -> Any:

@@ -48,7 +48,7 @@ def test_while_loading_the_process_is_alive_and_not_ready(collection: Path) -> N
     gate = threading.Event()
 
     def slowly(*parts: Any) -> Engine:
-        assert gate.wait(20)
+        assert gate.wait(60)
         return Engine.open(*parts)
 
     app = create_app(Settings(index=collection, device="cpu"), slowly)
@@ -229,7 +229,7 @@ def test_unexpected_exception_is_a_problem_without_internals(
         logs.configure("text", stream=out)
         response = client.get("/images/1000")
         assert samples(client)["hasse_rejections_total[internal]"] == 1
-        logs.flush()
+        logs.flush(60)
     found = problem(response, 500, "internal")
     assert "secret" not in response.text
     assert "the secret of the inside" in out.getvalue()
@@ -244,8 +244,8 @@ def test_each_request_is_one_json_line_with_its_id(client: Client) -> None:
     client.get("/images/77", headers={"X-Request-ID": "mine"})
     client.post("/search/images", json={"caption": "a dog"})
     client.get("/livez")
-    logs.flush()
-    logs.flush()
+    logs.flush(60)
+    logs.flush(60)
     first, second = (json.loads(line) for line in out.getvalue().splitlines())
     assert first["id"] == "mine"
     assert (first["event"], first["method"], first["path"]) == ("request", "GET", "/images/77")
@@ -258,14 +258,14 @@ def test_client_cannot_write_lines_of_its_own_into_the_log(client: Client) -> No
     out = io.StringIO()
     logs.configure("text", stream=out)
     client.get("/a%0A2026-01-01T00:00:00.000Z%20info%20forged%1b[31m")
-    logs.flush()
-    logs.flush()
+    logs.flush(60)
+    logs.flush(60)
     (line,) = out.getvalue().splitlines()
     assert "\x1b" not in line
     assert 'path="/a\\n2026' in line
     client.get("/a%20status=200")
-    logs.flush()
-    logs.flush()
+    logs.flush(60)
+    logs.flush(60)
     assert 'path="/a status=200" status=404' in out.getvalue()
 
 
@@ -273,12 +273,12 @@ def test_log_line_holds_the_exception_and_a_bounded_path(client: Client) -> None
     out = io.StringIO()
     logs.configure("json", stream=out)
     client.get("/" + "a" * 300)
-    logs.flush()
+    logs.flush(60)
     try:
         raise RuntimeError("it broke")
     except RuntimeError:
         logs.LOGGER.exception("failed")
-    logs.flush()
+    logs.flush(60)
     asked, failed = map(json.loads, out.getvalue().splitlines())
     assert asked["path"] == "/" + "a" * 199
     assert "RuntimeError: it broke" in failed["exception"]

@@ -45,7 +45,7 @@ class Faults:
 
         def encode_captions(texts: Sequence[str], batch_size: int = 256) -> NDArray[np.float32]:
             self.batches.append(list(texts))
-            assert self.gate.wait(20)
+            assert self.gate.wait(60)
             if self.death is not None:
                 raise self.death
             if self.poison in texts:
@@ -68,15 +68,19 @@ def failures() -> list[str]:
 
 
 @pytest.fixture
-def faulty(collection: Path, faults: Faults, failures: list[str]) -> Iterator[Client]:
+def faulty(
+    collection: Path, faults: Faults, failures: list[str], request: pytest.FixtureRequest
+) -> Iterator[Client]:
+    """A service with these faults; a test may give its deadline, and a stall is half of it."""
+    deadline = getattr(request, "param", 60.0)
     settings = Settings(
         index=collection,
         device="cpu",
         in_flight=4,
         queued=2,
-        deadline_seconds=2.0,
+        deadline_seconds=deadline,
         ready_seconds=0.0,
-        stall_seconds=0.2,
+        stall_seconds=deadline / 2,
     )
     with Client(create_app(settings, faults.open, failures.append)) as client:
         yield client
@@ -155,6 +159,7 @@ def test_readiness_with_a_dead_worker_fails_and_ends_the_service(
     assert len(failures) == 1
 
 
+@pytest.mark.parametrize("faulty", [1.0], indirect=True)
 def test_readiness_with_a_model_that_hangs_fails_and_searches_are_late(
     faulty: Client, faults: Faults
 ) -> None:
@@ -163,6 +168,7 @@ def test_readiness_with_a_model_that_hangs_fails_and_searches_are_late(
     found = problem(faulty.get("/readyz"), 503, "not_ready")
     assert "hangs" in found.detail
     faults.gate.set()
+    faulty.run(until(lambda: not faulty.engine.encoder.batcher.busy_seconds()))
     assert faulty.post("/search/images", json={"caption": "a dog"}).status_code == 200
     assert faulty.get("/readyz").status_code == 200
 
@@ -344,7 +350,7 @@ def test_search_after_another_process_wrote_sees_the_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_collection(tmp_path)
-    settings = Settings(index=folder, device="cpu", refresh_seconds=0.02)
+    settings = Settings(index=folder, device="cpu", refresh_seconds=0.02, compact_seconds=0)
 
     def found(client: Client) -> tuple[int, set[int]]:
         answer = client.post("/search/images", json={"caption": "a dog", "k": 100}).json()

@@ -33,9 +33,7 @@ def test_engine_that_cannot_open_reports_one_sentence(collection: Path, tmp_path
         failures: list[str] = []
         app = create_app(settings, on_failure=failures.append)
         with Client(app, wait=False) as client:
-            for _ in range(1000):
-                if failures:  # told last, after the phase has changed
-                    break
+            while not failures:  # told last, after the phase has changed
                 client.run(asyncio.sleep(0.01))
             assert services_of(app).readiness.phase is Phase.FAILED
             assert words in failures[0]
@@ -92,7 +90,7 @@ def test_start_that_fails_after_a_stop_reports_no_failure(collection: Path) -> N
     stopping, failures = threading.Event(), list[str]()
 
     def unreachable(*_: object) -> Engine:
-        assert stopping.wait(20)
+        assert stopping.wait(60)
         raise CatalogUnreachableError("the catalog does not answer")
 
     app = create_app(Settings(index=collection, device="cpu"), unreachable, failures.append)
@@ -162,5 +160,5 @@ def test_close_leaves_no_threads(collection: Path) -> None:
             client.post("/search/captions", files={"image": ("a.png", png(1))})
     # A thread that was told to end may still be on its way out.
     for thread in set(threading.enumerate()) - before:
-        thread.join(10)
+        thread.join(60)
     assert set(threading.enumerate()) <= before

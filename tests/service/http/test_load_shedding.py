@@ -61,7 +61,7 @@ def test_full_get_is_counted_by_its_route_and_logged_by_its_path_without_the_que
             client = await connect()
             client.send("GET /images/7/diagram?key=secret HTTP/1.1\nHost: a\n\n")
             assert (await client.receive())[0] == 429
-            logs.flush()
+            logs.flush(60)
             (line,) = [json.loads(line) for line in out.getvalue().splitlines()]
             assert (line["method"], line["path"]) == ("GET", "/images/7/diagram")
             assert (line["status"], line["reason"], len(line["id"])) == (429, "busy", 16)

@@ -87,11 +87,11 @@ def test_add_too_many_captions_counts_them(keyed: Client) -> None:
 
 
 def test_add_picture_logs_the_name_of_the_key(keyed: Client) -> None:
-    logs.flush()  # what came before
+    logs.flush(60)  # what came before
     out = io.StringIO()
     logs.configure("json", stream=out)
     keyed.post("/page/add", data={"key": KEY}, files={"image": ("a.png", png(74))})
-    logs.flush()
+    logs.flush(60)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["key"] for line in lines if line["event"] == "request"] == ["a"]
 

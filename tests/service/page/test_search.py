@@ -275,7 +275,7 @@ def loading(settings: Settings) -> Iterator[Client]:
     go_on = threading.Event()
 
     def open_late(*arguments: object) -> Engine:
-        go_on.wait(30)
+        go_on.wait(120)
         return Engine.open(settings)
 
     with Client(create_app(settings, open_late), wait=False) as client:

@@ -50,7 +50,7 @@ def check(port: int, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str
         env=os.environ | {"HASSE_PORT": str(port), "HASSE_HOST": host},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

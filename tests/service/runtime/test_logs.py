@@ -41,7 +41,7 @@ def test_record_answer_writes_a_line_and_counts(shape: Literal["text", "json"]) 
     record_answer(
         metrics, "bad", method="GET", path="/r", route="/r", status=503, reason="not_ready"
     )
-    logs.flush()
+    logs.flush(60)
     good, bad = out.getvalue().splitlines()
     if shape == "json":
         told, failed = json.loads(good), json.loads(bad)
@@ -68,7 +68,7 @@ def test_configure_writes_lines_from_its_level_on_and_those_of_the_server() -> N
         logs.event("usual")
         logs.event("odd", logging.WARNING)
         logging.getLogger("asyncio").error("theirs")
-        logs.flush()
+        logs.flush(60)
     finally:
         logging.getLogger().removeHandler(handler)
     assert [json.loads(line)["event"] for line in out.getvalue().splitlines()] == ["odd", "theirs"]
@@ -88,10 +88,10 @@ def test_event_to_a_full_disk_is_lost_and_later_ones_are_written() -> None:
     logs.configure("text", stream=out)
     for _ in range(100):
         logs.event("lost")
-    logs.flush()
+    logs.flush(60)
     out.full = False
     logs.event("kept", logging.WARNING)
-    logs.flush()
+    logs.flush(60)
     assert [line.split()[2] for line in out.getvalue().splitlines()] == ["kept"]
 
 

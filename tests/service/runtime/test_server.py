@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 ROOT = Path(__file__).parents[3]
+PATIENCE = 120
 
 
 @dataclass
@@ -38,7 +39,7 @@ class Server:
 
     def end(self) -> tuple[int, str]:
         """Wait for the process; return its status and what it said to standard error."""
-        _, words = self.process.communicate(timeout=60)
+        _, words = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, words
 
 
@@ -76,7 +77,7 @@ def test_server_introduces_itself_answers_and_ends_with_status_0(collection: Pat
         assert "12 images, 24 captions" in said
         assert "tiny: order, 16 dimensions, on cpu" in said
         assert "64 searches at a time" in said
-        with httpx.Client(base_url=server.url) as client:
+        with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
             ready = client.get("/readyz")
             assert ready.status_code == 200
             assert ready.headers["cache-control"] == "no-store"
@@ -99,13 +100,13 @@ def test_server_introduces_itself_answers_and_ends_with_status_0(collection: Pat
 
 def test_sigterm_answers_everything_in_flight(collection: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    limits = {"in_flight": 10, "deadline_seconds": 60, "log_format": "json"}
-    with serving(collection, gate, **limits) as server:
+    limits = {"in_flight": 10, "deadline_seconds": PATIENCE, "shutdown_seconds": PATIENCE}
+    with serving(collection, gate, **limits, drain_seconds=1, log_format="json") as server:
         statuses: list[int] = []
         host, port = server.url.removeprefix("http://").split(":")
 
         def ask() -> None:
-            connection = HTTPConnection(host, int(port), timeout=60)
+            connection = HTTPConnection(host, int(port), timeout=PATIENCE)
             body = json.dumps({"caption": "a dog runs slowly", "k": 1})
             headers = {"Content-Type": "application/json"}
             connection.request("POST", "/search/images", body, headers)
@@ -115,7 +116,7 @@ def test_sigterm_answers_everything_in_flight(collection: Path, tmp_path: Path) 
         threads = [threading.Thread(target=ask) for _ in range(50)]
         for thread in threads:
             thread.start()
-        with httpx.Client(base_url=server.url, timeout=60) as client:
+        with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
             while "hasse_queue_length 40.0" not in client.get("/metrics").text:
                 time.sleep(0.05)
             server.process.send_signal(signal.SIGTERM)
@@ -137,10 +138,10 @@ def test_sigterm_answers_everything_in_flight(collection: Path, tmp_path: Path) 
 def test_sigterm_answers_an_unfinished_body_with_503(collection: Path) -> None:
     with serving(collection, shutdown_seconds=1, log_format="json") as server:
         host, port = server.url.removeprefix("http://").split(":")
-        connection = HTTPConnection(host, int(port), timeout=60)
+        connection = HTTPConnection(host, int(port), timeout=PATIENCE)
         headers = {"Content-Type": "application/json", "Content-Length": "100"}
         connection.request("POST", "/search/images", b'{"caption": ', headers)
-        with httpx.Client(base_url=server.url, timeout=60) as client:
+        with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
             while "hasse_body_bytes 12.0" not in client.get("/metrics").text:
                 time.sleep(0.05)
         server.process.send_signal(signal.SIGTERM)
@@ -160,7 +161,7 @@ def test_sigterm_answers_an_unfinished_body_with_503(collection: Path) -> None:
 @pytest.mark.slow
 def test_sigint_does_not_wait_for_a_catalog_that_hangs(collection: Path) -> None:
     with serving(collection, deadline_seconds=0.2, shutdown_seconds=1, log_format="json") as server:
-        with httpx.Client(base_url=server.url, timeout=60) as client:
+        with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
             assert client.get("/images/7").json()["reason"] == "catalog_unreachable"
         server.process.send_signal(signal.SIGINT)
         status, words = server.end()

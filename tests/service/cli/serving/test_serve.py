@@ -263,9 +263,9 @@ def test_serve_answers_and_ctrl_c_exits_with_status_0(collection: Path) -> None:
                 assert lines[-1], process.stderr and process.stderr.read()
                 lines.append(process.stdout.readline())
             address = next(word for word in lines[-1].split() if word.startswith("http://"))
-            assert httpx.get(f"{address}/readyz", timeout=30).status_code == 200
+            assert httpx.get(f"{address}/readyz", timeout=120).status_code == 200
             process.send_signal(signal.SIGINT)
-            _, rest = process.communicate(timeout=60)
+            _, rest = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode == 0, rest
