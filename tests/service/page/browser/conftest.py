@@ -9,6 +9,7 @@ from playwright.sync_api import (
     Browser,
     BrowserContext,
     Page,
+    expect,
     sync_playwright,
 )
 
@@ -27,6 +28,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+PATIENCE = 60_000  # milliseconds; a busy machine may take more than the usual five seconds
+expect.set_options(timeout=PATIENCE)
 
 # What Chromium and htmx report of requests that fail or are aborted, as some tests intend.
 REPORTS = ("Failed to load resource", "htmx:afterRequest", "htmx:send", "Response Status Error")
@@ -60,7 +64,7 @@ def chromium() -> Iterator[Browser]:
 def context(chromium: Browser) -> Iterator[BrowserContext]:
     """A browser context of its own for each test."""
     context = chromium.new_context(viewport={"width": 1100, "height": 800})
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(PATIENCE)
     yield context
     context.close()
 

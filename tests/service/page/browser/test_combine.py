@@ -64,7 +64,7 @@ def test_combine_uploads_words_and_stored_pictures(page: Page) -> None:
     chosen = "document.getElementById('pictures').files.length"
     page.wait_for_function(f"{chosen} === 1")  # the heading is there before the picture
     dispatch(page, "ClipboardEvent", "paste", png(4))
-    assert page.evaluate(chosen) == 2
+    page.wait_for_function(f"{chosen} === 2")
     page.get_by_label("Words to find pictures to choose from").fill("a dog")
     page.keyboard.press("Enter")
     page.locator("#pick input[type=checkbox]").nth(1).check()

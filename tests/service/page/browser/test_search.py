@@ -129,6 +129,8 @@ def test_last_search_wins_over_a_slower_earlier_one(page: Page) -> None:
     page.route("**/?q=*", hold_the_first)
     page.fill("#q", "a cat")
     expect(page.locator("body")).to_have_class("busy")
+    while not held:  # the page may show that it asks before it has
+        page.wait_for_timeout(10)
     page.fill("#q", "a dog")
     expect(page.locator("h1")).to_contain_text("a dog")
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")

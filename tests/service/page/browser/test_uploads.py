@@ -20,14 +20,14 @@ def test_chosen_picture_is_answered_and_shown_after_going_back(page: Page) -> No
     page.set_input_files("#picture", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
     expect(page.locator("h1")).to_have_text("True of this picture")
     assert re.fullmatch(r"/page/picture\?upload=\w+", address(page))
-    assert page.locator(".subject img").evaluate("image => image.naturalWidth") == 64
-    assert page.locator(".choose img").evaluate("image => image.naturalWidth") == 64
+    expect(page.locator(".subject img")).to_have_js_property("naturalWidth", 64)
+    expect(page.locator(".choose img")).to_have_js_property("naturalWidth", 64)
     page.locator(".captions .caption").first.click()
     expect(page.locator(".cards")).to_be_visible()
     expect(page.locator(".choose img")).to_have_count(0)
     page.go_back()
     expect(page.locator("h1")).to_have_text("True of this picture")
-    assert page.locator(".subject img").evaluate("image => image.naturalWidth") == 64
+    expect(page.locator(".subject img")).to_have_js_property("naturalWidth", 64)
 
 
 def test_dropped_picture_is_answered(page: Page) -> None:
@@ -94,7 +94,7 @@ def test_claim_about_upload_can_be_repeated(page: Page) -> None:
     upload(page, png())
     for said in ("a dog runs", "a cat"):
         claim(page, said)
-        assert page.locator(".view.claim img").evaluate("image => image.naturalWidth") == 64
+        expect(page.locator(".view.claim img")).to_have_js_property("naturalWidth", 64)
     # As after the picture was let go and the page come back to.
     page.evaluate("document.getElementById('picture').value = ''")
     page.get_by_label("Is this true of it?").fill("a child")
