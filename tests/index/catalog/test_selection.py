@@ -182,12 +182,13 @@ def of_ids(at: int) -> Selection:
 
 
 @pytest.mark.parametrize(
-    ("selection", "count"), [(of_split, 1000), (of_long_split, 100), (of_ids, 100)]
+    ("selection", "count"), [(of_split, 400), (of_long_split, 60), (of_ids, 20)]
 )
 def test_masks_and_what_they_are_kept_by_take_a_bounded_amount_of_memory(
     index: Index, selection: Callable[[int], Selection], count: int
 ) -> None:
-    masks = Masks(index.folder, capacity=1 << 18)
+    capacity = 1 << 16
+    masks = Masks(index.folder, capacity=capacity)
     masks.narrowed(index.snapshot, index.catalog, "image", selection(count))
     tracemalloc.start()
     try:
@@ -195,7 +196,8 @@ def test_masks_and_what_they_are_kept_by_take_a_bounded_amount_of_memory(
             masks.narrowed(index.snapshot, index.catalog, "image", selection(at))
         gc.collect()
         assert masks._cached
-        assert tracemalloc.get_traced_memory()[0] < 2 << 18
+        # Usually 1.4 times the capacity at most; all of them are 8 times as much and more.
+        assert tracemalloc.get_traced_memory()[0] < 4 * capacity
     finally:
         tracemalloc.stop()
 

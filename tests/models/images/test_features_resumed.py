@@ -208,17 +208,22 @@ torch.set_num_threads(1)
 torch.manual_seed(0)
 backbone = build_backbone("torchvision/shufflenet_v2_x0_5").eval()
 
-def run(folder, tell):
+def run(folder, tell, last):
+    def progress(done, total):
+        os.write(tell, bytes([done]))
+        if done >= last:
+            signal.pause()  # to be killed, however late that comes
+
     features.extract(
         dataset, backbone, Preprocessing(resize=36, crop=32), folder, batch_size=2, workers=1,
-        commit_images=1, progress=lambda done, total: os.write(tell, bytes([done])),
+        commit_images=1, progress=progress,
     )
 
-def forked(folder, kill_after=None):
+def forked(folder, kill_after=None, last=1000):
     listen, tell = os.pipe()
     child = os.fork()
     if child == 0:
-        run(folder, tell)
+        run(folder, tell, last)
         os._exit(0)
     os.close(tell)
     finished = 0
@@ -231,15 +236,12 @@ def forked(folder, kill_after=None):
     return finished, os.waitstatus_to_exitcode(status)
 
 assert forked(whole) == (0, 0)
-kills = 0
 for seed in range(6):
-    finished, status = forked(out, random.Random(seed).uniform(0, 0.02))
-    kills += status == -signal.SIGKILL
-    assert status in {0, -signal.SIGKILL}
+    finished, status = forked(out, random.Random(seed).uniform(0, 0.02), last=10 * (seed + 1))
+    assert status == -signal.SIGKILL
     if finished:
         assert len(features.FeatureStore.open(out)) >= finished
 assert forked(out) == (0, 0)
-print(kills)
 """
 
 
@@ -253,7 +255,6 @@ def test_kill_at_any_instant_loses_nothing_that_was_finished(tmp_path: Path) -> 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 3
     assert content(tmp_path / "f") == content(tmp_path / "whole")
 
 

@@ -70,7 +70,8 @@ def test_extreme_shape_costs_no_more_memory_than_any_other(
     picture = flat((255, 0, 0), size=size)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     pixels = Preprocessing(crops=crops, mean=(0, 0, 0), std=(1, 1, 1)).apply(picture)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000
+    # Kilobytes: usually a few; 6,000,000 and more where a picture is enlarged before it is cut.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
     assert pixels.shape == (crops, 3, 224, 224)
     expected = torch.tensor([1.0, 0, 0])[None, :, None, None].expand_as(pixels)
     torch.testing.assert_close(pixels, expected)
