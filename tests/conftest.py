@@ -8,7 +8,7 @@ import signal
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if not torch.cuda.is_available():
     # Before Triton is imported, by whatever test comes first: without a GPU, its kernels run on
@@ -19,7 +19,9 @@ if not torch.cuda.is_available():
 # the tests that send it to themselves need it heard.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No example has a deadline, since the machine may be busy. `make test` takes the profile `quick`.
-settings.register_profile("complete", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=30)
+# Nothing is too slow, neither an example nor to make one, since the machine may be busy.
+# `make test` takes the profile `quick`.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("complete", PATIENT)
+settings.register_profile("quick", PATIENT, max_examples=30)
 settings.load_profile("complete")

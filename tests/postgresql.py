@@ -43,8 +43,8 @@ def execute(url: sql.URL, *statements: str) -> None:
 
 
 def disconnect(url: sql.URL) -> None:
-    """End all connections to a database."""
-    others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+    """End all connections to a database, and wait until they have ended."""
+    others = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = "
     execute(sql.make_url(SERVER or ""), f"{others}'{url.database}'")
 
 

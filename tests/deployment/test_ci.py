@@ -41,7 +41,7 @@ def run_ci(machine: Path) -> tuple[int, list[str]]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     return done.returncode, (machine / "calls").read_text().splitlines()

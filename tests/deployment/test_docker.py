@@ -111,7 +111,7 @@ def enter(tmp_path: Path, *arguments: str, **environment: str) -> tuple[int, lis
         ["sh", str(ENTRYPOINT), *arguments],
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **environment},
     )
-    status = process.wait(timeout=30)
+    status = process.wait(timeout=120)
     lines = (tmp_path / "calls").read_text().splitlines()
     # The last call replaces the shell, so that it receives the signals of `docker stop`.
     if status == 0:

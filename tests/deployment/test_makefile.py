@@ -24,7 +24,7 @@ def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         env=clean,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 

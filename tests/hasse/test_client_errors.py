@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -52,13 +53,19 @@ class Waits:
     ) -> None:
         self.seconds: list[float] = []
         self._answers = iter(answers)
-        monkeypatch.setattr("time.sleep", self.seconds.append)
+        self._thread = threading.get_ident()
+        monkeypatch.setattr("time.sleep", self.sleep)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         answer = next(self._answers)
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def sleep(self, seconds: float) -> None:
+        """Note a wait of this test; services of other tests may wait in threads of their own."""
+        if threading.get_ident() == self._thread:
+            self.seconds.append(seconds)
 
     def client(self, **retries: Any) -> Client:
         return Client(transport=httpx.MockTransport(self), retries=Retries(**retries))
@@ -96,7 +103,7 @@ def test_retry_of_the_async_client_waits_too(monkeypatch: pytest.MonkeyPatch) ->
     waits = Waits(monkeypatch, silence, *answers)
 
     async def sleep(seconds: float) -> None:
-        waits.seconds.append(seconds)
+        waits.sleep(seconds)
 
     async def ask() -> None:
         retries = Retries(attempts=3, first_wait=2)

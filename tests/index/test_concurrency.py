@@ -134,7 +134,7 @@ def test_write_waits_for_another_thread_no_longer_than_for_another_process(
             pool.submit(index.remove, [1], timeout=0.05),
         ):
             with pytest.raises(IndexLockedError, match="another thread is writing"):
-                write.result(30)
+                write.result(120)
 
 
 def test_every_answer_belongs_to_one_generation_while_pictures_come_and_go(

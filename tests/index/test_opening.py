@@ -176,7 +176,7 @@ def test_index_that_is_refused_is_left_with_no_file_open(tmp_path: Path) -> None
                 Index.open(tmp_path / "i")
             with pytest.raises(DamagedIndexError, match=r"catalog\.db cannot be read"):
                 Index.create(tmp_path / "i", model())
-        assert len(list(descriptors.iterdir())) == before
+        assert len(list(descriptors.iterdir())) <= before
     finally:
         gc.enable()
 

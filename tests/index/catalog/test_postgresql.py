@@ -326,7 +326,7 @@ def test_writer_in_postgresql_locks_out_another_and_commits_nothing_once_its_loc
         before = index.generation
         with pytest.raises(CatalogUnreachableError), index.writing() as writer:  # noqa: PT012
             disconnect(database)
-            with other.writing(1.0):
+            with other.writing(60):
                 pass
             with pytest.raises(CatalogUnreachableError):
                 writer.remove([1])  # finds out

@@ -14,7 +14,7 @@ def test_map_returns_results_in_the_order_of_the_items(workers: Workers) -> None
 
 
 def test_map_shares_the_items_among_threads(workers: Workers) -> None:
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
     seen = workers.map(lambda _: (together.wait(), threading.get_ident())[1], range(2))
     assert threading.get_ident() in seen, "the calling thread works too"
     assert len(set(seen)) == 2
@@ -28,7 +28,7 @@ def test_map_raises_the_failure_of_any_item(wrong: int, workers: Workers) -> Non
 
 
 def test_map_raises_the_failure_of_another_thread(workers: Workers) -> None:
-    together, asking = threading.Barrier(2, timeout=10), threading.get_ident()
+    together, asking = threading.Barrier(2, timeout=60), threading.get_ident()
 
     def work(_: int) -> None:
         together.wait()
@@ -41,11 +41,11 @@ def test_map_raises_the_failure_of_another_thread(workers: Workers) -> None:
 
 def test_map_does_not_wait_for_threads_that_are_busy() -> None:
     workers, release = Workers(2), threading.Event()
-    busy = threading.Barrier(5, timeout=10)  # two callers, their threads, and this test
+    busy = threading.Barrier(5, timeout=60)  # two callers, their threads, and this test
 
     def stuck(_: int) -> None:
         busy.wait()
-        release.wait(10)
+        release.wait(60)
 
     askers = [threading.Thread(target=workers.map, args=(stuck, range(2))) for _ in range(2)]
     for asker in askers:

@@ -238,7 +238,7 @@ def assert_is(found: Snapshot, state: dict[int, int], workers: Workers) -> None:
             assert answer.ids.tolist() == wanted.tolist()
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.integers(0, 14), min_size=1, max_size=30), st.randoms(use_true_random=False))
 def test_any_history_gives_what_it_gives_without_merging(
     tmp_path_factory: pytest.TempPathFactory,

@@ -74,7 +74,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             assert served.hasse("cluster", "plan", index, "--shards", 2)[0] == 0
             options = ["--shards", "2", "--replicas", "2", "--set", "open_writes=true"]
             with Entrance(nodes, index, *options) as entrance:
-                served.client = httpx.Client(base_url=entrance.url, timeout=30)
+                served.client = httpx.Client(base_url=entrance.url, timeout=120)
                 yield served
                 served.client.close()
 
@@ -180,7 +180,7 @@ def test_replica_of_damaged_segments_does_not_start_while_others_answer(served: 
         served.nodes.kill(number)
     served.nodes.numbers[:] = [served.nodes.add()]
     command = ("cluster", "status", served.index, "--address", served.nodes.address)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while "was changed since it was written" not in (said := served.hasse(*command)[1]):
         assert time.monotonic() < until, said
     assert ask(served.client) == before
