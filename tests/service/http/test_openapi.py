@@ -55,10 +55,16 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 # Of text, since schemathesis cannot always tell whether a form that holds bytes is valid.
 schemathesis.openapi.format("binary", st.text())
 schema = schemathesis.openapi.from_dict(create_app(Settings(write_keys=WRITE_KEYS)).openapi())
+EXAMPLES = 40
+if hypothesis_settings.get_current_profile_name() == "quick":
+    EXAMPLES = 10
+    schema.config.phases.update(phases=["examples", "fuzzing"])  # without all limits of all fields
 
 
 @schema.parametrize()
-@hypothesis_settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(
+    max_examples=EXAMPLES, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 def test_request_of_any_shape_gets_an_answer_that_the_document_names(
     case: schemathesis.Case[Any], url: str
 ) -> None:
