@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.service.cli.shell import Outcome, hasse
+from tests.tiny import tiny_checkpoint
 
 SIZES = ((640, 480), (480, 640), (1200, 300), (90, 90))
 
@@ -31,6 +32,12 @@ def pictures(tmp_path: Path) -> Path:
     for at, size in enumerate(SIZES):
         photograph(folder / "2024" / f"IMG_{at}.jpg", size, at)
     return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The option that names a tiny model, where it does not matter which it is."""
+    return "--model", tiny_checkpoint(tmp_path_factory.mktemp("model"))
 
 
 def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
@@ -55,7 +62,9 @@ def test_pictures_are_indexed_and_found_without_a_model_of_ones_own(
 
 
 @pytest.mark.slow
-def test_files_left_out_are_told_once_and_counted(pictures: Path, tmp_path: Path) -> None:
+def test_files_left_out_are_told_once_and_counted(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
     index = tmp_path / "index"
     whole = (pictures / "2024" / "IMG_0.jpg").read_bytes()
     (pictures / "cut.jpg").write_bytes(whole[: len(whole) // 2])
@@ -63,7 +72,7 @@ def test_files_left_out_are_told_once_and_counted(pictures: Path, tmp_path: Path
     (pictures / "gone.jpg").symlink_to(tmp_path / "nowhere.jpg")
     (pictures / "text.png").write_text("no picture")
     wrong = "4 problems (not a picture: 2, file not found: 1, cannot be decoded: 1); generation "
-    first = done(hasse("index", "add", index, pictures))
+    first = done(hasse("index", "add", index, pictures, *model))
     assert first.out.strip() == f"{len(SIZES)} pictures added; {wrong}1"
     assert first.err.count("cut.jpg") == 1
     again = done(hasse("index", "add", index, pictures))
@@ -71,24 +80,30 @@ def test_files_left_out_are_told_once_and_counted(pictures: Path, tmp_path: Path
     assert again.out.startswith(f"0 pictures added; {len(SIZES)} were there already; {wrong}")
 
 
-def test_added_pictures_without_captions_are_no_problem(pictures: Path, tmp_path: Path) -> None:
+def test_added_pictures_without_captions_are_no_problem(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
     (pictures / "2024" / "IMG_0.txt").write_text("a dog")
-    first = done(hasse("index", "add", tmp_path / "index", pictures))
+    first = done(hasse("index", "add", tmp_path / "index", pictures, *model))
     assert first.out.strip() == f"{len(SIZES)} pictures added; 1 caption added; generation 1"
     assert "captions" not in first.err
 
 
-def test_search_for_captions_where_there_are_none_says_so(pictures: Path, tmp_path: Path) -> None:
+def test_search_for_captions_where_there_are_none_says_so(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
     index, (one, *_) = tmp_path / "index", sorted(pictures.rglob("*.jpg"))
-    done(hasse("index", "add", index, one))
+    done(hasse("index", "add", index, one, *model))
     found = done(hasse("search", one, "--index", index))
     assert "there are no captions to search: these are images like it" in found.err
     assert one.name in found.out
 
 
-def test_index_follows_a_folder_that_changes(pictures: Path, tmp_path: Path) -> None:
+def test_index_follows_a_folder_that_changes(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
     index = tmp_path / "index"
-    done(hasse("index", "add", index, pictures))
+    done(hasse("index", "add", index, pictures, *model))
     (pictures / "2024" / "IMG_0.jpg").rename(pictures / "beach.jpg")
     (pictures / "2024" / "IMG_1.jpg").unlink()
     photograph(pictures / "new.jpg", (300, 200), 9)
@@ -109,9 +124,11 @@ def test_index_follows_a_folder_that_changes(pictures: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_verify_names_pictures_that_are_missing_or_changed(pictures: Path, tmp_path: Path) -> None:
+def test_verify_names_pictures_that_are_missing_or_changed(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
     index = tmp_path / "index"
-    done(hasse("index", "add", index, pictures))
+    done(hasse("index", "add", index, pictures, *model))
     assert ": whole; " in done(hasse("index", "verify", index)).out
     one, two = sorted((pictures / "2024").iterdir())[:2]
     one.unlink()
@@ -141,20 +158,22 @@ def test_empty_index_is_made_and_added_to(pictures: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_several_folders_make_one_index(pictures: Path, tmp_path: Path) -> None:
+def test_several_folders_make_one_index(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
     photograph(tmp_path / "other" / "one.jpg", (300, 200), 10)
-    done(hasse("index", "add", tmp_path / "index", pictures, tmp_path / "other"))
+    done(hasse("index", "add", tmp_path / "index", pictures, tmp_path / "other", *model))
     about = json.loads(done(hasse("index", "info", tmp_path / "index", "--json")).out)
     assert about["images"] == len(SIZES) + 1
 
 
 @pytest.mark.slow
 def test_table_of_captions_is_read_for_one_folder_and_never_passed_over(
-    pictures: Path, tmp_path: Path
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
 ) -> None:
     table = tmp_path / "captions.csv"
     table.write_text("file_name,caption\n2024/IMG_0.jpg,a dog\n")
-    add = ("index", "add", tmp_path / "index", "--captions", table)
+    add = ("index", "add", tmp_path / "index", "--captions", table, *model)
     for paths in ([pictures / "2024" / "IMG_0.jpg"], [pictures, tmp_path]):
         assert "--captions is for one folder" in hasse(*add, *paths).error
     assert not (tmp_path / "index").exists()
@@ -178,11 +197,11 @@ def test_folder_without_pictures_makes_no_index(tmp_path: Path) -> None:
 
 
 def test_single_picture_whose_captions_cannot_be_read_costs_itself_only(
-    pictures: Path, tmp_path: Path
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
 ) -> None:
     named = sorted((pictures / "2024").iterdir())
     named[0].with_suffix(".txt").touch()
-    added = done(hasse("index", "add", tmp_path / "index", *named))
+    added = done(hasse("index", "add", tmp_path / "index", *named, *model))
     problem = "captions that cannot be read"
     assert f"{len(SIZES)} pictures added; 1 problem ({problem}: 1); generation 1" in added.out
     assert problem in added.err

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torchvision.models import shufflenet_v2_x0_5
 
 from tests.service.cli.shell import hasse
+from tests.tiny import tiny_checkpoint
 
 LIMIT = 10_000
 REFUSED = "310 x 340 pixels are more than the limit of 100,000"
@@ -29,7 +30,8 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_pixel_limit_holds_for_index_add_and_search(pictures: Path, tmp_path: Path) -> None:
-    added = hasse("index", "add", tmp_path / "index", pictures)
+    model = tiny_checkpoint(tmp_path / "model")
+    added = hasse("index", "add", tmp_path / "index", pictures, "--model", model)
     assert added.out.startswith("2 pictures added; 2 problems (too large a picture: 2)")
     assert REFUSED in added.err
     assert "300 x 300 pixels are more than the limit of 10,000" in added.err
