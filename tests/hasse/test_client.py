@@ -1,4 +1,4 @@
-"""The client, against the real application and a real server."""
+"""The client, against the real application."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from service.schemas import milliseconds
 from service.settings import Settings
 from tests.service.client import Client as InProcess
 from tests.service.collection import make_collection, png
-from tests.service.runtime.test_server import serving
 
 KEY = new_key()
 
@@ -197,22 +196,6 @@ def test_problem_is_raised_as_its_class(app: InProcess) -> None:
                 await hasse.remove_image(1000)
 
     app.run(ask())
-
-
-def test_client_of_a_real_server_is_answered(tmp_path: Path) -> None:
-    folder = make_collection(tmp_path)
-    picture = tmp_path / "beach.png"
-    picture.write_bytes(png(60))
-    with serving(folder, open_writes=True) as server, Client(server.url) as hasse:
-        assert hasse.ready().status == "ready"
-        added = hasse.add_image(picture, ["a dog in the park"])
-        assert (added.file_name, added.created) == ("beach.png", True)
-        assert added.image_id in {hit.image_id for hit in hasse.search_images("a", k=50).hits}
-        assert hasse.picture(added.image_id) == png(60)
-        assert len(hasse.search_captions(picture, k=7).hits) == 7
-        assert len(hasse.search_images_together(["a dog"] * 32)) == 32
-        hasse.remove_image(added.image_id)
-        assert hasse.version().images == 12
 
 
 def test_async_client_reads_files_outside_the_event_loop(tmp_path: Path) -> None:

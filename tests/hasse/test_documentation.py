@@ -1,4 +1,4 @@
-"""The examples of docs/python.md run as they are written."""
+"""A real server answers the examples of docs/python.md, as they are written, and the client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hasse
-from tests.service.collection import make_collection, picture
+from tests.service.collection import make_collection, picture, png
 from tests.service.runtime.test_server import serving
 
 PAGE = (Path(__file__).parents[2] / "docs/python.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
-    with serving(folder / "data" / "mine-index") as server:
+    with serving(folder / "data" / "mine-index", open_writes=True) as server:
         yield server.url
 
 
@@ -38,6 +38,22 @@ def test_example_of_the_page_runs(
 ) -> None:
     monkeypatch.chdir(folder)
     exec(compile(example.replace("http://127.0.0.1:8000", url), "docs/python.md", "exec"), {})  # noqa: S102
+
+
+def test_client_of_a_real_server_is_answered(url: str, tmp_path: Path) -> None:
+    picture = tmp_path / "beach.png"
+    picture.write_bytes(png(60))
+    with hasse.Client(url) as client:
+        assert client.ready().status == "ready"
+        added = client.add_image(picture, ["a dog in the park"])
+        assert (added.file_name, added.created) == ("beach.png", True)
+        assert added.image_id in {hit.image_id for hit in client.search_images("a", k=50).hits}
+        assert client.picture(added.image_id) == png(60)
+        assert len(client.search_captions(picture, k=7).hits) == 7
+        assert len(client.search_images_together(["a dog"] * 32)) == 32
+        client.remove_image(added.image_id)
+        with pytest.raises(hasse.NotFoundError):
+            client.image(added.image_id)
 
 
 def test_page_names_what_the_package_exports() -> None:
