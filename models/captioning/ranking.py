@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from models.captioning.captioner import Candidates
 from models.captioning.judgement import Judgement, Seen, see
-from models.evaluation.calibration import Calibration, length_of
+from models.evaluation.calibration import Calibration, further_words
 from models.model import Points
 from models.score import Score, penalties_between
 from models.tasks.abstraction.phrases import content_words
@@ -106,8 +106,8 @@ def judge(
     if calibration is None:
         nothing = np.zeros(len(violations), dtype=np.bool_)
         return Judged(violations, None, None, nothing, rare, None, similarity)
-    lengths = np.array([length_of(text) for text in candidates.texts])
-    added = calibration.length_weight * lengths
+    further = np.array([further_words(text) for text in candidates.texts])
+    added = calibration.word_weight * further
     others = penalties_between(score, references[:COMPARED], points)
     shares = calibration.probability(others + added).mean(0)
     seen = see(picture, candidates, points, violations, shares)

@@ -15,6 +15,7 @@ from models.checkpoints import checkpoint, towers
 from models.checkpoints.model_folder import CONFIG, CheckpointError
 from models.encoders.names import full_name
 from models.encoders.registry import build_towers
+from models.evaluation.calibration import Calibrations
 from models.files import lock_folder
 from models.two_towers import TowersConfig, TwoTowers
 
@@ -123,7 +124,9 @@ def describe(folder: Path) -> Description:
     """
     try:
         config = json.loads((folder / CONFIG).read_bytes())
-        calibration = json.loads((folder / checkpoint.CALIBRATION).read_bytes())
+        calibration = Calibrations.from_json(
+            json.loads((folder / checkpoint.CALIBRATION).read_bytes())
+        )
         model = config["model"]
         return Description(
             str(config["name"]),
@@ -131,7 +134,7 @@ def describe(folder: Path) -> Description:
             str(model["score"]),
             int(model["dimension"]),
             sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / 1e6,
-            calibration["image"] is not None,
+            calibration.image is not None,
             folder.parent == checkpoint.PRETRAINED,
             str(folder),
         )

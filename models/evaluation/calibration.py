@@ -12,7 +12,6 @@ thousand is true of a picture, few pairs are certain.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -27,7 +26,7 @@ from models.evaluation.chains import mean_tau, pair
 from models.evaluation.ground_truth import GroundTruth, known_ground_truth
 from models.model import Points
 from models.score import Score, penalties_between
-from models.tasks.abstraction.phrases import content_words
+from models.vocabulary import words
 
 # Points are no longer than one and an order's have no negative coordinate, so that no violation is
 # above 1; the cosine's penalties above it count as 1. Square-root spacing keeps small violations,
@@ -37,10 +36,11 @@ BINS = 2048
 BLOCK_ROWS = 256
 PAIRED_CAPTIONS = 2000
 
-# What the logarithm of a text's length may add to a violation, and the tau it is to bring. A tau of
-# 0.5 on chains that rules derive was about 0.3 on chains that people looked through.
-LENGTH_WEIGHTS = tuple(step / 200 for step in range(21))
+# What each further word of a text may add to a violation, and the tau it is to bring. A tau of 0.5
+# on chains that rules derive was about 0.3 on chains that people looked through.
+WORD_WEIGHTS = tuple(step / 1000 for step in range(21))
 LEAST_TAU = 0.5
+_ARTICLES = frozenset({"a", "an", "the"})
 
 Pairs = Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]
 Floats = NDArray[np.float64]
@@ -57,9 +57,9 @@ class Calibration:
             true ones are missed (equal precision and recall).
         pairs: how many pairs were looked at.
         true: how many of them are true.
-        length_weight: what the logarithm of a text's number of content words adds to a violation.
-            The curve is that of a text of one such word. Points of texts have one length, so
-            general ones violate as much as specific ones, though they are true more often.
+        word_weight: what each further word of a text (`further_words`) adds to a violation; the
+            curve is that of a text of one word. Points of texts have one length, so general ones
+            violate as much as specific ones, though they are true more often.
     """
 
     violations: tuple[float, ...]
@@ -67,7 +67,7 @@ class Calibration:
     threshold: float
     pairs: int
     true: int
-    length_weight: float = 0.0
+    word_weight: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what is not a falling curve of probabilities (ValueError)."""
@@ -84,19 +84,19 @@ class Calibration:
 
     def of(self, text: str) -> Calibration:
         """Return the calibration of pairs with a text."""
-        if not self.length_weight:
+        if not self.word_weight:
             return self
-        added = float(self.length_weight * length_of(text))
+        added = self.word_weight * further_words(text)
         return replace(
             self,
             violations=tuple(violation - added for violation in self.violations),
             threshold=max(0.0, self.threshold - added),
-            length_weight=0.0,
+            word_weight=0.0,
         )
 
     def of_each(self, texts: Iterable[str], violations: ArrayLike) -> list[float]:
         """Return the probability of truth of each text at its violation, rounded for people."""
-        if not self.length_weight:
+        if not self.word_weight:
             return [round(each, 4) for each in self.probability(violations).tolist()]
         return [
             round(float(self.of(text).probability(violation)), 4)
@@ -116,13 +116,13 @@ class Calibration:
             float(found["threshold"]),
             int(found["pairs"]),
             int(found["true"]),
-            float(found.get("length_weight", 0.0)),
+            float(found.get("word_weight", 0.0)),
         )
 
 
-def length_of(text: str) -> float:
-    """Return the logarithm of a text's number of content words, 0 for one or none."""
-    return math.log(max(1, len(content_words(text))))
+def further_words(text: str) -> int:
+    """Count the words of a text after the first, articles left out."""
+    return max(0, sum(word not in _ARTICLES for word in words(text)) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,14 @@ class Calibrations:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Self:
-        """Read what `to_json` gave; raises TypeError, KeyError or ValueError."""
+        """Read what `to_json` gave; raises TypeError, KeyError or ValueError.
+
+        A calibration with a `length_weight` is of a former version, which counted words otherwise:
+        the model counts as not calibrated.
+        """
         image, caption = found["image"], found["caption"]
+        if isinstance(image, dict) and image.get("length_weight"):
+            image = None
         return cls(
             None if image is None else Calibration.from_json(image),
             None if caption is None else Calibration.from_json(caption),
@@ -258,13 +264,13 @@ class ChainedImages:
     def pairs(
         self, encode: Callable[[Sequence[str]], Points], score: Score
     ) -> tuple[ChainPairs, Floats, Floats]:
-        """Return pairs (P,), their violations, and the lengths of their texts."""
+        """Return pairs (P,), their violations, and the numbers of further words of their texts."""
         pairs, _ = pair(self.dataset, self.chains)
         rows, of_pair = np.unique(pairs.images, return_inverse=True)
         every = penalties_between(score, self.points[rows], encode(pairs.texts))
-        lengths = np.array([length_of(text) for text in pairs.texts])
+        further = np.array([further_words(text) for text in pairs.texts], dtype=np.float64)
         violations = every[of_pair, pairs.text_rows].astype(np.float64)
-        return pairs, violations, lengths[pairs.text_rows]
+        return pairs, violations, further[pairs.text_rows]
 
 
 def calibrate_chains(
@@ -275,8 +281,8 @@ def calibrate_chains(
 ) -> Calibration | None:
     """Measure what violations of texts of all lengths mean, on chains from general to specific.
 
-    As many pairs are false as `models.evaluation.chains.pair` draws. The length weight is the
-    smallest of `LENGTH_WEIGHTS` by which general texts are called truer than specific ones that
+    As many pairs are false as `models.evaluation.chains.pair` draws. The word weight is the
+    smallest of `WORD_WEIGHTS` by which general texts are called truer than specific ones that
     are as true (Kendall's tau on the first images is at least `LEAST_TAU`), or the largest.
 
     Args:
@@ -285,12 +291,12 @@ def calibrate_chains(
         score: how the model compares them.
     """
     shown = [one.pairs(encode, score) for one in (first, *others)]
-    pairs, violations, lengths = shown[0]
-    for weight in LENGTH_WEIGHTS:
-        if mean_tau(pairs, -(violations + weight * lengths)) >= LEAST_TAU:
+    pairs, violations, further = shown[0]
+    for weight in WORD_WEIGHTS:
+        if mean_tau(pairs, -(violations + weight * further)) >= LEAST_TAU:
             break
-    found = calibrate((penalty + weight * added, of.true) for of, penalty, added in shown)
-    return None if found is None else replace(found, length_weight=weight)
+    found = calibrate((penalty + weight * count, of.true) for of, penalty, count in shown)
+    return None if found is None else replace(found, word_weight=weight)
 
 
 def _falling(true: Floats, false: Floats) -> NDArray[np.int64]:

@@ -343,7 +343,7 @@ class Searcher:
         known = self._calibration
         if known is None or key.joint:
             return None
-        if key.query.kind == "image" and known.length_weight:
+        if key.query.kind == "image" and known.word_weight:
             return None  # `_judged` knows the caption
         texts = (captions[hit].text if hit in captions else "" for hit in answer.ids.tolist())
         return known.of_each(texts, answer.violations)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,15 @@ from numpy.typing import NDArray
 
 from models.datasets import Caption, Dataset, Image
 from models.datasets.scenes import Statement, compose, entails, sample_statements
-from models.evaluation.calibration import BINS, Calibration, calibrate, calibrations, caption_pairs
+from models.evaluation.calibration import (
+    BINS,
+    Calibration,
+    Calibrations,
+    calibrate,
+    calibrations,
+    caption_pairs,
+    further_words,
+)
 from models.evaluation.ground_truth import Meanings, Rows, known_ground_truth
 from models.score import SCORES, Score, penalties_between
 
@@ -97,6 +106,37 @@ def test_what_is_no_falling_curve_of_probabilities_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match="falling"):
         Calibration(violations, probabilities, threshold, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0),
+        ("dog", 0),
+        ("A dog.", 0),
+        ("the dog's tail", 1),
+        ("two dogs on a beach", 3),
+        ("ein Hund läuft", 2),
+        ("犬が走る", 3),
+    ],
+)
+def test_further_words_are_those_after_the_first_without_articles(text: str, count: int) -> None:
+    assert further_words(text) == count
+
+
+def test_each_further_word_takes_from_the_probability() -> None:
+    known = replace(CERTAIN, word_weight=0.1)
+    texts = ["a dog", "a brown dog", "a brown dog runs"]
+    assert known.of_each(texts, [0.1, 0.1, 0.1]) == [0.8, 0.5, 0.2]
+    assert known.of("a brown dog").threshold == pytest.approx(0.1)
+    assert Calibrations.from_json(Calibrations(known).to_json()).image == known
+
+
+def test_a_calibration_that_counted_words_otherwise_counts_as_none() -> None:
+    former = CERTAIN.to_json() | {"length_weight": 0.03}
+    assert Calibrations.from_json({"image": former, "caption": None}) == Calibrations()
+    former["length_weight"] = 0.0
+    assert Calibrations.from_json({"image": former, "caption": None}) == Calibrations(CERTAIN)
 
 
 def drawn_scenes() -> Dataset:

@@ -101,7 +101,7 @@ def test_hierarchy_of_a_perfect_tree_finds_each_chain_whole() -> None:
 
 
 def test_calibrate_chains_makes_general_texts_truer_than_specific_ones() -> None:
-    # All true texts violate alike: only their lengths tell them apart.
+    # All true texts violate alike: only their numbers of words tell them apart.
     images = np.eye(3, 6, dtype=np.float32)
     points = {
         text: np.float32(0.8) * images[chain.image_id - 1]
@@ -116,7 +116,7 @@ def test_calibrate_chains_makes_general_texts_truer_than_specific_ones() -> None
 
     found = calibrate_chains(shown, encode=encode, score="order")
     assert found is not None
-    assert found.length_weight > 0
+    assert found.word_weight > 0
     general, specific = (found.of(text).probability(0.04) for text in ("dog", "a red dog"))
     assert general >= specific
     assert found.of("dog").threshold > found.of("a red dog").threshold
@@ -125,7 +125,7 @@ def test_calibrate_chains_makes_general_texts_truer_than_specific_ones() -> None
     shuffled = replace(shown, points=images[[1, 2, 0]])
     both = calibrate_chains(shown, shuffled, encode=encode, score="order")
     assert both is not None
-    assert both.length_weight == found.length_weight
+    assert both.word_weight == found.word_weight
     assert (both.pairs, both.true) == (2 * found.pairs, 2 * found.true)
     assert both.of("dog").probability(0.04) < found.of("dog").probability(0.04)
 
