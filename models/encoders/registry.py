@@ -76,7 +76,7 @@ def build_towers(name: str, weights: Path) -> Towers:
     library, _ = _parts(name)
     if library != "open_clip":
         raise BackboneError(
-            f"{name} encodes no texts: name a model of open_clip, such as "
+            f"{name} does not encode both pictures and texts: name a model of open_clip, such as "
             f"open_clip/ViT-B-32:laion2b_s34b_b79k"
         )
     from models.encoders.libraries import open_clip
@@ -143,11 +143,9 @@ def _parts(name: str) -> tuple[str, str]:
             f"torchvision/{name}, timm/{name} or open_clip/{name}"
         )
     if library not in LIBRARIES:
-        near = difflib.get_close_matches(library, LIBRARIES, n=1)
-        known = near or LIBRARIES
+        known = difflib.get_close_matches(library, LIBRARIES, n=1) or LIBRARIES
         raise BackboneError(
-            f"no encoders come from '{library}'; they come from {' or '.join(known)}, as in "
-            f"torchvision/resnet50 or timm/tf_efficientnet_lite2"
+            f"no encoders come from '{library}': name {' or '.join(f'{one}/NAME' for one in known)}"
         )
     package, extra = _EXTRAS.get(library, ("torchvision", ""))
     if name != LITE and importlib.util.find_spec(package) is None:

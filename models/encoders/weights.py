@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -49,10 +50,11 @@ def require_weights(
     except RuntimeError as error:  # other shapes; or sparse, quantised or meta tensors
         trouble = str(error).splitlines()[1:] or [str(error)]
     if trouble:
+        first = trouble[0].strip().rstrip(".")
         more = f", and {len(trouble) - 1:,} more" if len(trouble) > 1 else ""
         raise BackboneError(
-            f"{path} does not hold weights of {name} "
-            f"({trouble[0].strip()}{more}): name the encoder they belong to, or another file"
+            f"{path} does not hold weights of {name} ({first}{more}): name the encoder they belong "
+            f"to, or another file"
         )
 
 
@@ -68,7 +70,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             found: object = load_file(path)
         else:
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():  # of old pickles: what is wrong is said below
+                warnings.simplefilter("ignore", UserWarning)
+                found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's reader of pickles raises anything on other files
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if type(error).__name__ == "UnpicklingError":  # its message says how to run the file

@@ -80,7 +80,7 @@ def from_features(
     note = folder / WEIGHTS_NOTE
     if weights is None and note.is_file():
         weights = Path(note.read_text(encoding="utf-8"))
-        if not weights.is_file():
+        if not weights.exists():  # a file, or a folder of open_clip
             raise FeaturesError(
                 f"the features in {folder} were made with {weights}, which is not there any more: "
                 f"name that file with --weights, since the checkpoint holds what is in it"

@@ -114,6 +114,8 @@ class Source:
         Raises:
             BackboneError: there are none.
         """
+        if not path.exists():
+            raise BackboneError(f"there is no file or folder {path}: name weights that are there")
         if not path.is_dir():
             return cls(name, path)
         weights = next((path / file for file in _WEIGHTS if (path / file).is_file()), None)
@@ -127,17 +129,10 @@ class Source:
         """Read how the model is built, from its folder or, where that says nothing, by its name.
 
         Raises:
-            BackboneError: open_clip knows no such model, or Hasse cannot read its tokenizer.
+            BackboneError: open_clip knows no such model, the folder holds another, or Hasse cannot
+                read its tokenizer.
         """
-        file = None if self.folder is None else self.folder / CONFIG
-        if file is None or not file.is_file():
-            model, looks = _known(self.name)
-        else:
-            try:
-                content = json.loads(file.read_bytes())
-                model, looks = content["model_cfg"], content.get("preprocess_cfg", {})
-            except (ValueError, KeyError, TypeError) as error:
-                raise BackboneError(f"{file} is not a configuration of open_clip's") from error
+        model, looks = self._described()
         if "hf_model_name" in model["text_cfg"] or "multimodal_cfg" in model:
             raise BackboneError(
                 f"Hasse cannot read the text encoder of {self.name}: choose a model whose texts "
@@ -150,6 +145,24 @@ class Source:
                 f"its text encoder knows {known:,}: take the {_TOKENIZER} of the same model"
             )
         return Architecture.from_parts(model, looks, tokenizer)
+
+    def _described(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the configuration of the model, and how it prepares pictures."""
+        file = None if self.folder is None else self.folder / CONFIG
+        if file is None or not file.is_file():
+            return _known(self.name)
+        try:
+            content = json.loads(file.read_bytes())
+            model, looks = content["model_cfg"], content.get("preprocess_cfg", {})
+            shape = _shape(model)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BackboneError(f"{file} is not a configuration of open_clip's") from error
+        by_name = open_clip.get_model_config(_parts(self.name)[0])
+        if by_name is not None and _shape(by_name) != shape:
+            raise BackboneError(
+                f"{self.folder} holds another model than {self.name}: name the one that it holds"
+            )
+        return model, looks
 
 
 @dataclass(frozen=True)
@@ -246,6 +259,13 @@ def wanted_files(names: Sequence[str]) -> list[str]:
 def _parts(name: str) -> tuple[str, str]:
     model, _, tag = name.removeprefix(_LIBRARY).partition(":")
     return model, tag
+
+
+def _shape(model: Mapping[str, Any]) -> list[object]:
+    """Return sizes that tell most models apart."""
+    vision, text = model["vision_cfg"], model["text_cfg"]
+    sizes = (vision.get(key) for key in ("layers", "width", "patch_size"))
+    return [model["embed_dim"], text.get("context_length"), text.get("width"), *sizes]
 
 
 def _known(name: str) -> tuple[dict[str, Any], dict[str, Any]]:

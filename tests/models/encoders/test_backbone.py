@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,7 @@ def test_weights_that_do_not_fit_are_refused_with_the_first_reason_and_the_numbe
     assert said(other=nothing) == "other is not part of it"
     assert said(**{first: None}, other=nothing) == f"{first} is missing, and 1 more"
     assert said(**{second: nothing}).startswith(f"size mismatch for {second}")
+    assert "., and" not in said(**{first: nothing, second: nothing}), "torch's own full stop"
 
 
 def test_a_file_that_holds_no_weights_is_refused(tmp_path: Path) -> None:
@@ -245,6 +247,8 @@ def test_weights_without_data_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
     torch.save({"weight": Path("x")}, tmp_path / "w.pth")
+    (tmp_path / "old.pth").write_bytes(pickle.dumps({"weight": print}, protocol=4))
+    assert "it holds other things than tensors" in message(SMALL, tmp_path / "old.pth")
     said = message(SMALL, tmp_path / "w.pth")
     assert "cannot be read as weights (it holds other things than tensors)" in said
     assert "weights_only" not in said, "how to run it nevertheless"

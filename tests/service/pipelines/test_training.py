@@ -28,6 +28,7 @@ from service.pipelines.training_inputs import (
     learning_backbone,
     note_weights,
 )
+from tests.tiny_clip import NAME, tiny_clip
 
 
 @pytest.mark.parametrize(
@@ -151,6 +152,18 @@ def test_features_are_read_with_their_own_network_and_looks_or_not_at_all(
     with pytest.raises(FeaturesError, match=r"theirs\.safetensors, which is not there any more"):
         read(None)
     read(tmp_path / "moved.safetensors")
+
+
+def test_weights_that_lie_in_a_folder_are_read_again(tmp_path: Path) -> None:
+    tiny_clip(tmp_path / "clip")
+    Pillow.new("RGB", (40, 40)).save(tmp_path / "a.png")
+    dataset = Dataset("one", (Image(1, "a.png", tmp_path / "a.png"),))
+    network, folder = build_backbone(NAME, tmp_path / "clip"), tmp_path / "f"
+    extract(dataset, network, network.preprocessing, folder)
+    note_weights(folder, tmp_path / "clip")
+    inputs = from_features(TrainingConfig(), folder, None, (dataset, dataset))
+    assert inputs.backbone_weights is not None
+    assert inputs.backbone_weights.keys() == network.state_dict().keys()
 
 
 def test_views_are_read_only_where_the_configuration_says_so(tmp_path: Path) -> None:

@@ -125,7 +125,11 @@ def test_what_cannot_be_made_is_refused_in_a_sentence(tmp_path: Path) -> None:
     )
     assert "does not hold weights of open_clip/ViT-S-32" in message("open_clip/ViT-S-32", file)
     assert "Hasse cannot read the text encoder" in message("open_clip/roberta-ViT-B-32", file)
-    assert "encodes no texts: name a model of open_clip" in message("torchvision/resnet18", file)
+    for name in ("torchvision/resnet18", "sentence-transformers/all-MiniLM-L6-v2"):
+        assert "does not encode both pictures and texts" in message(name, file)
+    other = "holds another model than open_clip/ViT-B-32: name the one that it holds"
+    assert other in message("open_clip/ViT-B-32", tmp_path / "clip")
+    assert "there is no file or folder" in message(NAME, tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     assert "holds no weights of open_clip's" in message(NAME, tmp_path / "empty")
     weights = load_file(file)
