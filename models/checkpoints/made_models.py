@@ -140,8 +140,8 @@ def describe(folder: Path) -> Description:
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"{folder} holds no model that can be described ({error}): 'hasse model list' lists "
-            f"those that have a name"
+            f"{folder} holds no model for retrieval, or a damaged one: name another folder, or a "
+            f"model of 'hasse model list'"
         ) from error
 
 

@@ -256,7 +256,7 @@ def _open(file: IO[bytes], found: Format | None, limits: PictureLimits, *, whole
     if found is None:
         empty = not file.read(1)
         raise PictureError(
-            "not_a_picture", "the file is empty" if empty else "not a picture in a format we read"
+            "not_a_picture", "the file is empty" if empty else "not a picture that Hasse can read"
         )
     stripped = Stripped(file)
     if found is formats.JPEG:

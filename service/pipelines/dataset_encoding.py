@@ -149,14 +149,18 @@ class ImageSource:
 
 def require_features_of(model: EmbeddingModel, store: FeatureStore, folder: Path) -> None:
     """Refuse features of another network or preparation, or without regions (FeaturesError)."""
-    backbone = model.backbone
-    if (
-        store.maker.weights != backbone.fingerprint()
-        or store.maker.preprocessing != model.preprocessing
-    ):
+    backbone, looks = model.backbone, model.preprocessing
+    if store.maker.weights != backbone.fingerprint():
         raise FeaturesError(
             f"the features in {folder} were not made with the network of this model "
             f"({backbone.name}): run 'hasse features' with it, or leave --features out"
+        )
+    if store.maker.preprocessing != looks:
+        raise FeaturesError(
+            f"the pictures of the features in {folder} were prepared otherwise than this model "
+            f"prepares them: run 'hasse features' with --resize {looks.resize} --crop {looks.crop} "
+            f"--crops {looks.crops} --framing {looks.framing} --interpolation "
+            f"{looks.interpolation}, or leave --features out"
         )
     store.views(regions=model.config.image_pooling == "regions")
 

@@ -107,7 +107,7 @@ READ: dict[str, Make] = {
 }
 REFUSED: dict[str, tuple[Make, str]] = {
     "empty.jpg": (lambda: b"", "not a picture (the file is empty)"),
-    "text.jpg": (lambda: b"no picture", "not a picture (not a picture in a format we read)"),
+    "text.jpg": (lambda: b"no picture", "not a picture (not a picture that Hasse can read)"),
     "half.jpg": (lambda: encode(scene(), "JPEG")[:700], "damaged picture"),
     "half.png": (lambda: encode(noise(96, 64), "PNG")[:9000], "damaged picture"),
     "half.webp": (lambda: encode(scene(), "WEBP")[:150], "damaged picture"),

@@ -87,8 +87,11 @@ def test_features_of_another_network_or_of_pictures_read_otherwise_are_refused(
         model.preprocessing,
         tmp_path / "network",
     )
-    for name in ("looks", "network"):
-        with pytest.raises(FeaturesError, match="were not made with the network of this model"):
+    for name, message in (
+        ("looks", "prepared otherwise .* --framing centre"),
+        ("network", "were not made with the network of this model"),
+    ):
+        with pytest.raises(FeaturesError, match=message):
             encode_dataset(model, dataset, ImageSource(tmp_path / name), lambda *_: None)
 
 
