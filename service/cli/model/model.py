@@ -111,12 +111,18 @@ def calibrate(
       hasse model calibrate clip data/coco
     """
     from models.checkpoints.checkpoint import find
+    from models.checkpoints.made_models import describe
     from models.datasets import load
     from service.pipelines.dataset_encoding import ImageSource
     from service.pipelines.evaluation import calibrate as measure
     from service.runtime.device import pick_device
 
-    folder, collection = find(Path(name)), load(dataset).split(split)
+    folder = find(Path(name))
+    if describe(folder).built_in:
+        raise CommandError(
+            f"'{name}' comes with Hasse and stays as it is: copy {folder}, and name the copy"
+        )
+    collection = load(dataset).split(split)
     source = ImageSource(features, batch_size, workers, tell, picture_limits())
     found = measure(folder, collection, source, pick_device(device), progress)
     for kind, of in (("pictures", found.image), ("captions", found.caption)):

@@ -112,7 +112,9 @@ def test_models_are_listed_shown_and_removed(tmp_path: Path, home: Path) -> None
     assert str(home / "mine") in done(hasse("model", "remove", "mine")).out
     assert list(home.iterdir()) == []
     assert "no model 'mine' was made here; there is none" in hasse("model", "remove", "mine").error
-    assert "comes with Hasse and stays" in hasse("model", "remove", "scenes").error
+    for command in (("remove", "scenes"), ("calibrate", "scenes", tmp_path)):
+        assert "comes with Hasse and stays" in hasse("model", *command).error
+    assert "a model of 'hasse model list'" in hasse("model", "show", "mine").error
 
 
 def test_weights_are_downloaded_where_that_is_asked_for(
