@@ -53,8 +53,9 @@ def read_chains(path: Path) -> list[Chain]:
         try:
             chains.append(_from_json(json.loads(row)) if isinstance(row, str) else _from_csv(row))
         except (ValueError, KeyError, TypeError) as error:
+            reason = f"there is no {error.args[0]}" if isinstance(error, KeyError) else error
             raise DatasetError(
-                f"{path}, row {number} is no chain ({error}): it needs image_id and at least two "
+                f"{path}, row {number} is no chain ({reason}): it needs image_id and at least two "
                 f"texts, such as {{"
                 f'"image_id": 1, "chain": ["bird", "blue bird"]}}'
             ) from None

@@ -112,10 +112,9 @@ def measure(pairs: Pairs, truth: Floats) -> dict[str, Any]:
         for name, kept in chosen.items()
         if pairs.true[kept].any() and not pairs.true[kept].all()
     }
-    count = int(pairs.chains.max()) + 1
-    taus = np.array([_tau(pairs, truth, at) for at in range(count)])
-    one = np.ones(count)
-    sampled = list(draws(count, samples=SAMPLES))
+    taus = _taus(pairs, truth)
+    one = np.ones(len(taus))
+    sampled = list(draws(len(taus), samples=SAMPLES))
     found: dict[str, Any] = {
         name: {
             "auc": _with_interval(curve.auc, one, sampled),
@@ -159,7 +158,7 @@ def reliability(pairs: Pairs, probability: Floats) -> dict[str, Any]:
 
 def mean_tau(pairs: Pairs, truth: Floats) -> float:
     """Return the mean over chains of Kendall's tau of generality and `truth` (P,)."""
-    return float(np.mean([_tau(pairs, truth, at) for at in range(int(pairs.chains.max()) + 1)]))
+    return float(_taus(pairs, truth).mean())
 
 
 def hierarchy(
@@ -243,10 +242,16 @@ def _with_interval(
     return {"value": float(statistic(one)), "low": float(low), "high": float(high)}
 
 
-def _tau(pairs: Pairs, truth: Floats, chain: int) -> float:
-    """Return Kendall's tau-b of generality and truth; 1 if the more general is always truer."""
-    own = pairs.true & (pairs.chains == chain)
-    values = truth[own][np.argsort(pairs.levels[own])]
+def _taus(pairs: Pairs, truth: Floats) -> Floats:
+    """Return Kendall's tau-b of each chain; 1 if the more general is always truer."""
+    own = np.flatnonzero(pairs.true)
+    own = own[np.lexsort((pairs.levels[own], pairs.chains[own]))]
+    starts = np.flatnonzero(np.diff(pairs.chains[own])) + 1
+    return np.array([_tau(truth[rows]) for rows in np.split(own, starts)])
+
+
+def _tau(values: Floats) -> float:
+    """Return tau-b of falling generality and these values."""
     signs = np.sign(np.subtract.outer(values, values))[np.triu_indices(len(values), 1)]
     untied = np.count_nonzero(signs)
     return float(signs.sum() / np.sqrt(untied * len(signs))) if untied else 0.0

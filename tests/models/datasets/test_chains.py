@@ -39,6 +39,12 @@ def test_read_names_the_row_that_is_no_chain(tmp_path: Path, row: str) -> None:
         read_chains(file)
 
 
+def test_read_names_the_column_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "chains.csv").write_text("number,captions\n1,bird => blue bird\n")
+    with pytest.raises(DatasetError, match=r"row 1 is no chain \(there is no id\)"):
+        read_chains(tmp_path / "chains.csv")
+
+
 def test_read_of_a_missing_or_empty_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="hasse data abstract"):
         read_chains(tmp_path / "none.jsonl")
