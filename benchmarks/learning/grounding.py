@@ -139,8 +139,10 @@ def measured(models: Mapping[str, Path], options: argparse.Namespace, seed: int)
     embeddings = Embeddings(models, WordVectors.read(options.vectors), not options.brief)
     for pairs in read_word_pairs(options.tasks):
         found[pairs.name] = {
-            column: similarity(pairs, embeddings.words(column), embeddings.knows).value
+            column: value
             for column in embeddings.columns
+            if (value := similarity(pairs, embeddings.words(column), embeddings.knows).value)
+            is not None
         }
     for task in read_tasks(options.tasks):
         if options.task and task.name not in options.task:

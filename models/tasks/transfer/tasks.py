@@ -64,9 +64,7 @@ def read_tasks(folder: Path) -> list[Task]:
         TransferError: there is none, or a file is not of its format; it is named.
     """
     paths: dict[str, Path] = {}
-    for path in sorted(folder.rglob("*.*" if folder.is_dir() else "")):
-        paths.setdefault(path.name, path)
-    for path in sorted(folder.rglob("sentiment-*")):
+    for path in sorted(folder.rglob("*")):
         paths.setdefault(path.name, path)
     found = []
     for name, (files, read) in _READERS.items():

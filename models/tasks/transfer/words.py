@@ -20,6 +20,8 @@ FILES = {
     "WS-353": "EN-WS-353-ALL.txt",
 }
 
+_LEAST = 4  # pairs that an interval can be computed from
+
 
 @dataclass(frozen=True, slots=True)
 class WordPairs:
@@ -33,12 +35,15 @@ class WordPairs:
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """Spearman's correlation with people, x 100, with a 95 % interval, of pairs that are known."""
+    """Spearman's correlation with people, x 100, with a 95 % interval, of pairs that are known.
+
+    Fewer than `_LEAST` known pairs have none.
+    """
 
     name: str
-    value: float
-    low: float
-    high: float
+    value: float | None
+    low: float | None
+    high: float | None
     known: int
     pairs: int
 
@@ -70,8 +75,8 @@ def similarity(pairs: WordPairs, encode: Encode, knows: Callable[[str], bool]) -
     known = np.array(
         [knows(a) and knows(b) for a, b in zip(pairs.first, pairs.second, strict=True)], bool
     )
-    if known.sum() < 3:
-        return Similarity(pairs.name, float("nan"), 0.0, 0.0, int(known.sum()), len(known))
+    if known.sum() < _LEAST:
+        return Similarity(pairs.name, None, None, None, int(known.sum()), len(known))
     rows = np.flatnonzero(known)
     first, second = (
         _unit(encode([words[row] for row in rows])) for words in (pairs.first, pairs.second)

@@ -140,8 +140,10 @@ def _show(names: list[str], results: list[Result], similarities: list[Similarity
             [
                 (
                     one.name,
-                    f"{one.value / 100:.3f}",
-                    f"{one.low / 100:.3f}…{one.high / 100:.3f}",
+                    "" if one.value is None else f"{one.value / 100:.3f}",
+                    ""
+                    if one.low is None or one.high is None
+                    else f"{one.low / 100:.3f}…{one.high / 100:.3f}",
                     f"{one.known:,}",
                     f"{one.pairs:,}",
                 )

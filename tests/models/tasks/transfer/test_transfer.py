@@ -96,14 +96,18 @@ def test_directed_features_of_a_pair_tell_its_two_directions_apart() -> None:
 
 
 def test_word_similarity_is_spearmans_over_words_that_are_known(tmp_path: Path) -> None:
-    (tmp_path / "EN-MEN-TR-3k.txt").write_text("up\tout\t9\nup\tside\t5\nup\tdown\t1\nup\tzz\t9\n")
+    (tmp_path / "EN-MEN-TR-3k.txt").write_text(
+        "up\tout\t9\nup\tside\t5\nout\tside\t6\nup\tdown\t1\nup\tzz\t9\n"
+    )
     lines = ["up 1 0", "out 0.9 0.1", "side 0 1", "down -1 0"]
     (tmp_path / "vectors.txt").write_text("4 2\n" + "\n".join(lines) + "\n")
     vectors = WordVectors.read(tmp_path / "vectors.txt")
     (pairs,) = read_word_pairs(tmp_path)
     found = similarity(pairs, vectors.encode, vectors.knows)
     assert found.value == pytest.approx(100, abs=0.1)
-    assert (found.known, found.pairs) == (3, 4)
+    assert (found.known, found.pairs) == (4, 5)
+    few = similarity(pairs, vectors.encode, lambda word: word != "side")
+    assert (few.value, few.low, few.high, few.known) == (None, None, None, 3)
     assert vectors.encode(["up, side!", "zz"]).tolist() == [[0.5, 0.5], [0, 0]]
 
 
