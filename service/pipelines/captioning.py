@@ -31,7 +31,8 @@ from models.score import penalties_between
 from models.tasks.abstraction.lexicon import Lexicon
 from models.training.run import Progress, Stop
 from service.pipelines.dataset_encoding import ImageSource, encode_dataset
-from service.pipelines.training import ProgressBars
+from service.pipelines.training import ProgressBars, split_for_training
+from service.pipelines.training_inputs import Collections
 
 RANKINGS: tuple[Ranking, ...] = ("order", "paper")
 
@@ -58,12 +59,16 @@ class CaptionerRequest:
         Raises:
             DatasetError: there is nothing to learn from, or nothing to validate by.
         """
-        train, validation = (self._sentences(split, bars) for split in ("train", "val"))
+        train, validation = (self._sentences(part, bars) for part in self._parts)
         return Prepared.of(train, validation, self.encoder, self.config.min_word_count)
 
-    def _sentences(self, split: str, bars: ProgressBars) -> list[Sentence]:
-        with bars(f"reading captions ({split})") as progress:
-            return sentences(self.dataset.split(split), self.lexicon, progress)
+    @property
+    def _parts(self) -> Collections:
+        return split_for_training(self.dataset, "train", "val")
+
+    def _sentences(self, part: Dataset, bars: ProgressBars) -> list[Sentence]:
+        with bars("reading captions") as progress:
+            return sentences(part, self.lexicon, progress)
 
     def train(
         self,
@@ -93,7 +98,7 @@ class CaptionerRequest:
         run = prepared.training(self.config, self.encoder, keep)
         run.run(report, stop)
         best = keep(run.best, -run.notes["best"])
-        validation = self.dataset.split("val")
+        validation = self._parts[1]
         if all(image.meaning is not None for image in validation.images):
             best = replace(best, judgement=self._judgement(best, validation, bars))
             save(best, out, self.encoder.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from models.captioning import checkpoint as captioners
@@ -55,8 +56,12 @@ def test_dataset_without_captions_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "config.json").exists()
 
 
-def test_training_without_pictures_on_the_disk_needs_none(tmp_path: Path) -> None:
-    save(captioned(), tmp_path / "data")
+def test_training_without_pictures_on_the_disk_and_without_splits_needs_none(
+    tmp_path: Path,
+) -> None:
+    dataset = captioned()
+    whole = tuple(replace(image, split="") for image in dataset.images)
+    save(replace(dataset, images=whole), tmp_path / "data")
     asked = ("--model", tiny_checkpoint(tmp_path / "model"), "--out", tmp_path / "out")
     wordnet = write_wordnet(tmp_path / "wordnet")
     assert not hasse(
