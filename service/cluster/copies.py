@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from index import durable
@@ -30,6 +32,16 @@ def local_copy(source: Path, copies: Path, record: SegmentRecord) -> Path:
             if not _is_whole(target / name, file):
                 _copy(source / name, target / name, file)
     return target
+
+
+def remove_others(source: Path, copies: Path) -> None:
+    """Remove copies of segments that are not in `source` any more, where that can be read."""
+    with suppress(OSError):
+        copied = list(copies.iterdir())  # first: what was copied by now has been there
+        kept = {path.name for path in source.iterdir()}
+        for path in copied:
+            if path.name not in kept:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_whole(path: Path, file: FileRecord) -> bool:

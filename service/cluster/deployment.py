@@ -104,7 +104,7 @@ def deploy(ray: Any, layout: Layout) -> None:
         )
     serve = ray.serve
     serve.start(proxy_location="Disabled")
-    copies = None if layout.copies is None else str(layout.copies)
+    copies = None if layout.copies is None else str(layout.copies / layout.prefix)
     targets = []
     for number in range(layout.shards):
         deployment = serve.deployment(

@@ -42,4 +42,7 @@ def open_engine(
         loaded = loading.model_for(index, settings)
         loading.sweep(index)
         loading.warm(loaded, index)
-    return Engine(loaded, index, settings, metrics, admission, on_death)
+        writer = loading.writer(settings, loaded)
+    engine = Engine(loaded, index, settings, metrics, admission, on_death)
+    engine.writer = writer
+    return engine

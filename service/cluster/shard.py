@@ -24,7 +24,7 @@ from index.segments.segment import SEGMENTS_FOLDER, Verify
 from index.segments.snapshot import Snapshot
 from index.shards import no_plan, read_plan, require_server
 from index.types import KINDS, Kind, Mode, ModelIdentity, Points
-from service.cluster.copies import local_copy
+from service.cluster.copies import local_copy, remove_others
 
 _HELD = 8  # generations: entrances may lag behind each other
 _WARMED: tuple[Mode, ...] = ("certified", "fast")
@@ -56,8 +56,8 @@ class Shard:
         folder: of the index, on storage that all machines share.
         number, shards: which shard it is, of how many.
         threads: that a search runs in.
-        copies: a folder of this machine that segments are copied to first; None maps them where
-            they are.
+        copies: a folder of this machine, for this index alone, that segments are copied to first;
+            None maps them where they are.
 
     Raises:
         HasseIndexError: the index cannot be opened, there is no such plan, or a file is damaged.
@@ -67,6 +67,7 @@ class Shard:
         self, folder: Path, number: int, shards: int, threads: int, copies: Path | None = None
     ) -> None:
         self._folder, self._number, self._shards = folder, number, shards
+        self._copies = copies
         self._catalog = open_catalog(folder)
         self._workers = Workers(threads)
         self._narrowing = Narrowing(folder, self._catalog)
@@ -149,6 +150,8 @@ class Shard:
             self._held[view.generation] = held
             for old in sorted(self._held)[:-_HELD]:
                 del self._held[old]
+            if self._copies is not None:
+                remove_others(self._folder / SEGMENTS_FOLDER, self._copies)
             return held
 
     def _newest(self) -> View:

@@ -61,7 +61,7 @@ def plan(*, index: IndexFolder, shards: Shards, as_json: Json = False) -> None:
         made = make_plan(index, catalog, shards)
         found = sizes(made, catalog.state().segments)
     if as_json:
-        typer.echo(json.dumps([asdict(size) for size in found]))
+        typer.echo(json.dumps([asdict(size) for size in found], indent=2))
         return
     rows = [
         (
@@ -147,7 +147,7 @@ def status(*, index: IndexFolder, address: Address = None, as_json: Json = False
 
     found = deployment.status(connect(address), index)
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in found]))
+        typer.echo(json.dumps([asdict(one) for one in found], indent=2))
         return
     rows = [
         (

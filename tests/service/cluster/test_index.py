@@ -188,6 +188,18 @@ def test_plan_balances_rows_and_refuses_what_cannot_be(whole: Index, tmp_path: P
         ClusterIndex(whole.folder, InProcess.__new__(InProcess), 3)
 
 
+def test_copies_of_segments_that_were_merged_away_are_removed(whole: Index, tmp_path: Path) -> None:
+    copies = tmp_path / "copies"
+    InProcess(whole.folder, copies).close()
+    before = {path.name for path in copies.iterdir()}
+    whole.compact(everything)
+    make_plan(whole.folder, whole.catalog, 1)
+    Shard(whole.folder, 0, 1, 1, copies).close()
+    after = {path.name for path in copies.iterdir()}
+    assert after == {path.name for path in (whole.folder / "segments").iterdir()}
+    assert not after & before
+
+
 def test_copies_are_resumed_and_made_anew_where_they_changed(whole: Index, tmp_path: Path) -> None:
     copies = tmp_path / "copies"
     first = InProcess(whole.folder, copies)
