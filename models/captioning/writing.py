@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -61,8 +63,9 @@ class Writer:
         points: Points,
         by: Ranking = "order",
     ) -> list[WrittenCaption]:
-        """Return texts with these points (C, N), the best first."""
-        return rank(self.judged(picture, candidates, points), candidates, by)
+        """Return texts with these points (C, N), the best first, as people write them."""
+        found = rank(self.judged(picture, candidates, points), candidates, by)
+        return [replace(one, text=spelled(one.text)) for one in found]
 
     def best(self, judged: Judged, candidates: Candidates, by: Ranking) -> str:
         """Return the best text."""
@@ -88,3 +91,8 @@ class Writer:
                 encoder.calibration.image,
             )
         return self._rarity
+
+
+def spelled(text: str) -> str:
+    """Return a text with its apostrophes: the words "a", "dog", "s", "tail" are "a dog's tail"."""
+    return re.sub(r" s\b", "'s", text)

@@ -20,7 +20,7 @@ from models.captioning.language_model import LanguageModelConfig
 from models.captioning.ranking import LIKELY, Judged, rank
 from models.captioning.structure import structure
 from models.captioning.training import CaptionerTraining, perplexity
-from models.captioning.writing import Writer
+from models.captioning.writing import Writer, spelled
 from models.checkpoints import checkpoint
 from models.checkpoints.checkpoint import Checkpoint
 from models.checkpoints.model_folder import CheckpointError
@@ -167,6 +167,11 @@ def test_subject_is_the_first_noun_that_no_preposition_leads_to(writer: Writer) 
     assert set(drawn.subjects) <= {"", *writer.captioner.captioner.vocabulary.words}
     for text, subject in found.items():
         assert subject in (*text.split(), "")
+
+
+def test_words_of_training_captions_are_written_with_their_apostrophes() -> None:
+    assert spelled("a dog s tail and its owner s") == "a dog's tail and its owner's"
+    assert spelled("a man in a t shirt sits") == "a man in a t shirt sits"
 
 
 def test_judgement_learns_what_tells_truth() -> None:
