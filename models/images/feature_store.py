@@ -133,13 +133,7 @@ class FeatureStore:
         if rows == 0:
             raise FeaturesError(f"the features in {folder} are of no image yet: make them again")
         expected = {FEATURES: rows * maker.row_bytes, IMAGES: rows * 16, STAMPS: rows * 8}
-        for name, size in expected.items():
-            path = folder / name
-            if not path.is_file() or path.stat().st_size < size:
-                raise FeaturesError(
-                    f"{path} is missing or shorter than {MANIFEST} says: delete {folder} and "
-                    f"make the features again"
-                )
+        require_files(folder, expected)
         images = np.fromfile(folder / IMAGES, dtype="<i8", count=2 * rows).reshape(rows, 2)
         stamps = np.fromfile(folder / STAMPS, dtype="<i8", count=rows)
         mapped = np.memmap(folder / FEATURES, dtype="<f2", mode="r", shape=(rows, *maker.row_shape))
@@ -190,6 +184,17 @@ class FeatureStore:
                 f"delete it and run 'hasse features' again"
             )
         return chosen
+
+
+def require_files(folder: Path, sizes: Mapping[str, int]) -> None:
+    """Refuse a folder without these files, or with less in them (FeaturesError)."""
+    for name, size in sizes.items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size < size:
+            raise FeaturesError(
+                f"{path} is missing or shorter than {MANIFEST} says: delete {folder} and make the "
+                f"features again"
+            )
 
 
 @dataclass(frozen=True, slots=True)

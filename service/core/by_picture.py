@@ -84,6 +84,20 @@ async def _specific_first(
     }
 
 
+async def point_of(engine: Engine, picture: bytes | int, stages: Stages) -> Point:
+    """Return the point of a picture that was sent, or of a stored image, by its id.
+
+    Raises:
+        ServiceError: what encoding a picture raises; `not_found` for the id of no image.
+    """
+    if isinstance(picture, bytes):
+        return await engine.encode_picture(picture, stages)
+    stored = await engine.stored_points("image", [picture])
+    if picture not in stored:
+        raise no_image(picture)
+    return stored[picture]
+
+
 async def similar(
     engine: Engine, picture: bytes | int, options: SimilarOptions, stages: Stages
 ) -> ImageAnswer:
@@ -98,13 +112,7 @@ async def similar(
     engine.check_options(options)
     from_first = options.model_copy(update={"offset": 0, "k": depth_of(options)})
     async with engine.enter(stages):
-        if isinstance(picture, bytes):
-            point = await engine.encode_picture(picture, stages)
-        else:
-            stored = await engine.stored_points("image", [picture])
-            if picture not in stored:
-                raise no_image(picture)
-            point = stored[picture]
+        point = await point_of(engine, picture, stages)
         found = await engine.search("image", point, from_first, stages, spare=1)
     hits = [hit for hit in found.image_hits() if hit["image_id"] != picture]
     wanted = hits[options.offset : depth_of(options)]

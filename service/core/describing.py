@@ -10,9 +10,10 @@ from PIL import Image
 
 from models.captioning.ranking import WrittenCaption
 from models.captioning.writing import Writer
+from service.core.by_picture import point_of
 from service.core.engine import Engine
 from service.core.stages import Stages
-from service.errors import ServiceError, no_image
+from service.errors import ServiceError
 from service.picture_schemas import DescribeOptions, Description
 
 
@@ -35,13 +36,7 @@ async def describe(
             f"'hasse captioner train', and name it by HASSE_CAPTIONER",
         )
     async with engine.enter(stages):
-        if isinstance(picture, bytes):
-            point = await engine.encode_picture(picture, stages)
-        else:
-            stored = await engine.stored_points("image", [picture])
-            if picture not in stored:
-                raise no_image(picture)
-            point = stored[picture]
+        point = await point_of(engine, picture, stages)
         candidates = await asyncio.to_thread(writer.draw, point, options.draws)
         points = await engine.encode_captions(candidates.texts, stages)
         written = await asyncio.to_thread(writer.ranked, point, candidates, points)

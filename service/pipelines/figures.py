@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from models.errors import HasseError
 from models.evaluation.ground_truth import known_ground_truth
+from models.evaluation.plane import principal_plane
 from models.evaluation.retrieval import BLOCK_ENTRIES
 from models.score import penalties_between
 
@@ -130,14 +131,10 @@ def _points(axes: Axes, measured: Measured) -> None:
         points[np.unique(np.linspace(0, len(points) - 1, DRAWN_POINTS).astype(np.int64))]
         for points in (encoded.images, encoded.captions)
     )
-    both = np.concatenate((images, captions))
-    middle = both.mean(0)
-    _, spread, turned = np.linalg.svd(both - middle, full_matrices=False)
-    for points, label in ((images, "images"), (captions, "captions")):
-        flat = (points - middle) @ turned[:2].T
+    places, share = principal_plane(np.concatenate((images, captions)))
+    for flat, label in ((places[: len(images)], "images"), (places[len(images) :], "captions")):
         axes.scatter(flat[:, 0], flat[:, 1], s=8, alpha=0.6, linewidths=0, label=label)
-    shown = 100 * np.square(spread[:2]).sum() / max(np.square(spread).sum(), 1e-30)
-    axes.set(xlabel=f"first two principal axes, {shown:.0f} % of the variance")
+    axes.set(xlabel=f"first two principal axes, {100 * share:.0f} % of the variance")
     axes.set_xticks([])
     axes.set_yticks([])
     axes.legend()

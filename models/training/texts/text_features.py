@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.files import lock_folder, write_at, write_atomically
-from models.images.feature_store import FeaturesError
+from models.images.feature_store import MANIFEST, FeaturesError, require_files
 
-MANIFEST, FEATURES, TEXTS = "manifest.json", "features.f16", "texts.jsonl"
+FEATURES, TEXTS = "features.f16", "texts.jsonl"
 _FORMAT = 1
 _KEYS = {"format", "name", "fingerprint", "dimension", "rows", "bytes_of_texts"}
 _BLOCK = 2048  # texts between two commits
@@ -69,14 +69,8 @@ class TextFeatures:
                 f"there are no features of texts in {folder}: make them with 'hasse text-features'"
             )
         count, dimension = int(found["rows"]), int(found["dimension"])
-        expected = {FEATURES: 2 * count * dimension, TEXTS: int(found["bytes_of_texts"])}
-        for name, size in expected.items():
-            path = folder / name
-            if not path.is_file() or path.stat().st_size < size:
-                raise FeaturesError(
-                    f"{path} is missing or shorter than {MANIFEST} says: delete {folder} and "
-                    f"make the features again"
-                )
+        sizes = {FEATURES: 2 * count * dimension, TEXTS: int(found["bytes_of_texts"])}
+        require_files(folder, sizes)
         lines = (folder / TEXTS).read_bytes().splitlines()[:count]
         rows = np.memmap(folder / FEATURES, dtype="<f2", mode="r", shape=(count, dimension))
         maker = (str(found["name"]), str(found["fingerprint"]))

@@ -72,7 +72,7 @@ def describe(
         ("likely", "violation", "written caption", ""),
         [
             (
-                "" if one.probability is None else f"{100 * one.probability:.0f} %",
+                "" if one.probability is None else f"{one.probability:.0%}",
                 f"{one.violation:.4f}",
                 one.text,
                 "as in training" if one.in_training else "",
