@@ -140,7 +140,7 @@ def _parts(name: str) -> tuple[str, str]:
     if not slash:
         raise BackboneError(
             f"'{name}' is not an encoder's name, which begins with its library's: "
-            f"torchvision/{name}, timm/{name} or open_clip/{name}"
+            f"{' or '.join(f'{one}/{name}' for one in LIBRARIES)}"
         )
     if library not in LIBRARIES:
         known = difflib.get_close_matches(library, LIBRARIES, n=1) or LIBRARIES

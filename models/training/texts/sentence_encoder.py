@@ -44,11 +44,13 @@ class SentenceEncoder:
         weights = folder / _WEIGHTS
         if not weights.is_file():
             raise SentenceEncoderError(
-                f"there is no {weights}: name the folder of a sentence encoder, such as that of "
-                f"all-MiniLM-L6-v2"
+                f"there is no {weights}: name the folder of a sentence encoder, or download one, "
+                f"such as sentence-transformers/all-MiniLM-L6-v2, with --download-weights"
             )
         from transformers import AutoModel, AutoTokenizer
+        from transformers.utils.logging import disable_progress_bar
 
+        disable_progress_bar()
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
             self._model: Any = AutoModel.from_pretrained(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.terminal.errors import resumable
+from service.cli.terminal.errors import CommandError, resumable
 from service.cli.terminal.long_running import AGAIN, stoppable
 from service.cli.terminal.options import Device
 from service.cli.terminal.progress import progress, tell
@@ -57,6 +57,11 @@ def text_features(
 
     wanted = read_texts(texts)
     if download_weights:
+        if encoder.parts[0] != "sentence-transformers":
+            raise CommandError(
+                "--download-weights takes --encoder sentence-transformers/NAME, such as "
+                "sentence-transformers/all-MiniLM-L6-v2"
+            )
         with progress(f"downloading {encoder}") as report:
             encoder = registry.download_weights(str(encoder), report, tell)
     model = SentenceEncoder(encoder, pick_device(device))

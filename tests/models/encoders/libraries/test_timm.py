@@ -135,7 +135,7 @@ def test_a_checkpoint_keeps_weights_that_have_learned_further(tmp_path: Path) ->
 
 def test_names_that_are_no_encoder_are_refused_with_what_there_is() -> None:
     assert "there is tf_efficientnet_lite2" in message("timm/tf_efficientnet_lite_2")
-    assert "torchvision/resnet50, timm/resnet50 or open_clip/resnet50" in message("resnet50")
+    assert "torchvision/resnet50 or timm/resnet50 or open_clip/resnet50" in message("resnet50")
     assert "no encoders come from 'tim': name timm/NAME" in message("tim/resnet50")
     assert "encodes texts and no pictures" in message("sentence-transformers/all-MiniLM-L6-v2")
 

@@ -41,6 +41,7 @@ def test_text_features_are_the_encoders_own_whatever_a_text_is_beside(
     make = ("text-features", tmp_path / "texts.txt", "--out", tmp_path / "features", "--encoder")
     told = hasse(*make, encoder, "--device", "cpu")
     assert told.out == f"{tmp_path / 'features'}: 3 texts\n", told.err
+    assert told.err == "", "not the library's own progress"
     found = TextFeatures.open(tmp_path / "features")
     alone = SentenceEncoder(encoder)
     for text in TEXTS:
@@ -61,7 +62,9 @@ def test_text_features_downloads_an_encoder_where_that_is_asked_for(
     monkeypatch.setattr(registry, "download_weights", download)
     (tmp_path / "texts.txt").write_text("a dog\n")
     make = ("text-features", tmp_path / "texts.txt", "--out", tmp_path / "out", "--encoder", named)
-    assert "name the folder of a sentence encoder" in hasse(*make).error
+    assert "name the folder of a sentence encoder, or download one" in hasse(*make).error
+    other = hasse(*make[:-1], "timm/resnet18", "--download-weights")
+    assert "takes --encoder sentence-transformers/NAME" in other.error
     assert asked == []
     assert hasse(*make, "--download-weights", "--device", "cpu").status == 0
     assert asked == [named]
