@@ -17,7 +17,6 @@ from models.encoders.names import full_name
 from models.encoders.registry import build_towers
 from models.evaluation.calibration import Calibrations
 from models.files import lock_folder
-from models.two_towers import TowersConfig, TwoTowers
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -58,6 +57,8 @@ def make(name: str, encoder: str, weights: Path) -> Path:
     """
     folder = require_free(name)
     built = build_towers(encoder, weights)
+    from models.two_towers import TowersConfig, TwoTowers  # needs open_clip, which is there by now
+
     config = TowersConfig(encoder, _sum_of(weights), built.images.feature_dimension)
     model = TwoTowers(config, built)
     model.images.require_side(model.preprocessing.crop)

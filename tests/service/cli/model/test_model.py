@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +159,18 @@ def test_index_of_one_model_is_not_searched_with_another(tmp_path: Path) -> None
     assert "hasse model make" in hasse("search", "a circle", "--index", index).error
     done(hasse("index", "reencode", index, "--model", "two"))
     done(hasse("search", "a circle", "--index", index))
+
+
+def test_models_are_listed_without_open_clip_and_made_by_no_other_library(tmp_path: Path) -> None:
+    program = f"""
+import sys
+sys.modules["open_clip"] = None
+from tests.service.cli.shell import hasse
+print(hasse("model", "list").out)
+print(hasse("model", "make", "mine", "--from", "{NAME}", "--weights", "{tmp_path}").error)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "photographs" in told.stdout, told.stderr
+    assert "pip install 'hasse[clip]'" in told.stdout
