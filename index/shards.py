@@ -79,9 +79,9 @@ def balanced(records: Sequence[SegmentRecord], shards: int, folder: Path) -> Pla
     most = max((sum(one.kind == kind for one in records) for kind in KINDS), default=0)
     if not 1 <= shards <= max(1, most):
         raise BadShardsError(
-            f"{folder} has {most} segments of a kind, too few for {shards} shards: plan at most "
-            f"{max(1, most)}, or build it again with 'hasse index build --segment-rows ROWS' and "
-            "fewer rows in each segment"
+            f"{shards} shards need as many segments of images or of captions, and {folder} has "
+            f"{most}: plan at most {max(1, most)}, or build it again with fewer rows in each, by "
+            "'hasse index build --segment-rows ROWS'"
         )
     placed: dict[str, int] = {}
     rows = [0] * shards  # of all kinds, so that a shard with many images gets fewer captions

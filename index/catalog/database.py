@@ -378,7 +378,7 @@ def _server_engine(url: sql.URL, lock_seconds: float) -> Engine:
     except (ModuleNotFoundError, NoSuchModuleError) as error:
         raise NotAnIndexError(
             f"the catalog {url.render_as_string()} cannot be reached from here ({error}): install "
-            'its driver with pip install "psycopg[binary]", or correct its address'
+            "its driver with pip install 'hasse[postgresql]', or correct its address"
         ) from None
 
     @sql.event.listens_for(engine, "connect")

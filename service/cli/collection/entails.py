@@ -58,10 +58,10 @@ def entails(
 def _sentence(answer: Entailment) -> str:
     violation = f"violation {answer.violation:.4f}"
     if answer.threshold is None:
-        return f"{violation}; the model is not calibrated, so there is no yes or no"
+        return f"{violation}; the model is not calibrated for such a pair, so there is no yes or no"
     if answer.probability is None:
         return f"{violation}; the model knows no word of a caption, so there is no yes or no"
     return (
-        f"{'yes' if answer.entailed else 'no'}: {answer.probability:.0%} likely; {violation}, "
-        f"true below {answer.threshold:.4f}"
+        f"{'yes' if answer.entailed else 'no'}: {violation}, and pairs up to "
+        f"{answer.threshold:.4f} are called true; {answer.probability:.0%} likely"
     )

@@ -10,6 +10,7 @@ import typer
 from service.cli.terminal.configuration import picture_limits
 from service.cli.terminal.errors import CommandError
 from service.cli.terminal.options import Device, ModelOrPhotographs
+from service.plural import count
 
 
 def plot(
@@ -57,6 +58,6 @@ def plot(
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(draw(places, texts, opened), encoding="utf-8")
     typer.echo(
-        f"{out}: {len(texts)} texts and {len(opened)} pictures; the plane shows {share:.0%} of "
-        f"their variance"
+        f"{out}: {count(len(texts), 'text')} and {count(len(opened), 'picture')}; the plane shows "
+        f"{share:.0%} of their variance"
     )

@@ -13,6 +13,7 @@ import typer
 
 from service.cli.serving.serve import Host, More, Port
 from service.cli.terminal.configuration import configure, warn_of_misspelt_variables
+from service.cli.terminal.errors import resumable
 from service.cli.terminal.help_text import Commands, join_lines
 from service.cli.terminal.options import IndexFolder, Json, ServiceDevice, ServiceModel
 from service.cli.terminal.progress import tell
@@ -131,7 +132,9 @@ def serve(
         ray = connect(address)
     if replicas is not None:
         tell(f"deploying {count(replicas, 'replica')} of {count(shards, 'shard')}")
-        deployment.deploy(ray, layout)
+        ending = f"the cluster may go on deploying; 'hasse cluster stop {index}' ends that"
+        with resumable(lambda: ending):
+            deployment.deploy(ray, layout)
     chosen = settings_of(chosen)
     asking = deployment.RayShards(ray, layout, chosen.deadline_seconds / 2)
     logs.configure(chosen.log_format, chosen.log_level)
