@@ -129,8 +129,6 @@ class Extraction:
         from models.encoders.registry import build_backbone
 
         network = build_backbone(self.backbone, self.weights)
-        if self.weights is not None:
-            network.load_weights(self.weights)
         if network.fingerprint() != self.fingerprint:
             raise ClusterError(
                 f"{self.backbone} has other weights on {socket.gethostname()}: name one file with "
