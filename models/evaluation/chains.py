@@ -163,8 +163,8 @@ def mean_tau(pairs: Pairs, truth: Floats) -> float:
 
 def hierarchy(
     pairs: Pairs, chains: Sequence[Chain], violations: Floats, distances: Floats, images: Rows
-) -> dict[str, float]:
-    """Return the three measures of HierarCaps (Alper and Averbuch-Elor, 2024).
+) -> dict[str, Summary]:
+    """Return the three measures of HierarCaps (Alper and Averbuch-Elor, 2024), with 95 % intervals.
 
     A picture's texts are met as the radius around the root, the empty text, grows in equal
     steps: at each radius the best text within it. Precision is the share of the texts met that
@@ -183,22 +183,28 @@ def hierarchy(
     radii = np.linspace(distances.min(), distances.max(), RADII)
     reached = np.searchsorted(distances[order], radii, side="right")
     shares: list[tuple[float, float]] = []
-    levels: list[int] = []
-    lengths: list[float] = []
+    depths: list[tuple[int, float, int]] = []  # level, distance, chain
     for at, chain in enumerate(chains):
         row = violations[place[image_of[at]], order]
         met = {int(order[row[:count].argmin()]) for count in reached}
         texts = [row_of_text[text] for text in chain.texts]
         hits = len(met.intersection(texts))
         shares.append((hits / len(met), hits / len(texts)))
-        levels += range(len(texts))
-        lengths += distances[texts].tolist()
-    precision, recall = np.mean(shares, 0)
-    related = np.corrcoef(levels, lengths)[0, 1] if np.ptp(lengths) > 0 else 0.0
+        depths += [(level, float(distances[row]), at) for level, row in enumerate(texts)]
+    precision, recall = np.array(shares).T
+    levels, lengths, of = np.array(depths).T
+
+    def related(weights: Floats) -> float:
+        spread = np.cov(levels, lengths, aweights=weights[of.astype(np.int64)])
+        both = np.sqrt(spread[0, 0] * spread[1, 1])
+        return float(spread[0, 1] / both) if both > 0 else 0.0
+
+    one = np.ones(len(chains))
+    sampled = list(draws(len(chains), samples=SAMPLES))
     return {
-        "precision": float(precision),
-        "recall": float(recall),
-        "depth_correlation": float(related),
+        "precision": _with_interval(lambda w: float(w @ precision / w.sum()), one, sampled),
+        "recall": _with_interval(lambda w: float(w @ recall / w.sum()), one, sampled),
+        "depth_correlation": _with_interval(related, one, sampled),
     }
 
 

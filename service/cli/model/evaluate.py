@@ -246,6 +246,10 @@ def _show_chains(found: Mapping[str, Any], name: str) -> None:
         f"tau of generality and {kind}: {_ranged(measured['tau'])}; chains in perfect order: "
         f"{_ranged(measured['in_order'])}; {count(found['chains'], 'chain')}"
     )
+    tree = ", ".join(
+        f"{key.replace('_', ' ')} {_ranged(value)}" for key, value in found["hierarchy"].items()
+    )
+    typer.echo(f"as HierarCaps measures: {tree}")
     for kind, table in found.get("reliability", {}).items():
         rows = [
             (f"{row['from']:.1f}", f"{row['pairs']:,}", f"{row['probability']:.3f}", _bar(row))
