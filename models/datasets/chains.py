@@ -6,13 +6,15 @@ A file has a JSON object a line:
 
 `implied` may name words that hold of the picture beside those of the chain. A CSV of HierarCaps
 (Alper and Averbuch-Elor, 2024) is read too: a column `captions` or `chain` has the texts as
-"a => b => c", and a column `image_id` or `id` the picture.
+"a => b => c". The picture is that of a column `image_id`, or of the number that the file name in
+a column `image_url` ends with (`COCO_val2014_000000000042.jpg`), or else of `id`.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from models.datasets.source import read_text
 from models.files import write_atomically
 
 _ARROW = "=>"
+_NUMBER = re.compile(r"(\d+)\.\w+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,9 @@ def _from_json(row: Mapping[str, Any]) -> Chain:
 
 def _from_csv(row: Mapping[str, str]) -> Chain:
     texts = row.get("captions") or row["chain"]
-    return _chain(row.get("image_id") or row["id"], texts.split(_ARROW), ())
+    in_url = _NUMBER.search(row.get("image_url") or "")
+    image_id = row.get("image_id") or (row["id"] if in_url is None else in_url[1])
+    return _chain(image_id, texts.split(_ARROW), ())
 
 
 def _chain(image_id: Any, texts: Iterable[Any], implied: Iterable[Any]) -> Chain:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from models.datasets import Dataset, DatasetError
 from models.datasets.chains import Chain
-from models.evaluation.bootstrap import draws
+from models.evaluation.bootstrap import draws, interval
 from models.tasks.abstraction.phrases import content_words
 
 SHUFFLED = 5  # pictures that each text is shown beside its own
@@ -168,7 +168,8 @@ def hierarchy(
 
     A picture's texts are met as the radius around the root, the empty text, grows in equal
     steps: at each radius the best text within it. Precision is the share of the texts met that
-    are of the picture's chain, recall the share of the chain that is met.
+    are of a chain of the picture, recall the share of levels at which such a text is met. The
+    depth correlation is the mean over chains of Kendall's tau of level and distance.
 
     Args:
         violations: (I, T), of the images of `images` and all texts.
@@ -176,36 +177,31 @@ def hierarchy(
         images: (I,), rows of the dataset's images.
     """
     row_of_text = {text: row for row, text in enumerate(pairs.texts)}
-    place = {int(row): at for at, row in enumerate(images)}
+    rows = [[row_of_text[text] for text in chain.texts] for chain in chains]
     own = pairs.chains[pairs.true], pairs.images[pairs.true]
-    image_of = dict(zip(*(column.tolist() for column in own), strict=True))
+    of_image: dict[int, list[int]] = {}
+    for chain, image in sorted(set(zip(*(column.tolist() for column in own), strict=True))):
+        of_image.setdefault(image, []).append(chain)
     order = np.argsort(distances, kind="stable")
     radii = np.linspace(distances.min(), distances.max(), RADII)
     reached = np.searchsorted(distances[order], radii, side="right")
-    shares: list[tuple[float, float]] = []
-    depths: list[tuple[int, float, int]] = []  # level, distance, chain
-    for at, chain in enumerate(chains):
-        row = violations[place[image_of[at]], order]
-        met = {int(order[row[:count].argmin()]) for count in reached}
-        texts = [row_of_text[text] for text in chain.texts]
-        hits = len(met.intersection(texts))
-        shares.append((hits / len(met), hits / len(texts)))
-        depths += [(level, float(distances[row]), at) for level, row in enumerate(texts)]
-    precision, recall = np.array(shares).T
-    levels, lengths, of = np.array(depths).T
-
-    def related(weights: Floats) -> float:
-        spread = np.cov(levels, lengths, aweights=weights[of.astype(np.int64)])
-        both = np.sqrt(spread[0, 0] * spread[1, 1])
-        return float(spread[0, 1] / both) if both > 0 else 0.0
-
-    one = np.ones(len(chains))
-    sampled = list(draws(len(chains), samples=SAMPLES))
+    precision, recall = [], []
+    for image, violated in zip(images.tolist(), violations[:, order], strict=True):
+        met = {int(order[violated[:count].argmin()]) for count in reached}
+        told = [(level, row) for at in of_image[image] for level, row in enumerate(rows[at])]
+        precision.append(len(met & {row for _, row in told}) / len(met))
+        found = {level for level, row in told if row in met}
+        recall.append(len(found) / len({level for level, _ in told}))
     return {
-        "precision": _with_interval(lambda w: float(w @ precision / w.sum()), one, sampled),
-        "recall": _with_interval(lambda w: float(w @ recall / w.sum()), one, sampled),
-        "depth_correlation": _with_interval(related, one, sampled),
+        "precision": _mean(precision),
+        "recall": _mean(recall),
+        "depth_correlation": _mean([_tau(-distances[texts]) for texts in rows]),
     }
+
+
+def _mean(values: Sequence[float]) -> Summary:
+    low, high = interval(values)
+    return {"value": float(np.mean(values)), "low": low, "high": high}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,11 @@ def test_read_returns_what_was_written(tmp_path: Path) -> None:
 
 def test_read_takes_a_csv_of_hierarcaps(tmp_path: Path) -> None:
     file = tmp_path / "chains.csv"
-    file.write_text("id,captions\n42,bird => blue bird => blue bird on a branch\n")
+    file.write_text(
+        "id,captions,image_url\n"
+        "0,bird => blue bird => blue bird on a branch,"
+        "http://images.example/val2014/COCO_val2014_000000000042.jpg\n"
+    )
     assert read_chains(file) == [Chain(42, ("bird", "blue bird", "blue bird on a branch"))]
 
 
