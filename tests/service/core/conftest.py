@@ -24,7 +24,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def writable(folder: Path) -> Iterator[Client]:
-    with Client(create_app(Settings(index=folder, device="cpu", open_writes=True))) as client:
+    settings = Settings(index=folder, device="cpu", open_writes=True, compact_seconds=0)
+    with Client(create_app(settings)) as client:
         yield client
 
 

@@ -10,17 +10,13 @@ from tests.service.page.browser.actions import NEEDS_BROWSER
 pytestmark = NEEDS_BROWSER
 
 
-def test_docs_requests_can_be_tried_out(page: Page, url: str) -> None:
+def test_docs_requests_and_forms_can_be_tried_out(page: Page, url: str) -> None:
     page.goto(f"{url}/docs")
     search = page.locator("#operations-search-search_images_search_images_post")
     search.locator(".opblock-summary-control").click()
     expect(search.locator("textarea.body-param__text")).to_contain_text("a dog runs on the beach")
     search.get_by_role("button", name="Execute").click()
     expect(search.locator(".live-responses-table")).to_contain_text('"certified": true')
-
-
-def test_docs_try_out_of_a_form_takes_a_picture(page: Page, url: str) -> None:
-    page.goto(f"{url}/docs")
     search = page.locator("#operations-search-search_captions_search_captions_post")
     search.locator(".opblock-summary-control").click()
     search.locator("input[type=file]").set_input_files(

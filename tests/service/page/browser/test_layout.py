@@ -28,9 +28,9 @@ def test_picture_beside_verdict_keeps_its_shape(page: Page, url: str) -> None:
     assert shown["width"] / shown["height"] == pytest.approx(64 / 48, abs=0.02)
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
+def test_page_on_a_phone_never_scrolls_sideways(page: Page, url: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    for view in (
         "/",
         "/?q=a+dog",
         "/?image=1003",
@@ -45,18 +45,15 @@ def test_picture_beside_verdict_keeps_its_shape(page: Page, url: str) -> None:
         "/page/combine",
         "/page/combine?operation=like&image=1003&words=a+dog",
         "/page/combine?operation=common&image=1003&image=1004&image=1005",
-    ],
-)
-def test_page_on_a_phone_never_scrolls_sideways(page: Page, url: str, view: str) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
-    page.goto(url + view)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    page.locator("#options summary").click()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    panel = page.locator(".panel").bounding_box()
-    assert panel is not None
-    assert panel["x"] >= 0
-    assert panel["x"] + panel["width"] <= 360
+    ):
+        page.goto(url + view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
+        page.locator("#options summary").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
+        panel = page.locator(".panel").bounding_box()
+        assert panel is not None, view
+        assert panel["x"] >= 0, view
+        assert panel["x"] + panel["width"] <= 360, view
 
 
 def test_missing_picture_on_a_phone_is_no_wider_than_the_screen(page: Page, url: str) -> None:
@@ -95,16 +92,16 @@ def test_long_words_on_a_phone_are_broken(chromium: Browser, tmp_path: Path) -> 
         context.close()
 
 
-@pytest.mark.parametrize("view", ["/", "/?q=a+dog", "/?image=1003", "/page/combine"])
-def test_header_without_scripts_fits_a_phone(chromium: Browser, url: str, view: str) -> None:
+def test_header_without_scripts_fits_a_phone(chromium: Browser, url: str) -> None:
     context = chromium.new_context(
         java_script_enabled=False, viewport={"width": 360, "height": 740}
     )
     page = context.new_page()
-    page.goto(url + view)
-    for control in ("#q", ".go", "#options summary", "#picture", ".send"):
-        box = page.locator(control).bounding_box()
-        assert box is not None
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= 360
+    for view in ("/", "/?q=a+dog", "/?image=1003", "/page/combine"):
+        page.goto(url + view)
+        for control in ("#q", ".go", "#options summary", "#picture", ".send"):
+            box = page.locator(control).bounding_box()
+            assert box is not None, (view, control)
+            assert box["x"] >= 0, (view, control)
+            assert box["x"] + box["width"] <= 360, (view, control)
     context.close()
