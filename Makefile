@@ -19,7 +19,9 @@ PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11 py
 	>/dev/null 2>&1 && { echo "$$name"; break; }; done)
 
 RUN := $(VENV)/bin/python
-PYTEST := $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+# In the order of folders, so that files which share a browser or a service follow each other.
+PYTEST := $(RUN) -m pytest --numprocesses auto --maxprocesses 8 \
+	--dist loadfile --no-loadscope-reorder
 # Tests start many processes: compiled modules are kept, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE
 READY := $(VENV)/.ready
