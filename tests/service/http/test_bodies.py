@@ -171,9 +171,9 @@ def test_body_as_large_as_allowed_is_read(collection: Path) -> None:
 
 def test_form_with_every_field_at_its_limit_is_read(tmp_path: Path) -> None:
     picture = png(50)
-    settings = Settings(
-        index=make_collection(tmp_path), device="cpu", open_writes=True, picture_bytes=len(picture)
-    )
+    limits: dict[str, Any] = {"picture_bytes": len(picture), "deadline_seconds": 60}
+    index = make_collection(tmp_path)
+    settings = Settings(index=index, device="cpu", open_writes=True, **limits)
     captions = [f"a {at:02d}" + "🐕" * (settings.caption_characters - 4) for at in range(32)]
     ids = ",".join(str(2**63 - 1 - at) for at in range(1000))
     file = {"image": ("a.png", picture)}
