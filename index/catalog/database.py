@@ -346,9 +346,9 @@ def _file_engine(url: sql.URL, begin: str, file: OpenedFile, lock_seconds: float
         connection.isolation_level = None
         cursor = connection.cursor()
         settings = (
+            f"busy_timeout={round(1000 * lock_seconds)}",  # first: the others wait for locks too
             "synchronous=FULL",
             "foreign_keys=ON",
-            f"busy_timeout={round(1000 * lock_seconds)}",
             f"cache_size={_CACHE}",
         )
         for pragma in settings:
