@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +145,15 @@ def built(
         )
 
 
+def tell_unknown(texts: Collection[str], model: str) -> None:
+    """Say that captions mean nothing to a model, if there are such."""
+    if texts:
+        tell(
+            f"{count(len(texts), 'caption')} without a word that the model {model} knows, such as "
+            f"'{min(texts)}': kept, but no search finds them by what they say"
+        )
+
+
 def summary(counts: Counts) -> str:
     """Return what was done, or would be, in one line."""
     parts = [count(counts.added, "picture") + " added"]
@@ -199,6 +208,7 @@ def _sync(index: Index, seen: Scan, paths: Sequence[Path], options: SyncOptions)
         with progress("adding") as report, resumable(lambda: _KEPT):
             counts = sync.apply(_encoders(index, options), report)
         merge_small(index)
+    tell_unknown(sync.unknown, index.model.name)
     for sentence in sync.plan.kept.values():
         tell(sentence)
     _tell_vanished(index.folder, sync.plan.vanished, paths)

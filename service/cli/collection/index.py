@@ -106,7 +106,7 @@ def build(
     """
     from models.checkpoints.checkpoint import find_or_default
     from models.datasets import load
-    from service.cli.collection.additions import built, loaded
+    from service.cli.collection.additions import built, loaded, tell_unknown
     from service.pipelines.dataset_encoding import ImageSource
 
     collection = load(dataset)
@@ -120,6 +120,9 @@ def build(
         source = replace(source, spread=points_of(cluster, checkpoint.folder, source))
     with built(collection, checkpoint, out, source, segment_rows) as made:
         print_size(made.info(), out)
+    knows = checkpoint.vocabulary.knows
+    unknown = {one.text for one in collection.captions if not knows(one.text)}
+    tell_unknown(unknown, checkpoint.name)
     typer.echo(f'next: hasse search "..." --index {out}, or hasse serve --index {out}', err=True)
 
 

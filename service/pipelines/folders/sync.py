@@ -110,6 +110,7 @@ class FolderSync:
         self.pictures = self._usable_pictures()
         self._count_captions()
         self.counts = replace(self._plan.counts)
+        self.unknown: set[str] = set()  # captions without a word that the model knows
 
     @property
     def plan(self) -> Plan:
@@ -359,6 +360,9 @@ class FolderSync:
         model = self._index.model
         nothing = np.empty((0, model.dimension), np.float32)
         texts = [text for _, text in captions]
+        if texts:
+            knows = self._loaded().vocabulary.knows
+            self.unknown.update(text for text in texts if not knows(text))
         return Addition.checked(
             model,
             rows,

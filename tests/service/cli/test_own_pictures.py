@@ -80,6 +80,18 @@ def test_files_left_out_are_told_once_and_counted(
     assert again.out.startswith(f"0 pictures added; {len(SIZES)} were there already; {wrong}")
 
 
+def test_captions_that_the_model_cannot_read_are_named(
+    pictures: Path, tmp_path: Path, model: tuple[str, Path]
+) -> None:
+    (pictures / "2024" / "IMG_0.txt").write_text("собака на траве\n")
+    said = "1 caption without a word that the model tiny knows, such as 'собака на траве'"
+    added = done(hasse("index", "add", tmp_path / "index", pictures, *model))
+    assert said in added.err
+    done(hasse("data", "import", "folder", pictures, "--out", tmp_path / "data"))
+    built = done(hasse("index", "build", tmp_path / "data", *model, "--out", tmp_path / "built"))
+    assert said in built.err
+
+
 def test_added_pictures_without_captions_are_no_problem(
     pictures: Path, tmp_path: Path, model: tuple[str, Path]
 ) -> None:
