@@ -56,7 +56,8 @@ def open_catalog(folder: Path) -> Catalog:
     url = catalog_url(folder)
     if url.get_backend_name() == "sqlite" and not (folder / CATALOG).is_file():
         raise MissingIndexError(
-            f"no index at {folder}: make one with 'hasse index build --out {folder} ...'"
+            f"no index at {folder}: make one with 'hasse index add {folder} PICTURES', or of a "
+            f"dataset with 'hasse index build'"
         )
     catalog = Catalog(url)
     try:
