@@ -195,6 +195,9 @@ def _require_present(paths: Sequence[Path], known: Sequence[Path]) -> None:
 
 
 def _sync(index: Index, seen: Scan, paths: Sequence[Path], options: SyncOptions) -> None:
+    encoders = _encoders(index, options)
+    if options.model is not None:  # refused where it is another one, also where nothing is new
+        encoders.load()
     sync = FolderSync(
         index,
         seen,
@@ -206,7 +209,7 @@ def _sync(index: Index, seen: Scan, paths: Sequence[Path], options: SyncOptions)
     tell_each(sync.scan.skipped)
     if not options.dry_run:
         with progress("adding") as report, resumable(lambda: _KEPT):
-            counts = sync.apply(_encoders(index, options), report)
+            counts = sync.apply(encoders, report)
         merge_small(index)
     tell_unknown(sync.unknown, index.model.name)
     for sentence in sync.plan.kept.values():

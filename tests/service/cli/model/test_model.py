@@ -146,15 +146,17 @@ def test_name_that_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
     assert "cannot be the name of a model" in refused.error
 
 
-def test_index_of_one_model_is_not_searched_with_another(tmp_path: Path) -> None:
+def test_index_of_one_model_is_not_searched_or_added_to_with_another(tmp_path: Path) -> None:
     for seed, name in ((0, "one"), (1, "two")):
         tiny_clip(tmp_path / "clip", seed)
         make(tmp_path, name)
     index = tmp_path / "index"
-    done(hasse("index", "add", index, pictures(tmp_path / "pictures"), "--model", "one"))
-    refused = hasse("search", "a circle", "--index", index, "--model", "two")
-    assert refused.status == 1
-    assert "hasse index reencode" in refused.error
+    folder = pictures(tmp_path / "pictures")
+    done(hasse("index", "add", index, folder, "--model", "one"))
+    for asked in (("search", "a circle", "--index", index), ("index", "add", index, folder)):
+        refused = hasse(*asked, "--model", "two")
+        assert refused.status == 1
+        assert "hasse index reencode" in refused.error
     done(hasse("model", "remove", "one"))
     assert "hasse model make" in hasse("search", "a circle", "--index", index).error
     done(hasse("index", "reencode", index, "--model", "two"))
