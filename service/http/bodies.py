@@ -196,7 +196,7 @@ def _text(field: FormField) -> str:
 
 
 def _too_large(limit: int) -> ServiceError:
-    return ServiceError("body_too_large", f"the body has more than {limit:,} bytes")
+    return ServiceError("body_too_large", f"the body has more than {limit:,} bytes: send less")
 
 
 def _value(name: str, text: str) -> int | float | str | list[int]:

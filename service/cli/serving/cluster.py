@@ -162,6 +162,8 @@ def status(*, index: IndexFolder, address: Address = None, as_json: Json = False
         for one in found
     ]
     print_table(("shard", "state", "replicas", "message"), rows)
+    if not found:
+        tell(f"no shard of {index} is deployed: 'hasse cluster serve' with --replicas does that")
 
 
 @cluster.add
