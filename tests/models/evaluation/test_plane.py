@@ -43,7 +43,7 @@ def test_plot_command_draws_words_and_pictures_of_a_model(tmp_path: Path) -> Non
     out = tmp_path / "plane.svg"
     given = ("plot", tmp_path / "a.png", "--model", model, "--out", out)
     shown = hasse(*given, "--words", "red dog, cat")
-    assert "2 texts and 1 pictures" in shown.out
+    assert "2 texts and 1 picture;" in shown.out
     assert out.read_text().startswith("<svg")
     assert "at least three" in hasse(*given, "--words", "cat").error
     assert "knows no word" in hasse(*given, "--words", "cat,zebra").error
