@@ -23,6 +23,9 @@ from service.pipelines.training_inputs import WEIGHTS_NOTE
 from tests.service.cli.shell import hasse
 from tests.service.collection import png
 
+# A network that is made in no time, which the usual one is not.
+SMALL = ("--download-weights", "--backbone", "torchvision/shufflenet_v2_x0_5")
+
 
 @pytest.mark.parametrize(
     ("options", "said"),
@@ -30,8 +33,8 @@ from tests.service.collection import png
         ((), "name the network's weights with --weights FILE"),
         (("--download-weights", "--weights", "mine.pth"), "--weights names mine.pth: leave it or"),
         (("--download-weights", "--regions", "--crops", 10), "regions need one crop"),
-        (("--download-weights", "--crop", 257), "a crop of 257 does not fit in a side of 256"),
-        (("--download-weights", "--resize", 16_385), "resize is at most 16,384"),
+        ((*SMALL, "--crop", 257), "a crop of 257 does not fit in a side of 256"),
+        ((*SMALL, "--resize", 16_385), "resize is at most 16,384"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_anything_is_fetched(
