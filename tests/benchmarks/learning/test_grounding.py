@@ -35,7 +35,8 @@ def test_grounding_is_measured_once_and_printed_again(
     make(tmp_path, NETWORK, lambda at: f"a good film {at % 3}\na bad thing {at % 7}\n")
     data, features, tasks = tmp_path / "data", tmp_path / "features", tmp_path / "tasks"
     write_tasks(tasks)
-    (tasks / "EN-MEN-TR-3k.txt").write_text("good\tbad\t9\nfilm\tgood\t5\nbad\tfilm\t1\n")
+    pairs = ("good bad 9", "film good 5", "bad film 1", "thing good 3")
+    (tasks / "EN-MEN-TR-3k.txt").write_text("\n".join(pairs))
     known = ("a", "good", "bad", "film", "thing", "the", "was", "it")
     rows = np.random.default_rng(0).normal(size=(len(known), 8)).round(3)
     lines = [f"{word} {' '.join(map(str, row))}" for word, row in zip(known, rows, strict=True)]
