@@ -40,9 +40,7 @@ def open_engine(
     index = ClusterIndex(settings.index, shards, count, partial=settings.partial_answers)
     with loading.closed_on_failure(index):
         loaded = loading.model_for(index, settings)
-        loading.sweep(index)
-        loading.warm(loaded, index)
-        writer = loading.writer(settings, loaded)
+        writer = loading.prepare(loaded, index, settings)
     engine = Engine(loaded, index, settings, metrics, admission, on_death)
     engine.writer = writer
     return engine

@@ -143,9 +143,7 @@ class Engine:
         """
         loaded, index = loading.model_and_index(settings)
         with loading.closed_on_failure(index):
-            loading.sweep(index)
-            loading.warm(loaded, index)
-            writer = loading.writer(settings, loaded)
+            writer = loading.prepare(loaded, index, settings)
         engine = cls(
             loaded, index, settings, metrics, admission, on_death, absolute_paths=absolute_paths
         )

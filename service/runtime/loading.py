@@ -115,6 +115,17 @@ def writer(settings: Settings, model: Checkpoint) -> Writer | None:
     return Writer.of(model, settings.captioner)
 
 
+def prepare(checkpoint: Checkpoint, index: Index, settings: Settings) -> Writer | None:
+    """Do what a service does before its first request; return what writes captions, if anything.
+
+    Raises:
+        CheckpointError: the captioner cannot be used.
+    """
+    sweep(index)
+    warm(checkpoint, index)
+    return writer(settings, checkpoint)
+
+
 def sweep(index: Index) -> None:
     """Remove what writers that were killed left, unless one is at work or nothing can be."""
     try:
