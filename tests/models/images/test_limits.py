@@ -57,7 +57,7 @@ def test_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     (tmp_path / "bomb.png").write_bytes(bomb)
     said, grown, errors = opened(tmp_path)
     assert said == ["too_many_pixels 12,000 x 12,000 pixels are more than the limit of 50,000,000"]
-    assert grown < 200_000_000  # usually none
+    assert grown < 100_000_000  # usually none
     assert errors == ""  # Pillow's own warning does not leak
 
 
@@ -76,7 +76,7 @@ def test_picture_takes_no_more_memory_than_documented(tmp_path: Path) -> None:
     # Small ones come first, so that the pages of libraries are there already.
     said, grown, _ = opened(tmp_path / str(large), *(tmp_path / str(small)).iterdir())
     assert said == []
-    assert grown < 25 * large**2  # 17 are usual
+    assert grown < 20 * large**2  # 17 are usual; one more copy is 4
 
 
 def test_limit_is_the_callers_and_holds_for_every_size() -> None:
